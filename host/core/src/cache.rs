@@ -1,0 +1,312 @@
+//! The cache of one kind: objects and indexes as persistent maps, so that a snapshot is a clone and costs nothing.
+//!
+//! Invariant: the indexes hold exactly the indexed values of the objects. Both change in the same call, and a snapshot taken
+//! between two calls sees both before or both after.
+
+use std::sync::Arc;
+
+use imbl::{GenericHashMap, OrdMap, OrdSet, shared_ptr::ArcK};
+
+use crate::fields::{FieldPath, Projection};
+use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::object::{IndexId, Object, Schema, ViewId};
+
+/// What a list-watch says of a kind, in the order it says it.
+#[derive(Debug)]
+pub enum Delta {
+    /// These are all the objects there are.
+    Replace {
+        /// The objects.
+        objects: Vec<Object>,
+        /// The list's resourceVersion.
+        resource_version: ResourceVersion,
+    },
+    /// The object is new or has changed.
+    Upsert(Object),
+    /// The object is gone; this is its last state.
+    Delete(Object),
+    /// Nothing has changed up to this resourceVersion.
+    Bookmark(ResourceVersion),
+}
+
+/// What became of one object. At least one of the two states is there.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The state before; none if the object is new to the cache.
+    pub old: Option<Arc<Object>>,
+    /// The state after; none if it is gone.
+    pub new: Option<Arc<Object>>,
+}
+
+impl Change {
+    /// The object's key.
+    pub fn key(&self) -> &ObjectKey {
+        let object = self.new.as_ref().or(self.old.as_ref());
+        &object.expect("a change has a state").header.key
+    }
+
+    /// Both states.
+    pub fn states(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.old.iter().chain(&self.new)
+    }
+}
+
+type Postings = GenericHashMap<
+    Arc<str>,
+    OrdSet<ObjectKey>,
+    std::hash::BuildHasherDefault<std::hash::DefaultHasher>,
+    ArcK,
+>;
+
+/// The objects of one kind. Cloning is O(1) and shares everything.
+#[derive(Clone)]
+pub struct KindCache {
+    kind: Kind,
+    objects: OrdMap<ObjectKey, Arc<Object>>,
+    /// By [`IndexId`]: which objects have an indexed value. No posting is empty.
+    indexes: Vec<Postings>,
+    schema: Arc<Schema>,
+    resource_version: ResourceVersion,
+    is_synced: bool,
+}
+
+impl KindCache {
+    /// An empty cache, not synced yet.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            objects: OrdMap::new(),
+            indexes: Vec::new(),
+            schema: Arc::default(),
+            resource_version: ResourceVersion::default(),
+            is_synced: false,
+        }
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// How objects of this kind are to be parsed now.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Whether a complete list has been stored.
+    pub fn is_synced(&self) -> bool {
+        self.is_synced
+    }
+
+    /// The newest resourceVersion stored, bookmarks included.
+    pub fn resource_version(&self) -> &ResourceVersion {
+        &self.resource_version
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// One object.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// All objects, or those of one namespace, ordered by namespace and name.
+    pub fn list<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Object>> {
+        let start = ObjectKey::new(namespace.unwrap_or_default(), "");
+        self.objects
+            .range(start..)
+            .map(|(_, object)| object)
+            .take_while(move |object| {
+                namespace.is_none_or(|namespace| *object.header.key.namespace == *namespace)
+            })
+    }
+
+    /// The objects with an indexed value, ordered by namespace and name.
+    pub fn list_by_index(&self, index: IndexId, value: &str) -> impl Iterator<Item = &Arc<Object>> {
+        let keys = self
+            .indexes
+            .get(index)
+            .and_then(|postings| postings.get(value));
+        keys.into_iter()
+            .flatten()
+            .filter_map(|key| self.objects.get(key))
+    }
+
+    /// The view with these fields, cut from now on and from every object already here. The whole object if there are none.
+    pub fn add_view(&mut self, paths: &[FieldPath]) -> ViewId {
+        if paths.is_empty() {
+            return None;
+        }
+        let mut paths = paths.to_vec();
+        paths.extend(crate::object::identity_paths());
+        let view = Projection::new(&paths);
+        if let Some(known) = self.schema.views.iter().position(|have| *have == view) {
+            return Some(known);
+        }
+        let mut views = self.schema.views.clone();
+        views.push(view);
+        self.recut(views, self.schema.indexes.clone());
+        Some(self.schema.views.len() - 1)
+    }
+
+    /// The index over these paths, filled with every object already here.
+    pub fn add_index(&mut self, paths: &[FieldPath]) -> IndexId {
+        if let Some(known) = self.schema.indexes.iter().position(|have| have == paths) {
+            return known;
+        }
+        let mut indexes = self.schema.indexes.clone();
+        indexes.push(paths.to_vec());
+        self.recut(self.schema.views.clone(), indexes);
+        self.schema.indexes.len() - 1
+    }
+
+    fn recut(&mut self, views: Vec<Projection>, indexes: Vec<Vec<FieldPath>>) {
+        let generation = self.schema.generation + 1;
+        self.schema = Arc::new(Schema {
+            generation,
+            views,
+            indexes,
+        });
+        self.indexes = vec![Postings::default(); self.schema.indexes.len()];
+        for object in std::mem::take(&mut self.objects)
+            .into_iter()
+            .map(|(_, object)| object)
+        {
+            let object = self.cut(object);
+            self.post(&object);
+            self.objects.insert(object.header.key.clone(), object);
+        }
+    }
+
+    /// The object as the current schema cuts it.
+    fn cut(&self, object: Arc<Object>) -> Arc<Object> {
+        if object.is_cut_by(&self.schema) {
+            return object;
+        }
+        Arc::new(
+            object
+                .recut(&self.schema)
+                .expect("an object's text was JSON when it was parsed"),
+        )
+    }
+
+    /// Stores a delta and says what changed: for a replacement first all that is gone, then the rest in the list's order
+    /// (client-go's rule). An object whose resourceVersion and uid are what they were is no change.
+    pub fn apply(&mut self, delta: Delta) -> Vec<Change> {
+        match delta {
+            Delta::Replace {
+                objects,
+                resource_version,
+            } => {
+                let changes = self.replace(objects);
+                self.is_synced = true;
+                self.advance(&resource_version);
+                changes
+            }
+            Delta::Upsert(object) => {
+                self.advance(&object.header.resource_version);
+                self.upsert(object).into_iter().collect()
+            }
+            Delta::Delete(object) => {
+                self.advance(&object.header.resource_version);
+                self.remove(&object.header.key).into_iter().collect()
+            }
+            Delta::Bookmark(resource_version) => {
+                self.advance(&resource_version);
+                Vec::new()
+            }
+        }
+    }
+
+    fn advance(&mut self, to: &ResourceVersion) {
+        if *to > self.resource_version {
+            self.resource_version = to.clone();
+        }
+    }
+
+    fn replace(&mut self, objects: Vec<Object>) -> Vec<Change> {
+        let listed: std::collections::HashSet<&ObjectKey> =
+            objects.iter().map(|object| &object.header.key).collect();
+        let gone: Vec<ObjectKey> = self
+            .objects
+            .keys()
+            .filter(|key| !listed.contains(key))
+            .cloned()
+            .collect();
+        let removed: Vec<Change> = gone.iter().filter_map(|key| self.remove(key)).collect();
+        let stored = objects.into_iter().filter_map(|object| self.upsert(object));
+        removed
+            .into_iter()
+            .chain(stored.collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn upsert(&mut self, object: Object) -> Option<Change> {
+        let new = self.cut(Arc::new(object));
+        let old = self.objects.get(&new.header.key).cloned();
+        if let Some(old) = &old {
+            let (old, new) = (&old.header, &new.header);
+            if old.uid == new.uid
+                && old.resource_version == new.resource_version
+                && !new.resource_version.as_str().is_empty()
+            {
+                return None;
+            }
+        }
+        if let Some(old) = &old {
+            self.unpost(old);
+        }
+        self.post(&new);
+        self.objects.insert(new.header.key.clone(), new.clone());
+        Some(Change {
+            old,
+            new: Some(new),
+        })
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<Change> {
+        let old = self.objects.remove(key)?;
+        self.unpost(&old);
+        Some(Change {
+            old: Some(old),
+            new: None,
+        })
+    }
+
+    fn post(&mut self, object: &Object) {
+        for (index, postings) in self.indexes.iter_mut().enumerate() {
+            for value in object.indexed(index) {
+                postings
+                    .entry(value.clone())
+                    .or_default()
+                    .insert(object.header.key.clone());
+            }
+        }
+    }
+
+    fn unpost(&mut self, object: &Object) {
+        for (index, postings) in self.indexes.iter_mut().enumerate() {
+            for value in object.indexed(index) {
+                let is_empty = postings.get_mut(value).is_some_and(|keys| {
+                    keys.remove(&object.header.key);
+                    keys.is_empty()
+                });
+                if is_empty {
+                    postings.remove(value);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

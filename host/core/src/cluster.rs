@@ -1,0 +1,79 @@
+//! What the host asks of a cluster, as seen from the deciding side. `host/cluster` implements it against an API server.
+
+use futures::future::BoxFuture;
+
+use crate::key::{Kind, ObjectKey};
+use crate::outcome::{ActionResult, PatchType, Propagation};
+
+/// One request that changes one object. It is made by [`crate::plan`], from a permitted action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The object's kind.
+    pub kind: Kind,
+    /// The object. On create and apply it is also in the body.
+    pub key: ObjectKey,
+    /// `status`, `scale`, …; none for the object itself.
+    pub subresource: Option<String>,
+    /// What is to be done to it.
+    pub operation: Operation,
+}
+
+/// What is done to an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply {
+        /// The applied fields, as JSON.
+        object: String,
+        /// Take fields another manager owns.
+        force: bool,
+    },
+    /// POST.
+    Create {
+        /// The object, as JSON.
+        object: String,
+    },
+    /// PUT.
+    Update {
+        /// The object, as JSON.
+        object: String,
+    },
+    /// PATCH.
+    Patch {
+        /// How to read the body.
+        patch_type: PatchType,
+        /// The patch, as JSON.
+        body: String,
+    },
+    /// DELETE.
+    Delete {
+        /// Only the object with this uid.
+        uid: Option<String>,
+        /// Only at this resourceVersion.
+        resource_version: Option<String>,
+        /// None: the kind's default.
+        propagation: Option<Propagation>,
+        /// None: the object's default.
+        grace_period_seconds: Option<u32>,
+    },
+    /// An Event (`events.k8s.io/v1`) about the object.
+    Event {
+        /// The object's uid, where it is known.
+        uid: Option<String>,
+        /// Normal or Warning.
+        is_warning: bool,
+        /// CamelCase, for machines.
+        reason: String,
+        /// What was done.
+        action: String,
+        /// For people.
+        note: String,
+    },
+}
+
+/// A cluster that can be written to.
+pub trait Cluster: Send + Sync {
+    /// Does one write as field manager (and Event reporter) `manager` and says what became of it. Never fails to answer:
+    /// an error is a kind of [`ActionResult`]. A write whose outcome is unknown is not repeated.
+    fn write<'a>(&'a self, manager: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult>;
+}

@@ -1,0 +1,83 @@
+//! The changes that a running reconcile cannot have seen.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::cache::Change;
+use crate::snapshot::KindId;
+
+/// Most changes remembered. A reconcile that runs while more than this happens is simply run again.
+const MAX_CHANGES: usize = 65_536;
+
+/// Every change since the oldest snapshot that a reconcile still runs on.
+///
+/// Invariant: it holds all changes after `forgotten`, in order, and none when nothing runs.
+#[derive(Default)]
+pub(super) struct Changelog {
+    entries: VecDeque<(u64, KindId, Change)>,
+    /// The sequence number up to which changes are not remembered.
+    forgotten: u64,
+    /// How many reconciles run on the snapshot with this sequence number.
+    open: BTreeMap<u64, usize>,
+}
+
+/// What happened since a snapshot.
+pub(super) enum Missed<'a> {
+    Changes(Box<dyn Iterator<Item = (KindId, &'a Change)> + 'a>),
+    /// More than is remembered.
+    TooMuch,
+}
+
+impl Changelog {
+    /// Changes were stored; `sequence` is the number of the last.
+    pub fn push(&mut self, sequence: u64, kind: KindId, changes: Vec<Change>) {
+        if self.open.is_empty() {
+            self.forgotten = sequence;
+            return;
+        }
+        let first = sequence + 1 - changes.len() as u64;
+        let numbered = changes.into_iter().zip(first..);
+        self.entries
+            .extend(numbered.map(|(change, sequence)| (sequence, kind, change)));
+        while self.entries.len() > MAX_CHANGES {
+            if let Some((sequence, _, _)) = self.entries.pop_front() {
+                self.forgotten = sequence;
+            }
+        }
+    }
+
+    /// A reconcile starts on the snapshot with this number.
+    pub fn open(&mut self, sequence: u64) {
+        *self.open.entry(sequence).or_default() += 1;
+    }
+
+    /// A reconcile on the snapshot with this number has ended. What did it miss?
+    pub fn close(&mut self, sequence: u64) -> Missed<'_> {
+        if let Some(count) = self.open.get_mut(&sequence) {
+            *count -= 1;
+            if *count == 0 {
+                self.open.remove(&sequence);
+            }
+        }
+        if sequence < self.forgotten {
+            return Missed::TooMuch;
+        }
+        let start = self.entries.partition_point(|(at, _, _)| *at <= sequence);
+        Missed::Changes(Box::new(
+            self.entries
+                .range(start..)
+                .map(|(_, kind, change)| (*kind, change)),
+        ))
+    }
+
+    /// Forgets what no running reconcile can miss.
+    pub fn trim(&mut self) {
+        let oldest = self.open.keys().next().copied();
+        while let Some((sequence, _, _)) = self.entries.front() {
+            if oldest.is_some_and(|oldest| *sequence > oldest) {
+                break;
+            }
+            self.forgotten = *sequence;
+            self.entries.pop_front();
+        }
+    }
+}

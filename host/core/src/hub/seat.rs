@@ -1,0 +1,466 @@
+//! One plugin in a hub: its queue, its read sets, and what is known of its keys.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::changelog::Missed;
+use super::turn::{Controller, Decision, Turn, TurnError};
+use super::{PluginId, Settings};
+use crate::backoff::Backoff;
+use crate::cache::{Change, KindCache};
+use crate::fields::FieldPath;
+use crate::key::{Kind, ObjectKey};
+use crate::manifest::{Manifest, Selection, Subject};
+use crate::object::Object;
+use crate::outcome::{ActionResult, Failure};
+use crate::permission::Permissions;
+use crate::plugin::{Plugin, Request, RunError};
+use crate::queue::{Counts, LOW, NORMAL, Time, WorkQueue};
+use crate::reader::{KindScope, Reader, Scope};
+use crate::reads::{ReadSets, is_visible};
+use crate::selector::FieldSelector;
+use crate::snapshot::{KindId, Snapshot};
+
+pub(super) struct Seat {
+    controller: Arc<Controller>,
+    config: String,
+    concurrency: usize,
+    subject: Option<SubjectKind>,
+    queue: WorkQueue,
+    reads: ReadSets,
+    /// What became of the actions of a key's last outcome; keys whose last outcome had none are not here.
+    results: HashMap<ObjectKey, Vec<ActionResult>>,
+    /// How often a key of this plugin was handed out: who has the least is next.
+    turns: u64,
+    reconciles: ReconcileCounts,
+    last_error: Option<LastError>,
+}
+
+/// A subject that has objects (not the singleton).
+struct SubjectKind {
+    kind: KindId,
+    selection: Selection,
+    fields: Option<FieldSelector>,
+    companions: BTreeSet<KindId>,
+}
+
+/// How a plugin's reconciles ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReconcileCounts {
+    /// Well.
+    pub success: u64,
+    /// Well, and asked to be run again after a time.
+    pub requeue_after: u64,
+    /// With an error, terminal ones among them.
+    pub error: u64,
+    /// With an error that is not retried.
+    pub terminal: u64,
+    /// Because the guest broke: a trap, a limit, a timeout.
+    pub trapped: u64,
+}
+
+/// The latest error of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastError {
+    /// Of which key.
+    pub key: ObjectKey,
+    /// What.
+    pub message: String,
+    /// When.
+    pub at: Time,
+}
+
+/// A plugin's state, for people and metrics.
+#[derive(Clone, Debug)]
+pub struct SeatStatus {
+    /// Its name.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// Whose keys it reconciles; none for a singleton.
+    pub subject: Option<Kind>,
+    /// What it reads, and whether that is synced.
+    pub reads: Vec<(Kind, bool)>,
+    /// Keys ready to run.
+    pub queued: usize,
+    /// Keys running, or held while their writes are under way.
+    pub running: usize,
+    /// Keys waiting for their time.
+    pub delayed: usize,
+    /// Keys that failed when they last ran.
+    pub failing: usize,
+    /// Recorded reads.
+    pub recorded_reads: usize,
+    /// Keys that may run at the same time.
+    pub concurrency: usize,
+    /// How reconciles ended.
+    pub reconciles: ReconcileCounts,
+    /// What the queue counted.
+    pub queue: Counts,
+    /// The latest error.
+    pub last_error: Option<LastError>,
+}
+
+impl SubjectKind {
+    fn new(selection: &Selection, ids: &HashMap<Kind, KindId>) -> Option<Self> {
+        Some(Self {
+            kind: *ids.get(&selection.kind)?,
+            fields: selection
+                .fields
+                .as_deref()
+                .and_then(|fields| FieldSelector::parse(fields).ok()),
+            companions: selection
+                .companions
+                .iter()
+                .filter_map(|kind| ids.get(kind).copied())
+                .collect(),
+            selection: selection.clone(),
+        })
+    }
+
+    fn is_in_namespace(&self, key: &ObjectKey) -> bool {
+        let namespaces = &self.selection.namespaces;
+        namespaces.is_empty()
+            || namespaces
+                .iter()
+                .any(|namespace| **namespace == *key.namespace)
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        self.is_in_namespace(&object.header.key)
+            && self.selection.labels.matches(&object.header.labels)
+            && self
+                .fields
+                .as_ref()
+                .is_none_or(|fields| fields.matches(object.json()))
+    }
+
+    /// Whether the key's own object changed in a way that concerns the plugin.
+    fn is_touched_by(&self, change: &Change, view: Option<usize>) -> bool {
+        let selects =
+            |state: &Option<Arc<Object>>| state.as_ref().is_some_and(|object| self.selects(object));
+        match (selects(&change.old), selects(&change.new)) {
+            (false, false) => false,
+            (true, true) => is_visible(change, view),
+            _ => true,
+        }
+    }
+
+    /// Whether a companion stands for this key: unless the subject is there and not selected, for then it is none of the plugin's.
+    fn wants_companion(&self, snapshot: &Snapshot, key: &ObjectKey) -> bool {
+        let subject = snapshot.kinds[self.kind].get(key);
+        self.is_in_namespace(key) && subject.is_none_or(|subject| self.selects(subject))
+    }
+}
+
+impl Seat {
+    pub fn new(
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+        kinds: &mut [KindCache],
+        ids: &HashMap<Kind, KindId>,
+    ) -> Self {
+        let manifest = plugin.manifest();
+        let concurrency = manifest.limits.concurrency.unwrap_or(settings.concurrency);
+        let subject = match &manifest.subject {
+            Subject::Each(selection) => SubjectKind::new(selection, ids),
+            Subject::Singleton => None,
+        };
+        let controller = Controller {
+            permissions: Permissions::of(manifest),
+            applied: Arc::default(),
+            scope: Arc::new(scope_of(manifest, kinds, ids)),
+            plugin,
+        };
+        Self {
+            controller: Arc::new(controller),
+            config: settings.config.clone(),
+            concurrency: concurrency.max(1) as usize,
+            subject,
+            queue: WorkQueue::new(Backoff::default()),
+            reads: ReadSets::default(),
+            results: HashMap::new(),
+            turns: 0,
+            reconciles: ReconcileCounts::default(),
+            last_error: None,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.manifest().name
+    }
+
+    fn manifest(&self) -> &Manifest {
+        self.controller.plugin.manifest()
+    }
+
+    pub fn kinds(&self) -> impl Iterator<Item = KindId> {
+        self.controller.scope.kinds.values().map(|scope| scope.kind)
+    }
+
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    pub fn next_due(&self) -> Option<Time> {
+        (self.queue.running() < self.concurrency).then(|| self.queue.next_due())?
+    }
+
+    pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
+        self.kinds().all(|kind| snapshot.kinds[kind].is_synced())
+    }
+
+    pub fn is_ready(&self, snapshot: &Snapshot, now: Time) -> bool {
+        self.queue.running() < self.concurrency
+            && self.queue.is_ready(now)
+            && self.is_synced(snapshot)
+    }
+
+    pub fn drain(&mut self) {
+        self.queue.drain();
+    }
+
+    /// What waits for a kind that is not synced will not run any more.
+    pub fn is_drained(&self, snapshot: &Snapshot) -> bool {
+        self.queue.is_empty() || (self.queue.running() == 0 && !self.is_synced(snapshot))
+    }
+
+    /// A newcomer does not make up for the turns it was not there for.
+    pub fn catch_up<'a>(&mut self, others: impl Iterator<Item = &'a Self>) {
+        self.turns = others.map(|seat| seat.turns).min().unwrap_or_default();
+    }
+
+    /// Queues a first run for every subject that is already cached.
+    pub fn start(&mut self, snapshot: &Snapshot, now: Time) {
+        let Some(subject) = &self.subject else {
+            self.queue.add(&ObjectKey::singleton(), NORMAL, now);
+            return;
+        };
+        for object in snapshot.kinds[subject.kind]
+            .list(None)
+            .filter(|object| subject.selects(object))
+        {
+            self.queue.add(&object.header.key, LOW, now);
+        }
+        for companion in &subject.companions {
+            for object in snapshot.kinds[*companion].list(None) {
+                let key = &object.header.key;
+                if subject.wants_companion(snapshot, key) {
+                    self.queue.add(key, LOW, now);
+                }
+            }
+        }
+    }
+
+    /// Queues the keys that a change concerns: those that read it, and the key of the object itself.
+    pub fn wake(
+        &mut self,
+        snapshot: &Snapshot,
+        kind: KindId,
+        change: &Change,
+        is_initial: bool,
+        now: Time,
+    ) {
+        let Some(view) = self.view_of(kind) else {
+            return;
+        };
+        let priority = if is_initial { LOW } else { NORMAL };
+        for key in self.reads.touched(kind, change, view) {
+            self.queue.add(key, priority, now);
+        }
+        if let Some(subject) = &self.subject {
+            let is_subject = kind == subject.kind && subject.is_touched_by(change, view);
+            let is_companion = subject.companions.contains(&kind)
+                && is_visible(change, view)
+                && subject.wants_companion(snapshot, change.key());
+            if is_subject || is_companion {
+                self.queue.add(change.key(), priority, now);
+            }
+        }
+    }
+
+    /// The plugin's view of a kind; none if it does not read the kind.
+    fn view_of(&self, kind: KindId) -> Option<Option<usize>> {
+        let scopes = self.controller.scope.kinds.values();
+        scopes
+            .into_iter()
+            .find(|scope| scope.kind == kind)
+            .map(|scope| scope.view)
+    }
+
+    pub fn take(
+        &mut self,
+        id: PluginId,
+        snapshot: &Snapshot,
+        now: Time,
+        wall_clock_ms: u64,
+    ) -> Option<Turn> {
+        let taken = self.queue.next(now)?;
+        self.turns += 1;
+        let request = Request {
+            attempt: taken.failures.saturating_add(1),
+            previous: self.results.get(&taken.key).cloned().unwrap_or_default(),
+            config: self.config.clone(),
+            key: taken.key,
+        };
+        let mut reader = Reader::new(
+            snapshot.clone(),
+            self.controller.scope.clone(),
+            wall_clock_ms,
+        );
+        if let Some(subject) = &self.subject {
+            reader.set_subject(subject.kind, &request.key, |object| subject.selects(object));
+        }
+        Some(Turn::new(
+            id,
+            self.controller.clone(),
+            request,
+            reader,
+            (taken.priority, taken.waited),
+        ))
+    }
+
+    /// Replaces the key's reads by the run's own, or adds those of a failed run, and runs the key again if something it read has
+    /// changed since its snapshot.
+    pub fn register(&mut self, turn: &Turn, decision: &Decision, missed: Missed<'_>, now: Time) {
+        let key = &turn.request.key;
+        let is_stale = match missed {
+            Missed::TooMuch => true,
+            Missed::Changes(mut changes) => changes.any(|(kind, change)| {
+                let view = self.view_of(kind).unwrap_or_default();
+                decision
+                    .reads
+                    .iter()
+                    .any(|read| read.kind() == kind && read.is_touched_by(change, view))
+            }),
+        };
+        if is_stale {
+            self.queue.add(key, NORMAL, now);
+        }
+        match &decision.result {
+            Ok(_) => self.reads.set(key, decision.reads.clone()),
+            Err(_) => self.reads.join(key, decision.reads.clone()),
+        }
+    }
+
+    pub fn failed(
+        &mut self,
+        turn: &Turn,
+        error: &TurnError,
+        results: Vec<ActionResult>,
+        now: Time,
+    ) {
+        let key = &turn.request.key;
+        self.reconciles.error += 1;
+        self.last_error = Some(LastError {
+            key: key.clone(),
+            message: error.to_string(),
+            at: now,
+        });
+        if let TurnError::Run(
+            RunError::Trap(_) | RunError::OverLimit(_) | RunError::Timeout(_) | RunError::Host(_),
+        ) = error
+        {
+            self.reconciles.trapped += 1;
+        }
+        if let TurnError::Run(RunError::Failure(Failure::Terminal(_))) = error {
+            self.reconciles.terminal += 1;
+            self.queue.fail_terminally(key);
+        } else {
+            // A retry keeps the priority of the run that failed (controller-runtime's rule).
+            self.queue.fail(key, turn.priority, now);
+        }
+        self.keep(key, results);
+        self.queue.done(key, now);
+    }
+
+    pub fn settled(
+        &mut self,
+        turn: &Turn,
+        requeue_after: Option<Duration>,
+        results: Vec<ActionResult>,
+        now: Time,
+    ) {
+        let key = &turn.request.key;
+        self.queue.forget(key);
+        self.keep(key, results);
+        if turn.is_gone {
+            self.reads.clear(key);
+            self.results.remove(key);
+        }
+        match requeue_after {
+            Some(delay) => {
+                self.reconciles.requeue_after += 1;
+                self.queue.add_after(key, delay, NORMAL, now);
+            }
+            None => self.reconciles.success += 1,
+        }
+        self.queue.done(key, now);
+    }
+
+    fn keep(&mut self, key: &ObjectKey, results: Vec<ActionResult>) {
+        if results.is_empty() {
+            self.results.remove(key);
+        } else {
+            self.results.insert(key.clone(), results);
+        }
+    }
+
+    pub fn status(&self, snapshot: &Snapshot) -> SeatStatus {
+        let manifest = self.manifest();
+        let scopes = self.controller.scope.kinds.iter();
+        SeatStatus {
+            name: manifest.name.clone(),
+            version: manifest.version.clone(),
+            subject: manifest.subject_kind().cloned(),
+            reads: scopes
+                .map(|(kind, scope)| (kind.clone(), snapshot.kinds[scope.kind].is_synced()))
+                .collect(),
+            queued: self.queue.pending(),
+            running: self.queue.running(),
+            delayed: self.queue.delayed(),
+            failing: self.queue.failing(),
+            recorded_reads: self.reads.len(),
+            concurrency: self.concurrency,
+            reconciles: self.reconciles,
+            queue: self.queue.counts(),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+fn scope_of(manifest: &Manifest, kinds: &mut [KindCache], ids: &HashMap<Kind, KindId>) -> Scope {
+    let mut scopes = BTreeMap::new();
+    for read in &manifest.reads {
+        let Some(&kind) = ids.get(&read.kind) else {
+            continue;
+        };
+        let cache = &mut kinds[kind];
+        let view = cache.add_view(&paths(&read.fields));
+        let indexes = manifest
+            .indexes
+            .iter()
+            .filter(|index| index.kind == read.kind);
+        let indexes = indexes
+            .map(|index| (index.name.clone(), cache.add_index(&paths(&index.paths))))
+            .collect();
+        scopes.insert(
+            read.kind.clone(),
+            KindScope {
+                kind,
+                view,
+                indexes,
+            },
+        );
+    }
+    Scope { kinds: scopes }
+}
+
+/// A validated manifest's paths all parse.
+fn paths(texts: &[String]) -> Vec<FieldPath> {
+    texts
+        .iter()
+        .filter_map(|path| FieldPath::parse(path).ok())
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! One run of one key, from the moment it is handed out until its outcome is known.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::PluginId;
+use crate::permission::Permissions;
+use crate::plan::{Context, Plan, PlanError, plan};
+use crate::plugin::{Plugin, Request, RunError};
+use crate::queue::Priority;
+use crate::reader::{Read, Reader, Scope};
+use crate::unchanged::Applied;
+
+/// What is the same for every turn of a plugin.
+pub(super) struct Controller {
+    pub plugin: Arc<dyn Plugin>,
+    pub permissions: Permissions,
+    pub applied: Arc<Applied>,
+    pub scope: Arc<Scope>,
+}
+
+/// A key that was handed out. It is held until it is given back to the hub.
+pub struct Turn {
+    /// Whose.
+    pub plugin: PluginId,
+    /// What the guest is asked.
+    pub request: Request,
+    /// How long the key was pending.
+    pub waited: Duration,
+    pub(super) controller: Arc<Controller>,
+    pub(super) priority: Priority,
+    /// Whether the snapshot shows no subject of this key.
+    pub(super) is_gone: bool,
+    pub(super) sequence: u64,
+    reader: Option<Reader>,
+}
+
+/// What a run came to.
+pub struct Decision {
+    /// The writes to do and when to look again, or why there are none.
+    pub result: Result<(Plan, Option<Duration>), TurnError>,
+    pub(super) reads: BTreeSet<Read>,
+}
+
+/// Why a turn failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// The guest failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Its outcome was refused, as a whole.
+    #[error("outcome refused: {0}")]
+    Plan(#[from] PlanError),
+    /// The cluster refused a write.
+    #[error("{0}")]
+    Write(String),
+}
+
+impl Turn {
+    pub(super) fn new(
+        plugin: PluginId,
+        controller: Arc<Controller>,
+        request: Request,
+        reader: Reader,
+        (priority, waited): (Priority, Duration),
+    ) -> Self {
+        Self {
+            plugin,
+            request,
+            waited,
+            controller,
+            priority,
+            is_gone: reader.is_subject_gone(),
+            sequence: reader.sequence(),
+            reader: Some(reader),
+        }
+    }
+
+    /// The plugin's name.
+    pub fn plugin_name(&self) -> &str {
+        &self.controller.plugin.manifest().name
+    }
+
+    /// What the plugin last applied.
+    pub fn applied(&self) -> &Applied {
+        &self.controller.applied
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Runs the guest and plans what it asks for. CPU-bound, and as long as the guest's limits allow.
+    pub fn decide(&mut self) -> Decision {
+        let Some(mut reader) = self.reader.take() else {
+            let result = Err(RunError::Host("a turn decides once".into()).into());
+            return Decision {
+                result,
+                reads: BTreeSet::new(),
+            };
+        };
+        let Controller {
+            plugin,
+            permissions,
+            applied,
+            ..
+        } = &*self.controller;
+        let context = Context {
+            manifest: plugin.manifest(),
+            permissions,
+            applied,
+            key: &self.request.key,
+        };
+        let result = match plugin.reconcile(&self.request, &mut reader) {
+            Err(error) => Err(error.into()),
+            Ok(outcome) => plan(context, &outcome.actions, &mut reader)
+                .map(|plan| (plan, outcome.requeue_after))
+                .map_err(TurnError::from),
+        };
+        Decision {
+            result,
+            reads: reader.into_reads(),
+        }
+    }
+}

@@ -1,0 +1,504 @@
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use super::*;
+use crate::key::ResourceVersion;
+use crate::manifest::{
+    Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
+};
+use crate::object::Object;
+use crate::outcome::{Action, Failure, Outcome};
+use crate::plugin::{Request, RunError};
+use crate::reader::{ListFilter, Reader};
+use crate::selector::{LabelSelector, Requirement};
+
+fn service() -> Kind {
+    Kind::new("", "v1", "Service")
+}
+
+fn pod() -> Kind {
+    Kind::new("", "v1", "Pod")
+}
+
+fn manifest(name: &str) -> Manifest {
+    let whole = |kind| ReadDeclaration {
+        kind,
+        fields: vec![],
+    };
+    Manifest {
+        name: name.into(),
+        version: "1.0.0".into(),
+        subject: Subject::Each(selection()),
+        reads: vec![whole(service()), whole(pod())],
+        indexes: vec![],
+        writes: vec![WriteDeclaration {
+            kind: pod(),
+            subresource: None,
+            verbs: vec![Verb::Apply],
+            children: false,
+        }],
+        limits: Limits::default(),
+        config_schema: None,
+    }
+}
+
+fn selection() -> Selection {
+    Selection {
+        kind: service(),
+        labels: LabelSelector::default(),
+        fields: None,
+        namespaces: vec![],
+        companions: vec![],
+    }
+}
+
+type Reconcile = dyn Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync;
+
+struct Fake {
+    manifest: Manifest,
+    reconcile: Box<Reconcile>,
+}
+
+impl Plugin for Fake {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
+        (self.reconcile)(request, reader)
+    }
+}
+
+/// A hub, a clock, and the resource versions of the objects put into it.
+#[derive(Default)]
+struct Rig {
+    hub: Hub,
+    now: Time,
+    version: u64,
+}
+
+impl Rig {
+    /// With one plugin, and its kinds synced and empty.
+    fn with(
+        manifest: Manifest,
+        reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+    ) -> Self {
+        let mut rig = Self::default();
+        rig.join(manifest, reconcile);
+        rig.sync(&service());
+        rig.sync(&pod());
+        rig
+    }
+
+    fn join(
+        &mut self,
+        manifest: Manifest,
+        reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+    ) {
+        let plugin = Fake {
+            manifest,
+            reconcile: Box::new(reconcile),
+        };
+        self.hub
+            .join(Arc::new(plugin), &Settings::default(), self.now)
+            .unwrap();
+    }
+
+    fn sync(&mut self, kind: &Kind) {
+        let delta = Delta::Replace {
+            objects: vec![],
+            resource_version: ResourceVersion::new("1"),
+        };
+        self.hub.apply(self.hub.ids[kind], delta, self.now);
+    }
+
+    fn object(&mut self, kind: &Kind, name: &str, labels: &str) -> Object {
+        self.version += 1;
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"default","name":"{name}","uid":"u","resourceVersion":"{}","labels":{{{labels}}}}}}}"#,
+            self.version
+        );
+        Object::parse(kind, &json, &self.hub.schema(self.hub.ids[kind])).unwrap()
+    }
+
+    fn put(&mut self, kind: &Kind, name: &str, labels: &str) {
+        let object = self.object(kind, name, labels);
+        self.hub
+            .apply(self.hub.ids[kind], Delta::Upsert(object), self.now);
+    }
+
+    fn remove(&mut self, kind: &Kind, name: &str) {
+        let object = self.object(kind, name, "");
+        self.hub
+            .apply(self.hub.ids[kind], Delta::Delete(object), self.now);
+    }
+
+    fn take(&mut self) -> Option<Turn> {
+        match self.hub.next(self.now, 0) {
+            Next::Run(turn) => Some(*turn),
+            Next::Idle(_) => None,
+        }
+    }
+
+    fn finish(&mut self, turn: &Turn, decision: Decision) {
+        self.hub.decided(turn, &decision, self.now);
+        match decision.result {
+            Ok((_, requeue_after)) => self.hub.settled(turn, requeue_after, vec![], self.now),
+            Err(error) => self.hub.failed(turn, &error, vec![], self.now),
+        }
+    }
+
+    /// Runs all that can run now and says which keys, sorted.
+    fn run(&mut self) -> Vec<String> {
+        let mut keys = BTreeSet::new();
+        while let Some(mut turn) = self.take() {
+            keys.insert(format!(
+                "{}{}",
+                turn.request.key.name,
+                if turn.is_gone { " (gone)" } else { "" }
+            ));
+            let decision = turn.decide();
+            self.finish(&turn, decision);
+        }
+        keys.into_iter().collect()
+    }
+}
+
+fn nothing(_: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+    Ok(Outcome::default())
+}
+
+fn app_is(value: &str) -> ListFilter {
+    ListFilter::Labels(LabelSelector {
+        requirements: vec![Requirement::Equals("app".into(), value.into())],
+    })
+}
+
+/// Lists the pods whose `app` label is the key's name.
+fn lists_pods(request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
+    reader
+        .list(
+            &pod(),
+            Some(&request.key.namespace),
+            &app_is(&request.key.name),
+        )
+        .unwrap();
+    Ok(Outcome::default())
+}
+
+const NONE: Vec<String> = vec![];
+
+#[test]
+fn every_object_of_the_subject_gets_a_first_run() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "b", "");
+    rig.put(&pod(), "c", "");
+    assert_eq!(rig.run(), ["a", "b"]);
+    assert_eq!(rig.run(), NONE);
+}
+
+#[test]
+fn nothing_runs_before_every_kind_is_synced() {
+    let mut rig = Rig::default();
+    rig.join(manifest("p"), nothing);
+    rig.sync(&service());
+    rig.put(&service(), "a", "");
+    assert_eq!(rig.run(), NONE);
+    rig.sync(&pod());
+    assert_eq!(rig.run(), ["a"]);
+}
+
+#[test]
+fn a_plugin_that_joins_late_gets_what_is_already_cached() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    rig.run();
+    rig.join(manifest("q"), nothing);
+    assert_eq!(rig.run(), ["a"]);
+}
+
+#[test]
+fn what_a_key_read_wakes_it_and_nothing_else_does() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    rig.put(&service(), "db", "");
+    rig.run();
+    rig.put(&pod(), "x", r#""app":"web""#);
+    assert_eq!(rig.run(), ["web"]);
+    rig.put(&pod(), "x", r#""app":"db""#);
+    assert_eq!(
+        rig.run(),
+        ["db", "web"],
+        "the pod left one list and entered the other"
+    );
+    rig.remove(&pod(), "x");
+    assert_eq!(rig.run(), ["db"]);
+}
+
+#[test]
+fn a_change_that_lands_while_a_key_runs_counts() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.put(&pod(), "x", r#""app":"web""#);
+    rig.put(&pod(), "y", r#""app":"other""#);
+    rig.finish(&turn, decision);
+    assert_eq!(rig.run(), ["web"], "its snapshot did not show the pod");
+    assert_eq!(rig.run(), NONE);
+}
+
+#[test]
+fn an_unrelated_change_while_a_key_runs_does_not() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.put(&pod(), "y", r#""app":"other""#);
+    rig.finish(&turn, decision);
+    assert_eq!(rig.run(), NONE);
+    assert!(
+        matches!(rig.hub.changelog.close(0), changelog::Missed::TooMuch),
+        "nothing runs, nothing is remembered"
+    );
+}
+
+#[test]
+fn a_failed_run_keeps_the_reads_of_the_one_before() {
+    let is_broken = Arc::new(Mutex::new(false));
+    let switch = is_broken.clone();
+    let mut rig = Rig::with(manifest("p"), move |request, reader| {
+        if *switch.lock().unwrap() {
+            return Err(Failure::Terminal("broken".into()).into());
+        }
+        lists_pods(request, reader)
+    });
+    rig.put(&service(), "web", "");
+    rig.run();
+    *is_broken.lock().unwrap() = true;
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.run();
+    rig.put(&pod(), "x", r#""app":"web""#);
+    assert_eq!(rig.run(), ["web"]);
+    assert_eq!(rig.hub.status()[0].reconciles.terminal, 2);
+}
+
+#[test]
+fn a_failure_is_retried_with_back_off_and_a_terminal_one_is_not() {
+    let mut rig = Rig::with(manifest("p"), |request, _| match &*request.key.name {
+        "retry" => Err(Failure::Retry("not yet".into()).into()),
+        _ => Err(Failure::Terminal("never".into()).into()),
+    });
+    rig.put(&service(), "retry", "");
+    rig.put(&service(), "terminal", "");
+    assert_eq!(rig.run(), ["retry", "terminal"]);
+    assert_eq!(rig.run(), NONE);
+    rig.now += Duration::from_millis(5);
+    assert_eq!(rig.run(), ["retry"]);
+    rig.now += Duration::from_millis(9);
+    assert_eq!(rig.run(), NONE);
+    rig.now += Duration::from_millis(1);
+    assert_eq!(rig.take().unwrap().request.attempt, 3);
+    assert_eq!(rig.hub.status()[0].failing, 2);
+}
+
+#[test]
+fn a_key_asks_to_be_run_again_after_a_time() {
+    let mut rig = Rig::with(manifest("p"), |_, _| {
+        Ok(Outcome {
+            actions: vec![],
+            requeue_after: Some(Duration::from_secs(30)),
+        })
+    });
+    rig.put(&service(), "a", "");
+    rig.run();
+    assert!(
+        matches!(rig.hub.next(rig.now, 0), Next::Idle(Some(at)) if at == Duration::from_secs(30))
+    );
+    rig.now += Duration::from_secs(30);
+    assert_eq!(rig.run(), ["a"]);
+}
+
+#[test]
+fn when_the_subject_is_gone_only_its_own_key_stays_watched() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    rig.run();
+    rig.remove(&service(), "web");
+    assert_eq!(rig.run(), ["web (gone)"]);
+    assert_eq!(rig.hub.status()[0].recorded_reads, 0);
+    rig.put(&pod(), "x", r#""app":"web""#);
+    assert_eq!(rig.run(), NONE);
+    rig.put(&service(), "web", "");
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn an_object_that_leaves_the_selection_is_gone_for_its_own_reconcile() {
+    let mut selected = manifest("p");
+    let labels = LabelSelector {
+        requirements: vec![Requirement::Exists("watched".into())],
+    };
+    selected.subject = Subject::Each(Selection {
+        labels,
+        ..selection()
+    });
+    let mut rig = Rig::with(selected, |request, reader| {
+        let is_seen = reader.get(&service(), &request.key).unwrap().is_some();
+        if is_seen {
+            Ok(Outcome::default())
+        } else {
+            Err(Failure::Terminal("gone".into()).into())
+        }
+    });
+    rig.put(&service(), "a", "");
+    assert_eq!(rig.run(), NONE, "it was never selected");
+    rig.put(&service(), "a", r#""watched":"yes""#);
+    assert_eq!(rig.run(), ["a"]);
+    assert_eq!(rig.hub.status()[0].reconciles.terminal, 0);
+    rig.put(&service(), "a", "");
+    assert_eq!(rig.run(), ["a (gone)"]);
+    assert_eq!(rig.hub.status()[0].reconciles.terminal, 1);
+}
+
+#[test]
+fn a_companion_queues_the_key_of_a_subject_that_is_gone() {
+    let mut with_companion = manifest("p");
+    let labels = LabelSelector {
+        requirements: vec![Requirement::Exists("watched".into())],
+    };
+    with_companion.subject = Subject::Each(Selection {
+        labels,
+        companions: vec![pod()],
+        ..selection()
+    });
+    let mut rig = Rig::with(with_companion, nothing);
+    rig.put(&pod(), "left", "");
+    assert_eq!(rig.run(), ["left (gone)"]);
+    rig.put(&service(), "other", "");
+    rig.put(&pod(), "other", "");
+    assert_eq!(rig.run(), NONE, "its subject is there, and not selected");
+}
+
+#[test]
+fn a_singleton_runs_once_and_when_what_it_read_changes() {
+    let mut singleton = manifest("p");
+    singleton.subject = Subject::Singleton;
+    let mut rig = Rig::with(singleton, |_, reader| {
+        reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+        Ok(Outcome::default())
+    });
+    assert_eq!(rig.run(), [""]);
+    rig.put(&service(), "a", "");
+    assert_eq!(rig.run(), NONE);
+    rig.put(&pod(), "x", "");
+    assert_eq!(rig.run(), [""]);
+}
+
+#[test]
+fn results_reach_the_keys_next_run() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let conflict = vec![ActionResult::Conflict("owned by kubectl".into())];
+    rig.hub.failed(
+        &turn,
+        &TurnError::Write("conflict".into()),
+        conflict.clone(),
+        rig.now,
+    );
+    rig.now += Duration::from_millis(5);
+    let turn = rig.take().unwrap();
+    assert_eq!((turn.request.previous, turn.request.attempt), (conflict, 2));
+}
+
+#[test]
+fn a_key_is_held_until_its_writes_have_ended() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    rig.put(&service(), "a", r#""touched":"yes""#);
+    assert!(rig.take().is_none());
+    rig.hub.settled(&turn, None, vec![], rig.now);
+    assert_eq!(rig.run(), ["a"]);
+}
+
+#[test]
+fn an_outcome_with_a_write_that_was_not_asked_for_is_refused_whole() {
+    let object = |kind: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"namespace":"default","name":"a"}}}}"#
+        )
+    };
+    let mut rig = Rig::with(manifest("p"), move |_, _| {
+        let apply = |object| Action::Apply {
+            object,
+            subresource: None,
+            force: false,
+        };
+        Ok(Outcome {
+            actions: vec![apply(object("Pod")), apply(object("Secret"))],
+            requeue_after: None,
+        })
+    });
+    rig.put(&service(), "a", "");
+    let decision = rig.take().unwrap().decide();
+    let error = decision.result.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "outcome refused: action 2 (apply): denied: apply of v1/Secret is not among the manifest's writes"
+    );
+}
+
+#[test]
+fn turns_are_shared_between_plugins_however_long_a_queue_is() {
+    let mut rig = Rig::with(manifest("busy"), nothing);
+    rig.join(manifest("calm"), nothing);
+    (0..100).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
+    let plugins: Vec<String> = (0..6)
+        .filter_map(|_| {
+            let mut turn = rig.take()?;
+            let decision = turn.decide();
+            rig.finish(&turn, decision);
+            Some(turn.plugin_name().to_owned())
+        })
+        .collect();
+    assert_eq!(plugins, ["busy", "calm", "busy", "calm", "busy", "calm"]);
+}
+
+#[test]
+fn no_more_keys_run_at_once_than_the_plugin_asks_for() {
+    let mut limited = manifest("p");
+    limited.limits.concurrency = Some(2);
+    let mut rig = Rig::with(limited, nothing);
+    (0..3).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
+    let turns = [rig.take(), rig.take(), rig.take()];
+    assert_eq!(turns.iter().flatten().count(), 2);
+}
+
+#[test]
+fn two_plugins_of_one_name_are_refused() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    let twin = Fake {
+        manifest: manifest("p"),
+        reconcile: Box::new(nothing),
+    };
+    let error = rig.hub.join(Arc::new(twin), &Settings::default(), rig.now);
+    assert_eq!(error, Err(JoinError::DuplicateName("p".into())));
+}
+
+#[test]
+fn a_drained_hub_has_finished_what_it_had() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    rig.hub.drain();
+    rig.put(&service(), "late", "");
+    assert!(!rig.hub.is_drained());
+    assert_eq!(rig.run(), ["a"]);
+    assert!(rig.hub.is_drained());
+}

@@ -1,0 +1,392 @@
+//! What a plugin declares about itself, checked once when it is loaded. Mirrors `wit/manifest.wit`, which documents the meaning.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::fields::{FieldPath, PathError};
+use crate::key::Kind;
+use crate::selector::{FieldSelector, FieldSelectorError, LabelSelector};
+
+/// A plugin's declaration, as the guest gave it.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Unique among the plugins of a host; the field manager of its writes.
+    pub name: String,
+    /// The plugin's own version, for people.
+    pub version: String,
+    /// Whose keys it reconciles.
+    pub subject: Subject,
+    /// The kinds it may read, the subject's kind among them.
+    pub reads: Vec<ReadDeclaration>,
+    /// Indexes the host keeps for it.
+    pub indexes: Vec<IndexDeclaration>,
+    /// The writes it may ask for.
+    pub writes: Vec<WriteDeclaration>,
+    /// What it asks for beyond the host's defaults.
+    pub limits: Limits,
+    /// A JSON Schema of its configuration.
+    pub config_schema: Option<String>,
+}
+
+/// Whose keys a plugin reconciles.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// One key for every selected object.
+    Each(Selection),
+    /// One key for the whole cluster.
+    Singleton,
+}
+
+/// The objects of one kind that a plugin cares for.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Their kind.
+    pub kind: Kind,
+    /// Only objects with these labels.
+    pub labels: LabelSelector,
+    /// Only objects that match this field selector.
+    pub fields: Option<String>,
+    /// Only objects in these namespaces; empty means all.
+    pub namespaces: Vec<String>,
+    /// Kinds whose objects share namespace and name with a subject.
+    pub companions: Vec<Kind>,
+}
+
+/// A kind a plugin reads, and how much of it. No fields: all of them.
+#[derive(Clone, Debug)]
+pub struct ReadDeclaration {
+    /// The kind.
+    pub kind: Kind,
+    /// Field paths, as text.
+    pub fields: Vec<String>,
+}
+
+/// An index over a kind.
+#[derive(Clone, Debug)]
+pub struct IndexDeclaration {
+    /// Unique among the plugin's indexes of this kind.
+    pub name: String,
+    /// The indexed kind.
+    pub kind: Kind,
+    /// Where the indexed values are, as text.
+    pub paths: Vec<String>,
+}
+
+/// Writes to one kind, or to one of its subresources.
+#[derive(Clone, Debug)]
+pub struct WriteDeclaration {
+    /// The kind.
+    pub kind: Kind,
+    /// `status`, `scale`, …; none for the object itself.
+    pub subresource: Option<String>,
+    /// What may be done to it.
+    pub verbs: Vec<Verb>,
+    /// Objects of this kind may be members of a `children` action.
+    pub children: bool,
+}
+
+/// What a plugin may do to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the Kubernetes verbs")]
+pub enum Verb {
+    Apply,
+    Create,
+    Update,
+    Patch,
+    Delete,
+}
+
+impl Verb {
+    /// The verb as manifests and messages spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "apply",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// Limits of one plugin; none means the host's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of linear memory for one reconcile.
+    pub memory_bytes: Option<u64>,
+    /// Wasm instructions for one reconcile.
+    pub fuel: Option<u64>,
+    /// Wall-clock time for one reconcile.
+    pub timeout: Option<Duration>,
+    /// Reconciles that may run at the same time.
+    pub concurrency: Option<u32>,
+}
+
+/// What is wrong with a manifest.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ManifestError {
+    /// The name is not a DNS label.
+    #[error(
+        "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
+    )]
+    Name(String),
+    /// A kind without version or kind.
+    #[error("{0} needs a version and a kind, got {1:?}")]
+    Kind(&'static str, Kind),
+    /// The subject's kind, a companion, an indexed kind or a `children` kind is not read.
+    #[error("{0} {1} is not among the manifest's reads; add it there")]
+    NotRead(&'static str, Kind),
+    /// A kind is read twice.
+    #[error("{0} is declared twice in reads; one declaration lists all its fields")]
+    ReadTwice(Kind),
+    /// An index is declared twice.
+    #[error("index {0:?} of {1} is declared twice")]
+    IndexTwice(String, Kind),
+    /// An index without a path.
+    #[error("index {0:?} of {1} has no path")]
+    IndexWithoutPath(String, Kind),
+    /// A field path cannot be read.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The field selector cannot be read.
+    #[error("field selector: {0}")]
+    FieldSelector(#[from] FieldSelectorError),
+    /// A `children` kind lacks a verb.
+    #[error(
+        "writes: {0} is marked children, which needs the verbs apply and delete on the object itself"
+    )]
+    ChildrenVerbs(Kind),
+    /// The configuration's schema is not JSON.
+    #[error("config-schema is not JSON: {0}")]
+    ConfigSchema(String),
+    /// A limit of zero.
+    #[error("limits: {0} must be more than 0")]
+    ZeroLimit(&'static str),
+}
+
+/// Whether `name` is a DNS label (RFC 1123).
+pub fn is_dns_label(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes
+            .iter()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+impl Manifest {
+    /// Everything that can be checked without a cluster.
+    pub fn validate(&self) -> Result<(), ManifestError> {
+        if !is_dns_label(&self.name) {
+            return Err(ManifestError::Name(self.name.clone()));
+        }
+        self.validate_reads()?;
+        self.validate_subject()?;
+        self.validate_indexes()?;
+        self.validate_writes()?;
+        self.validate_limits()?;
+        match &self.config_schema {
+            Some(schema) => serde_json::from_str::<serde::de::IgnoredAny>(schema)
+                .map(drop)
+                .map_err(|error| ManifestError::ConfigSchema(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Every kind the plugin reads or writes.
+    pub fn kinds(&self) -> BTreeSet<&Kind> {
+        let reads = self.reads.iter().map(|read| &read.kind);
+        reads
+            .chain(self.writes.iter().map(|write| &write.kind))
+            .collect()
+    }
+
+    /// The subject's kind; none for a singleton.
+    pub fn subject_kind(&self) -> Option<&Kind> {
+        match &self.subject {
+            Subject::Each(selection) => Some(&selection.kind),
+            Subject::Singleton => None,
+        }
+    }
+
+    fn must_read(&self, what: &'static str, kind: &Kind) -> Result<(), ManifestError> {
+        if self.reads.iter().any(|read| read.kind == *kind) {
+            Ok(())
+        } else {
+            Err(ManifestError::NotRead(what, kind.clone()))
+        }
+    }
+
+    fn validate_reads(&self) -> Result<(), ManifestError> {
+        let mut seen = BTreeSet::new();
+        for read in &self.reads {
+            complete("reads", &read.kind)?;
+            if !seen.insert(&read.kind) {
+                return Err(ManifestError::ReadTwice(read.kind.clone()));
+            }
+            for field in &read.fields {
+                FieldPath::parse(field)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_subject(&self) -> Result<(), ManifestError> {
+        let Subject::Each(selection) = &self.subject else {
+            return Ok(());
+        };
+        self.must_read("the subject", &selection.kind)?;
+        for companion in &selection.companions {
+            self.must_read("the companion", companion)?;
+        }
+        if let Some(fields) = &selection.fields {
+            FieldSelector::parse(fields)?;
+        }
+        Ok(())
+    }
+
+    fn validate_indexes(&self) -> Result<(), ManifestError> {
+        let mut seen = BTreeSet::new();
+        for index in &self.indexes {
+            self.must_read("the indexed kind", &index.kind)?;
+            if !seen.insert((&index.kind, &index.name)) {
+                return Err(ManifestError::IndexTwice(
+                    index.name.clone(),
+                    index.kind.clone(),
+                ));
+            }
+            if index.paths.is_empty() {
+                return Err(ManifestError::IndexWithoutPath(
+                    index.name.clone(),
+                    index.kind.clone(),
+                ));
+            }
+            for path in &index.paths {
+                FieldPath::parse(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_writes(&self) -> Result<(), ManifestError> {
+        for write in &self.writes {
+            complete("writes", &write.kind)?;
+            if write.children {
+                self.must_read("the children kind", &write.kind)?;
+                let whole = write.subresource.is_none();
+                if !(whole
+                    && write.verbs.contains(&Verb::Apply)
+                    && write.verbs.contains(&Verb::Delete))
+                {
+                    return Err(ManifestError::ChildrenVerbs(write.kind.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_limits(&self) -> Result<(), ManifestError> {
+        let limits = &self.limits;
+        for (name, is_zero) in [
+            ("memory-bytes", limits.memory_bytes == Some(0)),
+            ("fuel", limits.fuel == Some(0)),
+            ("timeout", limits.timeout == Some(Duration::ZERO)),
+            ("concurrency", limits.concurrency == Some(0)),
+        ] {
+            if is_zero {
+                return Err(ManifestError::ZeroLimit(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn complete(place: &'static str, kind: &Kind) -> Result<(), ManifestError> {
+    if kind.version.is_empty() || kind.kind.is_empty() {
+        return Err(ManifestError::Kind(place, kind.clone()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let pod = Kind::new("", "v1", "Pod");
+        Manifest {
+            name: "labels".into(),
+            version: "1.0.0".into(),
+            subject: Subject::Each(Selection {
+                kind: pod.clone(),
+                labels: LabelSelector::default(),
+                fields: None,
+                namespaces: vec![],
+                companions: vec![],
+            }),
+            reads: vec![ReadDeclaration {
+                kind: pod,
+                fields: vec![".spec.nodeName".into()],
+            }],
+            indexes: vec![],
+            writes: vec![],
+            limits: Limits::default(),
+            config_schema: None,
+        }
+    }
+
+    #[test]
+    fn a_sound_manifest_is_accepted() {
+        assert_eq!(manifest().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_name_must_be_a_dns_label() {
+        for name in ["", "Upper", "-a", "a-", "a.b", "../a", &"x".repeat(64)] {
+            let bad = Manifest {
+                name: name.into(),
+                ..manifest()
+            };
+            assert_eq!(bad.validate(), Err(ManifestError::Name(name.into())));
+        }
+    }
+
+    #[test]
+    fn what_a_plugin_relies_on_it_must_read() {
+        let mut bad = manifest();
+        bad.reads.clear();
+        assert!(matches!(
+            bad.validate(),
+            Err(ManifestError::NotRead("the subject", _))
+        ));
+    }
+
+    #[test]
+    fn children_need_apply_and_delete() {
+        let mut bad = manifest();
+        bad.writes = vec![WriteDeclaration {
+            kind: Kind::new("", "v1", "Pod"),
+            subresource: None,
+            verbs: vec![Verb::Apply],
+            children: true,
+        }];
+        assert!(matches!(
+            bad.validate(),
+            Err(ManifestError::ChildrenVerbs(_))
+        ));
+    }
+
+    #[test]
+    fn a_broken_path_is_named() {
+        let mut bad = manifest();
+        bad.reads[0].fields = vec!["spec.nodeName".into()];
+        assert!(
+            bad.validate()
+                .unwrap_err()
+                .to_string()
+                .contains("spec.nodeName")
+        );
+    }
+}

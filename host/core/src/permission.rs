@@ -1,0 +1,136 @@
+//! The one place where a write is allowed or not. (Reads: [`crate::reader::Scope`] holds the readable kinds and nothing else.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::key::{Kind, ObjectKey};
+use crate::manifest::{Manifest, Verb, is_dns_label};
+
+/// Longest name of an object (RFC 1123 subdomain, the longest any kind allows).
+const MAX_NAME: usize = 253;
+
+/// What a plugin may write.
+#[derive(Clone, Debug, Default)]
+pub struct Permissions {
+    verbs: BTreeMap<(Kind, Option<String>), BTreeSet<Verb>>,
+    /// Kinds that `children` may apply and prune.
+    pub children: BTreeSet<Kind>,
+}
+
+/// Why an action is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// The manifest does not ask for this write.
+    #[error("{verb} of {kind}{subresource} is not among the manifest's writes", subresource = subresource_suffix(.subresource))]
+    Verb {
+        /// What was to be done.
+        verb: &'static str,
+        /// To which kind.
+        kind: Kind,
+        /// To which subresource.
+        subresource: Option<String>,
+    },
+    /// Not a member of a `children` action.
+    #[error("{0} is not marked children in the manifest's writes")]
+    NotChildren(Kind),
+    /// The kind is neither read nor written by the plugin.
+    #[error("{0} is not among the manifest's kinds")]
+    Kind(Kind),
+    /// A name that could leave its place in a URL.
+    #[error("{0:?} is not an object's name")]
+    Name(String),
+    /// Not a namespace.
+    #[error("{0:?} is not a namespace's name")]
+    Namespace(String),
+}
+
+fn subresource_suffix(subresource: &Option<String>) -> String {
+    subresource
+        .as_ref()
+        .map(|name| format!("/{name}"))
+        .unwrap_or_default()
+}
+
+impl Permissions {
+    /// What the manifest asks for.
+    pub fn of(manifest: &Manifest) -> Self {
+        let mut permissions = Self::default();
+        for write in &manifest.writes {
+            let target = (write.kind.clone(), write.subresource.clone());
+            permissions
+                .verbs
+                .entry(target)
+                .or_default()
+                .extend(&write.verbs);
+            if write.children {
+                permissions.children.insert(write.kind.clone());
+            }
+        }
+        permissions
+    }
+
+    /// Whether the plugin may do this to objects of this kind.
+    pub fn check(&self, verb: Verb, kind: &Kind, subresource: Option<&str>) -> Result<(), Denied> {
+        let target = (kind.clone(), subresource.map(str::to_owned));
+        if self
+            .verbs
+            .get(&target)
+            .is_some_and(|verbs| verbs.contains(&verb))
+        {
+            return Ok(());
+        }
+        let (kind, subresource) = target;
+        Err(Denied::Verb {
+            verb: verb.as_str(),
+            kind,
+            subresource,
+        })
+    }
+}
+
+/// Whether this names an object: nothing that could leave its place in a URL (apimachinery's `IsValidPathSegmentName`).
+pub fn check_key(key: &ObjectKey) -> Result<(), Denied> {
+    let name = &*key.name;
+    let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
+    let is_printable = name.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_segment || !is_printable || name.len() > MAX_NAME {
+        return Err(Denied::Name(name.chars().take(MAX_NAME).collect()));
+    }
+    if !key.namespace.is_empty() && !is_dns_label(&key.namespace) {
+        return Err(Denied::Namespace(
+            key.namespace.chars().take(MAX_NAME).collect(),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_its_place_in_a_url() {
+        for name in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a%2fb",
+            "a b",
+            "a\n",
+            "ä",
+            &"x".repeat(254),
+        ] {
+            assert!(
+                check_key(&ObjectKey::new("default", name)).is_err(),
+                "{name:?}"
+            );
+        }
+        for namespace in ["..", "a/b", "a%2f", "Default", &"x".repeat(64)] {
+            assert!(
+                check_key(&ObjectKey::new(namespace, "a")).is_err(),
+                "{namespace:?}"
+            );
+        }
+        assert_eq!(check_key(&ObjectKey::new("", "system:node")), Ok(()));
+    }
+}

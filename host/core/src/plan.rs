@@ -1,0 +1,633 @@
+//! From what a guest asks for to what is sent: checked as a whole first, so that an outcome is done from the start or not at all.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::cluster::{Cluster, Operation, Write};
+use crate::key::{Kind, ObjectKey};
+use crate::manifest::{Manifest, Verb};
+use crate::outcome::{Action, ActionResult, Delete, Event};
+use crate::permission::{Denied, Permissions, check_key};
+use crate::reader::Reader;
+use crate::selector::{LabelSelector, Requirement};
+use crate::unchanged::{Applied, Target, hash, is_same_object};
+
+/// Most actions of one outcome; more is a guest that lost count.
+pub const MAX_ACTIONS: usize = 10_000;
+
+/// Largest body of an action in bytes: the API server accepts 3 MiB.
+pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// Marks the objects that a `children` action applied for one key: KEP-3659's ApplySet label, in our own domain
+/// because kubectl's tooling expects its sets to have a parent object of kubectl's making.
+pub const CHILDREN_LABEL: &str = "pilothouse.dev/children-of";
+
+/// What to do about one outcome, in order.
+#[derive(Debug, Default)]
+pub struct Plan {
+    steps: Vec<Step>,
+    actions: usize,
+}
+
+/// One write, or the answer where none is needed.
+#[derive(Debug)]
+struct Step {
+    /// Whose result it is: the action's place in the outcome.
+    action: usize,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Known(ActionResult),
+    Send {
+        write: Write,
+        /// For an apply: what to remember once it is accepted.
+        intent: Option<u64>,
+    },
+}
+
+impl Step {
+    fn is_event(&self) -> bool {
+        matches!(&self.what, What::Send { write, .. } if matches!(write.operation, Operation::Event { .. }))
+    }
+}
+
+/// What became of a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// Of each action, in order.
+    pub results: Vec<ActionResult>,
+    /// Why the plan was not carried out to its end.
+    pub failure: Option<String>,
+}
+
+/// Why an outcome is refused as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Too many actions.
+    #[error("{0} actions; an outcome has at most {MAX_ACTIONS}")]
+    TooMany(usize),
+    /// One action is refused.
+    #[error("action {number} ({verb}): {reason}")]
+    Action {
+        /// Its place, from 1.
+        number: usize,
+        /// What it is.
+        verb: &'static str,
+        /// What is wrong with it.
+        reason: ActionError,
+    },
+}
+
+/// What is wrong with an action.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ActionError {
+    /// Not permitted, or not a name.
+    #[error("denied: {0}")]
+    Denied(#[from] Denied),
+    /// Not JSON, or not of the shape an object has.
+    #[error("invalid JSON: {0}")]
+    Json(String),
+    /// Too large for the API server.
+    #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
+    TooLarge(usize),
+    /// Body and address are not the same object.
+    #[error("body is of {body}, but the action is for {address}")]
+    OtherObject {
+        /// The object in the body.
+        body: String,
+        /// The object the action names.
+        address: String,
+    },
+}
+
+/// What planning needs to know of the plugin and the key.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The plugin.
+    pub manifest: &'a Manifest,
+    /// What it may write.
+    pub permissions: &'a Permissions,
+    /// What it last applied.
+    pub applied: &'a Applied,
+    /// The key it reconciled.
+    pub key: &'a ObjectKey,
+}
+
+/// Turns an outcome's actions into writes. `reader` is the run's own: what `children` looks at is recorded too.
+pub fn plan(
+    context: Context<'_>,
+    actions: &[Action],
+    reader: &mut Reader,
+) -> Result<Plan, PlanError> {
+    if actions.len() > MAX_ACTIONS {
+        return Err(PlanError::TooMany(actions.len()));
+    }
+    let mut plan = Plan {
+        steps: Vec::new(),
+        actions: actions.len(),
+    };
+    for (number, action) in actions.iter().enumerate() {
+        let steps = Planner { context, reader }
+            .steps(number, action)
+            .map_err(|reason| PlanError::Action {
+                number: number + 1,
+                verb: verb_of(action),
+                reason,
+            })?;
+        plan.steps.extend(steps.into_iter().map(|what| Step {
+            action: number,
+            what,
+        }));
+    }
+    Ok(plan)
+}
+
+fn verb_of(action: &Action) -> &'static str {
+    match action {
+        Action::Apply { .. } => "apply",
+        Action::Create { .. } => "create",
+        Action::Update { .. } => "update",
+        Action::Patch { .. } => "patch",
+        Action::Delete(_) => "delete",
+        Action::Event(_) => "event",
+        Action::Finalizer { .. } => "finalizer",
+        Action::Children { .. } => "children",
+    }
+}
+
+impl Plan {
+    /// Whether nothing is to be sent.
+    pub fn is_noop(&self) -> bool {
+        self.steps
+            .iter()
+            .all(|step| matches!(step.what, What::Known(_)))
+    }
+
+    /// The writes to be sent, in order.
+    pub fn writes(&self) -> impl Iterator<Item = &Write> {
+        self.steps.iter().filter_map(|step| match &step.what {
+            What::Send { write, .. } => Some(write),
+            What::Known(_) => None,
+        })
+    }
+
+    /// Does it: one write after the other, nothing more after one that failed. An Event that fails stops nothing.
+    pub async fn execute(
+        &self,
+        cluster: &dyn Cluster,
+        manager: &str,
+        applied: &Applied,
+    ) -> Executed {
+        let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
+        let mut failure = None;
+        for step in &self.steps {
+            let result = match &step.what {
+                _ if failure.is_some() => ActionResult::Skipped,
+                What::Known(result) => result.clone(),
+                What::Send { write, intent } => {
+                    let result = cluster.write(manager, write).await;
+                    remember(applied, write, *intent, &result);
+                    result
+                }
+            };
+            if let (Some(error), false) = (result.error(), step.is_event()) {
+                failure = Some(format!("action {}: {error}", step.action + 1));
+            }
+            join(&mut results[step.action], result);
+        }
+        // An action without steps is a `children` of nothing that had nothing.
+        let results = results
+            .into_iter()
+            .map(|result| result.unwrap_or(ActionResult::Unchanged))
+            .collect();
+        Executed { results, failure }
+    }
+}
+
+/// An action of several writes is what its worst write was.
+fn join(so_far: &mut Option<ActionResult>, next: ActionResult) {
+    let keeps = match (&*so_far, &next) {
+        (None, _) => false,
+        (Some(have), _) if have.error().is_some() => true,
+        (Some(_), next) if next.error().is_some() => false,
+        (Some(_), ActionResult::Skipped) => false,
+        (Some(have), _) => *have != ActionResult::Unchanged,
+    };
+    if !keeps {
+        *so_far = Some(next);
+    }
+}
+
+fn remember(applied: &Applied, write: &Write, intent: Option<u64>, result: &ActionResult) {
+    let target = Target {
+        kind: write.kind.clone(),
+        key: write.key.clone(),
+        subresource: write.subresource.clone(),
+    };
+    match (intent, result) {
+        (Some(intent), ActionResult::Done(_)) => applied.remember(target, intent),
+        _ => applied.forget(&target),
+    }
+}
+
+struct Planner<'a, 'r> {
+    context: Context<'a>,
+    reader: &'r mut Reader,
+}
+
+impl Planner<'_, '_> {
+    fn steps(&mut self, number: usize, action: &Action) -> Result<Vec<What>, ActionError> {
+        match action {
+            Action::Apply {
+                object,
+                subresource,
+                force,
+            } => Ok(vec![self.apply(object, subresource, *force)?]),
+            Action::Create {
+                object,
+                subresource,
+            } => Ok(vec![self.create(number, object, subresource)?]),
+            Action::Update {
+                object,
+                subresource,
+            } => Ok(vec![self.update(object, subresource)?]),
+            Action::Patch {
+                kind,
+                key,
+                subresource,
+                patch_type,
+                body,
+            } => {
+                self.check(Verb::Patch, kind, key, subresource)?;
+                check_address(&parse(body)?, kind, key)?;
+                let operation = Operation::Patch {
+                    patch_type: *patch_type,
+                    body: body.clone(),
+                };
+                Ok(vec![send(kind, key, subresource, operation)])
+            }
+            Action::Delete(delete) => Ok(vec![self.delete(delete)?]),
+            Action::Event(event) => Ok(vec![self.event(event)?]),
+            Action::Finalizer {
+                kind,
+                key,
+                name,
+                present,
+            } => Ok(vec![self.finalizer(kind, key, name, *present)?]),
+            Action::Children { objects } => self.children(objects),
+        }
+    }
+
+    fn check(
+        &self,
+        verb: Verb,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: &Option<String>,
+    ) -> Result<(), Denied> {
+        self.context
+            .permissions
+            .check(verb, kind, subresource.as_deref())?;
+        check_key(key)
+    }
+
+    /// The object as cached, if the plugin reads its kind.
+    fn cached(&self, kind: &Kind, key: &ObjectKey) -> Option<Value> {
+        let object = self.reader.peek(kind, key)?;
+        serde_json::from_str(object.json()).ok()
+    }
+
+    fn apply(
+        &self,
+        text: &str,
+        subresource: &Option<String>,
+        force: bool,
+    ) -> Result<What, ActionError> {
+        let object = parse(text)?;
+        let (kind, key) = address(&object)?;
+        self.check(Verb::Apply, &kind, &key, subresource)?;
+        Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
+    }
+
+    fn apply_unless_unchanged(
+        &self,
+        object: &Value,
+        kind: Kind,
+        key: ObjectKey,
+        subresource: &Option<String>,
+        force: bool,
+    ) -> What {
+        let target = Target {
+            kind,
+            key,
+            subresource: subresource.clone(),
+        };
+        let current = self.cached(&target.kind, &target.key);
+        if self
+            .context
+            .applied
+            .is_unchanged(&target, object, current.as_ref())
+        {
+            return What::Known(ActionResult::Unchanged);
+        }
+        let Target {
+            kind,
+            key,
+            subresource,
+        } = target;
+        What::Send {
+            write: Write {
+                kind,
+                key,
+                subresource,
+                operation: Operation::Apply {
+                    object: object.to_string(),
+                    force,
+                },
+            },
+            intent: Some(hash(object)),
+        }
+    }
+
+    fn create(
+        &self,
+        number: usize,
+        text: &str,
+        subresource: &Option<String>,
+    ) -> Result<What, ActionError> {
+        let mut object = parse(text)?;
+        self.derive_name(number, &mut object);
+        let (kind, key) = address(&object)?;
+        self.check(Verb::Create, &kind, &key, subresource)?;
+        Ok(send(
+            &kind,
+            &key,
+            subresource,
+            Operation::Create {
+                object: object.to_string(),
+            },
+        ))
+    }
+
+    /// A name for `generateName` that is the same on every retry, so that a create whose answer was lost is not done twice.
+    fn derive_name(&self, number: usize, object: &mut Value) {
+        let digest = self.digest(&[&number.to_string(), &object.to_string()]);
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let has_name = metadata
+            .get("name")
+            .and_then(Value::as_str)
+            .is_some_and(|name| !name.is_empty());
+        let prefix = metadata.remove("generateName");
+        if let (false, Some(Value::String(prefix))) = (has_name, prefix) {
+            // As the server does: at most 63 characters, so that the name fits into a label.
+            let prefix: String = prefix.chars().take(63 - 8).collect();
+            metadata.insert("name".into(), format!("{prefix}{}", &digest[..8]).into());
+        }
+    }
+
+    /// 64 hex digits that depend on the plugin, the key and `parts` alone.
+    fn digest(&self, parts: &[&str]) -> String {
+        let mut hasher = Sha256::new();
+        let Context { manifest, key, .. } = self.context;
+        let kind = manifest
+            .subject_kind()
+            .map(Kind::to_string)
+            .unwrap_or_default();
+        for part in [&*manifest.name, &kind, &key.namespace, &key.name]
+            .iter()
+            .chain(parts)
+        {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        hasher
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    fn update(&self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
+        let object = parse(text)?;
+        let (kind, key) = address(&object)?;
+        self.check(Verb::Update, &kind, &key, subresource)?;
+        let current = self.cached(&kind, &key);
+        if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
+        {
+            return Ok(What::Known(ActionResult::Unchanged));
+        }
+        Ok(send(
+            &kind,
+            &key,
+            subresource,
+            Operation::Update {
+                object: object.to_string(),
+            },
+        ))
+    }
+
+    /// Without a uid of the guest's own, only the object that the snapshot shows is deleted, never a successor of the same name.
+    fn delete(&self, delete: &Delete) -> Result<What, ActionError> {
+        let Delete { kind, key, .. } = delete;
+        self.check(Verb::Delete, kind, key, &None)?;
+        let seen = || {
+            self.reader
+                .peek(kind, key)
+                .map(|object| object.header.uid.to_string())
+        };
+        let operation = Operation::Delete {
+            uid: delete
+                .uid
+                .clone()
+                .or_else(seen)
+                .filter(|uid| !uid.is_empty()),
+            resource_version: delete.resource_version.clone(),
+            propagation: delete.propagation,
+            grace_period_seconds: delete.grace_period_seconds,
+        };
+        Ok(send(kind, key, &None, operation))
+    }
+
+    fn event(&self, event: &Event) -> Result<What, ActionError> {
+        let Event {
+            kind,
+            key,
+            is_warning,
+            reason,
+            action,
+            note,
+        } = event;
+        if !self.context.manifest.kinds().contains(kind) {
+            return Err(Denied::Kind(kind.clone()).into());
+        }
+        check_key(key)?;
+        let operation = Operation::Event {
+            uid: self
+                .reader
+                .peek(kind, key)
+                .map(|object| object.header.uid.to_string()),
+            is_warning: *is_warning,
+            reason: reason.clone(),
+            action: action.clone(),
+            note: note.clone(),
+        };
+        Ok(send(kind, key, &None, operation))
+    }
+
+    /// A JSON Patch that holds only for the version the snapshot shows, so that no other writer's finalizer is lost.
+    fn finalizer(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        name: &str,
+        present: bool,
+    ) -> Result<What, ActionError> {
+        self.check(Verb::Patch, kind, key, &None)?;
+        let Some(object) = self.reader.peek(kind, key) else {
+            let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
+            return Ok(What::Known(if present {
+                gone()
+            } else {
+                ActionResult::Unchanged
+            }));
+        };
+        let have: Vec<&str> = object
+            .header
+            .finalizers
+            .iter()
+            .map(|name| &**name)
+            .collect();
+        if have.contains(&name) == present {
+            return Ok(What::Known(ActionResult::Unchanged));
+        }
+        let mut wanted: Vec<&str> = have.into_iter().filter(|have| *have != name).collect();
+        wanted.extend(present.then_some(name));
+        let body = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": object.header.resource_version.as_str()},
+            {"op": "add", "path": "/metadata/finalizers", "value": wanted},
+        ]);
+        let operation = Operation::Patch {
+            patch_type: crate::outcome::PatchType::Json,
+            body: body.to_string(),
+        };
+        Ok(send(kind, key, &None, operation))
+    }
+
+    /// Applies each wanted object with a label that names this key, then deletes what has the label and is not wanted.
+    fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
+        let label = self.digest(&["children"])[..32].to_owned();
+        let mut steps = Vec::new();
+        let mut wanted = BTreeSet::new();
+        for text in objects {
+            let mut object = parse(text)?;
+            let (kind, key) = address(&object)?;
+            if !self.context.permissions.children.contains(&kind) {
+                return Err(Denied::NotChildren(kind).into());
+            }
+            self.check(Verb::Apply, &kind, &key, &None)?;
+            set_label(&mut object, &label)?;
+            wanted.insert((kind.clone(), key.clone()));
+            steps.push(self.apply_unless_unchanged(&object, kind, key, &None, true));
+        }
+        let selector = LabelSelector {
+            requirements: vec![Requirement::Equals(CHILDREN_LABEL.into(), label)],
+        };
+        for kind in &self.context.permissions.children {
+            for member in self.reader.members(kind, &selector) {
+                let key = &member.header.key;
+                if wanted.contains(&(kind.clone(), key.clone()))
+                    || member.header.deletion_timestamp.is_some()
+                {
+                    continue;
+                }
+                let operation = Operation::Delete {
+                    uid: Some(member.header.uid.to_string()),
+                    resource_version: None,
+                    propagation: None,
+                    grace_period_seconds: None,
+                };
+                steps.push(send(kind, key, &None, operation));
+            }
+        }
+        Ok(steps)
+    }
+}
+
+fn send(kind: &Kind, key: &ObjectKey, subresource: &Option<String>, operation: Operation) -> What {
+    let write = Write {
+        kind: kind.clone(),
+        key: key.clone(),
+        subresource: subresource.clone(),
+        operation,
+    };
+    What::Send {
+        write,
+        intent: None,
+    }
+}
+
+fn parse(text: &str) -> Result<Value, ActionError> {
+    if text.len() > MAX_BODY {
+        return Err(ActionError::TooLarge(text.len()));
+    }
+    serde_json::from_str(text).map_err(|error| ActionError::Json(error.to_string()))
+}
+
+/// The object that a body is of.
+fn address(object: &Value) -> Result<(Kind, ObjectKey), ActionError> {
+    let text = |path: &str| match object.pointer(path) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(_) => Err(ActionError::Json(format!("{path} is not a string"))),
+    };
+    let (api_version, kind) = (text("/apiVersion")?, text("/kind")?);
+    for (path, value) in [("apiVersion", api_version), ("kind", kind)] {
+        if value.is_empty() {
+            return Err(ActionError::Json(format!("{path} is missing")));
+        }
+    }
+    let key = ObjectKey::new(text("/metadata/namespace")?, text("/metadata/name")?);
+    Ok((Kind::from_api_version(api_version, kind), key))
+}
+
+/// A merge patch may not carry another object's identity.
+fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), ActionError> {
+    let (api_version, kind_name) = (kind.api_version(), &*kind.kind);
+    for (path, wanted) in [
+        ("/apiVersion", &*api_version),
+        ("/kind", kind_name),
+        ("/metadata/name", &*key.name),
+        ("/metadata/namespace", &*key.namespace),
+    ] {
+        if let Some(have) = body
+            .pointer(path)
+            .filter(|have| have.as_str() != Some(wanted))
+        {
+            return Err(ActionError::OtherObject {
+                body: format!("{} {have}", &path[1..]),
+                address: format!("{kind} {key}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn set_label(object: &mut Value, value: &str) -> Result<(), ActionError> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let labels = metadata.map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
+    let Some(Value::Object(labels)) = labels else {
+        return Err(ActionError::Json("metadata.labels is not an object".into()));
+    };
+    labels.insert(CHILDREN_LABEL.into(), value.into());
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

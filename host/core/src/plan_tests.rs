@@ -1,0 +1,422 @@
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::*;
+use crate::cache::{Delta, KindCache};
+use crate::manifest::{Limits, ReadDeclaration, Subject, WriteDeclaration};
+use crate::object::Object;
+use crate::outcome::PatchType;
+use crate::reader::{KindScope, Scope};
+use crate::snapshot::Snapshot;
+
+fn config_map() -> Kind {
+    Kind::new("", "v1", "ConfigMap")
+}
+
+fn manifest() -> Manifest {
+    let verbs = vec![
+        Verb::Apply,
+        Verb::Create,
+        Verb::Update,
+        Verb::Patch,
+        Verb::Delete,
+    ];
+    Manifest {
+        name: "p".into(),
+        version: "1.0.0".into(),
+        subject: Subject::Singleton,
+        reads: vec![ReadDeclaration {
+            kind: config_map(),
+            fields: vec![],
+        }],
+        indexes: vec![],
+        writes: vec![WriteDeclaration {
+            kind: config_map(),
+            subresource: None,
+            verbs,
+            children: true,
+        }],
+        limits: Limits::default(),
+        config_schema: None,
+    }
+}
+
+/// A plugin that may do everything to ConfigMaps, and the ConfigMaps in its snapshot.
+struct Rig {
+    manifest: Manifest,
+    permissions: Permissions,
+    applied: Applied,
+    cache: KindCache,
+}
+
+impl Rig {
+    fn new(objects: &[Value]) -> Self {
+        let mut cache = KindCache::new(config_map());
+        for object in objects {
+            let object = Object::parse(&config_map(), &object.to_string(), cache.schema()).unwrap();
+            cache.apply(Delta::Upsert(object));
+        }
+        let manifest = manifest();
+        Self {
+            permissions: Permissions::of(&manifest),
+            manifest,
+            applied: Applied::default(),
+            cache,
+        }
+    }
+
+    fn plan(&self, actions: &[Action]) -> Result<Plan, PlanError> {
+        let scope = Scope {
+            kinds: [(
+                config_map(),
+                KindScope {
+                    kind: 0,
+                    view: None,
+                    indexes: Default::default(),
+                },
+            )]
+            .into(),
+        };
+        let snapshot = Snapshot {
+            sequence: 0,
+            kinds: Arc::new(vec![self.cache.clone()]),
+        };
+        let mut reader = Reader::new(snapshot, Arc::new(scope), 0);
+        let Self {
+            manifest,
+            permissions,
+            applied,
+            ..
+        } = self;
+        plan(
+            Context {
+                manifest,
+                permissions,
+                applied,
+                key: &ObjectKey::singleton(),
+            },
+            actions,
+            &mut reader,
+        )
+    }
+
+    fn writes(&self, action: Action) -> Vec<Write> {
+        self.plan(&[action]).unwrap().writes().cloned().collect()
+    }
+
+    fn error(&self, action: Action) -> String {
+        self.plan(&[action]).unwrap_err().to_string()
+    }
+
+    fn execute(&self, actions: &[Action], server: &Server) -> Executed {
+        let plan = self.plan(actions).unwrap();
+        plan.execute(server, "p", &self.applied)
+            .now_or_never()
+            .expect("the fake server answers at once")
+    }
+}
+
+/// Answers each write with the next result, `Done` when there are no more.
+#[derive(Default)]
+struct Server {
+    answers: Mutex<Vec<ActionResult>>,
+    seen: Mutex<Vec<Write>>,
+}
+
+impl Cluster for Server {
+    fn write<'a>(&'a self, _: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult> {
+        self.seen.lock().unwrap().push(write.clone());
+        let answer = self
+            .answers
+            .lock()
+            .unwrap()
+            .pop()
+            .unwrap_or(ActionResult::Done(None));
+        futures::future::ready(answer).boxed()
+    }
+}
+
+fn object(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "7"}})
+}
+
+fn apply(object: &Value) -> Action {
+    Action::Apply {
+        object: object.to_string(),
+        subresource: None,
+        force: false,
+    }
+}
+
+fn finalizer(name: &str, present: bool) -> Action {
+    Action::Finalizer {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        name: name.into(),
+        present,
+    }
+}
+
+fn delete(name: &str) -> Action {
+    Action::Delete(Delete {
+        kind: config_map(),
+        key: ObjectKey::new("default", name),
+        uid: None,
+        resource_version: None,
+        propagation: None,
+        grace_period_seconds: None,
+    })
+}
+
+#[test]
+fn an_action_that_is_not_an_object_is_refused_with_its_reason() {
+    let rig = Rig::new(&[]);
+    let text = |object: &str| {
+        rig.error(Action::Apply {
+            object: object.into(),
+            subresource: None,
+            force: false,
+        })
+    };
+    assert!(text("{").starts_with("action 1 (apply): invalid JSON: EOF"));
+    assert!(text("{}").contains("apiVersion is missing"));
+    assert!(
+        text(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":7}}"#)
+            .contains("/metadata/name is not a string")
+    );
+    assert!(text(&"[".repeat(10_000)).contains("recursion limit"));
+    assert!(text(&format!("\"{}\"", "x".repeat(MAX_BODY))).contains("at most"));
+}
+
+#[test]
+fn an_action_on_a_kind_or_subresource_that_was_not_asked_for_is_denied() {
+    let rig = Rig::new(&[]);
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+    assert!(
+        rig.error(apply(&secret))
+            .contains("apply of v1/Secret is not among")
+    );
+    let status = Action::Update {
+        object: object("a").to_string(),
+        subresource: Some("status".into()),
+    };
+    assert!(
+        rig.error(status)
+            .contains("update of v1/ConfigMap/status is not among")
+    );
+}
+
+#[test]
+fn a_name_cannot_leave_its_place() {
+    let rig = Rig::new(&[]);
+    for name in ["", "../x", "a%2fb"] {
+        assert!(
+            rig.error(apply(&object(name)))
+                .contains("is not an object's name"),
+            "{name}"
+        );
+    }
+    let mut elsewhere = object("a");
+    elsewhere["metadata"]["namespace"] = "x/../kube-system".into();
+    assert!(
+        rig.error(apply(&elsewhere))
+            .contains("is not a namespace's name")
+    );
+}
+
+#[test]
+fn a_patch_of_one_object_cannot_carry_another() {
+    let rig = Rig::new(&[]);
+    let patch = |body: Value| Action::Patch {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: body.to_string(),
+    };
+    assert!(
+        rig.error(patch(json!({"metadata": {"namespace": "kube-system"}})))
+            .contains("but the action is for v1/ConfigMap default/a")
+    );
+    assert_eq!(
+        rig.writes(patch(json!({"metadata": {"name": "a"}, "data": {}})))
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn too_many_actions_are_refused() {
+    let rig = Rig::new(&[]);
+    let actions = vec![delete("a"); MAX_ACTIONS + 1];
+    assert_eq!(
+        rig.plan(&actions).unwrap_err(),
+        PlanError::TooMany(MAX_ACTIONS + 1)
+    );
+}
+
+#[test]
+fn a_generated_name_is_the_same_on_every_retry() {
+    let rig = Rig::new(&[]);
+    let create = |data: &str| {
+        Action::Create {
+        object: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "generateName": "job-"}, "data": {"a": data}})
+            .to_string(),
+        subresource: None,
+    }
+    };
+    let name = |data| rig.writes(create(data))[0].key.name.to_string();
+    assert_eq!(name("1"), name("1"));
+    assert_ne!(name("1"), name("2"));
+    assert!(name("1").starts_with("job-") && name("1").len() == 12);
+}
+
+#[test]
+fn a_deletion_is_of_the_object_that_was_seen() {
+    let uid = |rig: &Rig| match rig.writes(delete("a")).remove(0).operation {
+        Operation::Delete { uid, .. } => uid,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(uid(&Rig::new(&[object("a")])).as_deref(), Some("uid-a"));
+    assert_eq!(uid(&Rig::new(&[])), None);
+}
+
+#[test]
+fn a_finalizer_patch_holds_only_for_the_version_that_was_seen() {
+    let mut with_one = object("a");
+    with_one["metadata"]["finalizers"] = json!(["other/one"]);
+    let rig = Rig::new(&[with_one]);
+    let Operation::Patch { body, .. } = rig.writes(finalizer("x/y", true)).remove(0).operation
+    else {
+        panic!()
+    };
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        body[0],
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"})
+    );
+    assert_eq!(body[1]["value"], json!(["other/one", "x/y"]));
+    assert!(
+        rig.writes(finalizer("other/one", true)).is_empty(),
+        "it is there already"
+    );
+    assert!(
+        rig.writes(finalizer("x/y", false)).is_empty(),
+        "it is not there"
+    );
+    assert!(
+        Rig::new(&[])
+            .plan(&[finalizer("x/y", true)])
+            .unwrap()
+            .is_noop()
+    );
+}
+
+#[test]
+fn an_apply_that_would_change_nothing_is_not_sent_again() {
+    let rig = Rig::new(&[object("a")]);
+    let server = Server::default();
+    assert_eq!(
+        rig.execute(&[apply(&object("a"))], &server).results,
+        [ActionResult::Done(None)]
+    );
+    assert_eq!(
+        rig.execute(&[apply(&object("a"))], &server).results,
+        [ActionResult::Unchanged]
+    );
+    assert_eq!(server.seen.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn an_update_that_would_change_nothing_is_not_sent() {
+    let rig = Rig::new(&[object("a")]);
+    let update = |object: &Value| Action::Update {
+        object: object.to_string(),
+        subresource: None,
+    };
+    assert!(rig.writes(update(&object("a"))).is_empty());
+    let mut changed = object("a");
+    changed["data"] = json!({"a": "1"});
+    assert_eq!(rig.writes(update(&changed)).len(), 1);
+}
+
+#[test]
+fn after_a_failure_nothing_more_is_sent() {
+    let rig = Rig::new(&[]);
+    let server = Server {
+        answers: vec![ActionResult::Forbidden("no".into())].into(),
+        ..Server::default()
+    };
+    let done = rig.execute(&[delete("a"), delete("b")], &server);
+    assert_eq!(
+        done.results,
+        [ActionResult::Forbidden("no".into()), ActionResult::Skipped]
+    );
+    assert_eq!(done.failure.as_deref(), Some("action 1: no"));
+    assert_eq!(server.seen.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn an_event_that_fails_stops_nothing() {
+    let rig = Rig::new(&[]);
+    let event = Action::Event(Event {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        is_warning: false,
+        reason: "Done".into(),
+        action: "Do".into(),
+        note: String::new(),
+    });
+    let server = Server {
+        answers: vec![ActionResult::Failed("no".into())].into(),
+        ..Server::default()
+    };
+    let done = rig.execute(&[event, delete("b")], &server);
+    assert_eq!(
+        (done.results[1].clone(), done.failure),
+        (ActionResult::Done(None), None)
+    );
+}
+
+#[test]
+fn children_are_applied_and_what_is_no_longer_wanted_is_deleted() {
+    let rig = Rig::new(&[]);
+    let children = |names: &[&str]| Action::Children {
+        objects: names.iter().map(|name| object(name).to_string()).collect(),
+    };
+    let Operation::Apply {
+        object: first,
+        force,
+    } = rig.writes(children(&["a"])).remove(0).operation
+    else {
+        panic!()
+    };
+    let labelled: Value = serde_json::from_str(&first).unwrap();
+    assert!(force && labelled["metadata"]["labels"][CHILDREN_LABEL].is_string());
+
+    let mut stranger = object("stranger");
+    stranger["metadata"]["labels"] = json!({CHILDREN_LABEL: "another-key"});
+    let rig = Rig::new(&[labelled, stranger]);
+    let writes = rig.writes(children(&["b"]));
+    let what: Vec<_> = writes
+        .iter()
+        .map(|write| {
+            (
+                &*write.key.name,
+                matches!(write.operation, Operation::Apply { .. }),
+            )
+        })
+        .collect();
+    assert_eq!(
+        what,
+        [("b", true), ("a", false)],
+        "applied first, then pruned; another key's children stay"
+    );
+    assert_eq!(
+        rig.execute(&[children(&[])], &Server::default()).results,
+        [ActionResult::Done(None)]
+    );
+}

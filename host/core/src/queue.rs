@@ -1,0 +1,339 @@
+//! The work queue of one plugin: which key to run next.
+//!
+//! Guarantees (client-go's workqueue and controller-runtime's priority queue, where they agree):
+//! - A key is never handed out twice at once. One added while it runs is handed out once more when it is done.
+//! - However often a pending key is added, it is handed out once, with the highest priority it was added with.
+//! - Keys are handed out by priority, then first come, first served; a key whose priority rises goes to the end of its new class.
+//! - A delayed key becomes pending when its time comes; of two delays the earlier holds, and a plain add ends the delay.
+//! - Failures are counted per key. Only success forgets them: adding a key neither resets nor inflates its back-off.
+//! - No key that was added is lost.
+//!
+//! Time is an argument: the time since the host started.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::key::ObjectKey;
+
+/// Time since the host started. It never goes back.
+pub type Time = Duration;
+
+/// Higher runs first.
+pub type Priority = i32;
+
+/// What a change of the cluster queues with.
+pub const NORMAL: Priority = 0;
+
+/// What start-up and resync queue with (controller-runtime's `LowPriority`): real changes overtake them.
+pub const LOW: Priority = -100;
+
+/// Where a key stands in line: by priority, then in the order it came.
+type Place = (Reverse<Priority>, u64);
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct WorkQueue {
+    /// Invariant: `pending`, `delayed` and `entries` say the same. A key is in at most one of the first two, never in either
+    /// while it runs, and has an entry as long as there is anything to remember of it.
+    pending: BTreeMap<Place, ObjectKey>,
+    delayed: BTreeMap<(Time, u64), ObjectKey>,
+    entries: HashMap<ObjectKey, Entry>,
+    backoff: Backoff,
+    next_ticket: u64,
+    running: usize,
+    is_draining: bool,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    state: State,
+    failures: u32,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Remembered for its failures alone.
+    #[default]
+    Idle,
+    Pending {
+        place: Place,
+        since: Time,
+    },
+    Delayed {
+        due: (Time, u64),
+        priority: Priority,
+    },
+    Running {
+        again: Option<Again>,
+    },
+}
+
+/// What a running key does when it is done.
+#[derive(Clone, Copy, Debug)]
+enum Again {
+    /// It was added while it ran: run it at once.
+    Now(Priority),
+    /// Run it at this time.
+    At(Time, Priority),
+}
+
+/// Since the queue was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys that became pending.
+    pub adds: u64,
+    /// Delays asked for after a failure.
+    pub retries: u64,
+}
+
+/// A key that was handed out; give it back with [`WorkQueue::done`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The key.
+    pub key: ObjectKey,
+    /// Failures in a row so far.
+    pub failures: u32,
+    /// The priority it ran with.
+    pub priority: Priority,
+    /// How long it was pending.
+    pub waited: Duration,
+}
+
+impl WorkQueue {
+    /// An empty queue.
+    pub fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            ..Self::default()
+        }
+    }
+
+    /// Queues a key to run as soon as it can.
+    pub fn add(&mut self, key: &ObjectKey, priority: Priority, now: Time) {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        match state {
+            Some(State::Running { again }) => {
+                let priority = match again {
+                    Some(Again::Now(have) | Again::At(_, have)) => priority.max(*have),
+                    None => priority,
+                };
+                self.set_running(key, Some(Again::Now(priority)));
+            }
+            _ if self.is_draining => {}
+            Some(&State::Pending { place, since }) => {
+                if priority > place.0.0 {
+                    self.pending.remove(&place);
+                    self.push(key, priority, since);
+                }
+            }
+            Some(&State::Delayed {
+                due,
+                priority: have,
+            }) => {
+                self.delayed.remove(&due);
+                self.make_pending(key, priority.max(have), now);
+            }
+            Some(State::Idle) | None => self.make_pending(key, priority, now),
+        }
+    }
+
+    /// Queues a key to run after `delay`, or as soon as it can if it is pending or due earlier already.
+    pub fn add_after(&mut self, key: &ObjectKey, delay: Duration, priority: Priority, now: Time) {
+        if delay.is_zero() {
+            return self.add(key, priority, now);
+        }
+        let due = now.saturating_add(delay);
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        match state {
+            Some(State::Running { again: None }) => {
+                self.set_running(key, Some(Again::At(due, priority)));
+            }
+            Some(&State::Running {
+                again: Some(Again::At(at, have)),
+            }) => {
+                self.set_running(key, Some(Again::At(due.min(at), priority.max(have))));
+            }
+            Some(State::Pending { .. } | State::Running { .. }) => {}
+            Some(&State::Delayed { due: (at, _), .. }) if at <= due => {}
+            _ if self.is_draining => {}
+            Some(&State::Delayed {
+                due: old,
+                priority: have,
+            }) => {
+                self.delayed.remove(&old);
+                self.make_delayed(key, due, priority.max(have));
+            }
+            Some(State::Idle) | None => self.make_delayed(key, due, priority),
+        }
+    }
+
+    /// Hands out the next key. It runs until [`done`](Self::done).
+    pub fn next(&mut self, now: Time) -> Option<Taken> {
+        self.wake(now);
+        let ((Reverse(priority), _), key) = self.pending.pop_first()?;
+        let entry = self
+            .entries
+            .get_mut(&key)
+            .expect("a pending key has an entry");
+        let since = match entry.state {
+            State::Pending { since, .. } => since,
+            _ => now,
+        };
+        entry.state = State::Running { again: None };
+        self.running += 1;
+        Some(Taken {
+            failures: entry.failures,
+            priority,
+            waited: now.saturating_sub(since),
+            key,
+        })
+    }
+
+    /// Whether [`next`](Self::next) would hand out a key.
+    pub fn is_ready(&self, now: Time) -> bool {
+        !self.pending.is_empty() || self.next_due().is_some_and(|due| due <= now)
+    }
+
+    /// When the earliest delayed key is due.
+    pub fn next_due(&self) -> Option<Time> {
+        self.delayed.keys().next().map(|(due, _)| *due)
+    }
+
+    /// Counts a failure of a running key and runs it again after its back-off.
+    pub fn fail(&mut self, key: &ObjectKey, priority: Priority, now: Time) -> Duration {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Duration::ZERO;
+        };
+        entry.failures = entry.failures.saturating_add(1);
+        let delay = self.backoff.delay(entry.failures);
+        self.counts.retries += 1;
+        self.add_after(key, delay, priority, now);
+        delay
+    }
+
+    /// Counts a failure of a running key that is not to be tried again by itself.
+    pub fn fail_terminally(&mut self, key: &ObjectKey) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = entry.failures.saturating_add(1);
+        }
+    }
+
+    /// Forgets a key's failures.
+    pub fn forget(&mut self, key: &ObjectKey) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = 0;
+        }
+    }
+
+    /// Takes back a key that was handed out.
+    pub fn done(&mut self, key: &ObjectKey, now: Time) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        let State::Running { again } = entry.state else {
+            return;
+        };
+        entry.state = State::Idle;
+        self.running -= 1;
+        match again {
+            Some(Again::Now(priority)) => self.make_pending(key, priority, now),
+            Some(Again::At(due, priority)) if !self.is_draining => {
+                self.make_delayed(key, due, priority);
+            }
+            _ if entry.failures == 0 => drop(self.entries.remove(key)),
+            _ => {}
+        }
+    }
+
+    /// From now on only what is pending, and what is added to a running key, is handed out. Delayed keys are dropped.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+        for key in std::mem::take(&mut self.delayed).into_values() {
+            self.entries.remove(&key);
+        }
+    }
+
+    /// Whether nothing is pending and nothing runs: stricter than client-go's `ShutDownWithDrain`, which waits for what runs only.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.running == 0
+    }
+
+    /// How many keys are pending (not the delayed or running ones: client-go's `Len`).
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// How many keys run.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// How many keys wait for their time.
+    pub fn delayed(&self) -> usize {
+        self.delayed.len()
+    }
+
+    /// How many keys failed when they last ran. Linear in the number of remembered keys.
+    pub fn failing(&self) -> usize {
+        self.entries
+            .values()
+            .filter(|entry| entry.failures > 0)
+            .count()
+    }
+
+    /// Counters for metrics.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn wake(&mut self, now: Time) {
+        while let Some(first) = self
+            .delayed
+            .first_entry()
+            .filter(|first| first.key().0 <= now)
+        {
+            let due = first.key().0;
+            let key = first.remove();
+            let priority = match self.entries.get(&key).map(|entry| &entry.state) {
+                Some(State::Delayed { priority, .. }) => *priority,
+                _ => NORMAL,
+            };
+            self.make_pending(&key, priority, due);
+        }
+    }
+
+    fn make_pending(&mut self, key: &ObjectKey, priority: Priority, since: Time) {
+        self.counts.adds += 1;
+        self.push(key, priority, since);
+    }
+
+    fn push(&mut self, key: &ObjectKey, priority: Priority, since: Time) {
+        let place = (Reverse(priority), self.ticket());
+        self.pending.insert(place, key.clone());
+        self.entries.entry(key.clone()).or_default().state = State::Pending { place, since };
+    }
+
+    fn make_delayed(&mut self, key: &ObjectKey, at: Time, priority: Priority) {
+        let due = (at, self.ticket());
+        self.delayed.insert(due, key.clone());
+        self.entries.entry(key.clone()).or_default().state = State::Delayed { due, priority };
+    }
+
+    fn set_running(&mut self, key: &ObjectKey, again: Option<Again>) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.state = State::Running { again };
+        }
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -1,0 +1,258 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+/// A queue with a clock that tests move by hand.
+#[derive(Default)]
+struct Rig {
+    queue: WorkQueue,
+    now: Time,
+}
+
+impl Rig {
+    fn add(&mut self, name: &str) -> &mut Self {
+        self.add_with(name, NORMAL)
+    }
+
+    fn add_with(&mut self, name: &str, priority: Priority) -> &mut Self {
+        self.queue.add(&key(name), priority, self.now);
+        self
+    }
+
+    fn add_after(&mut self, name: &str, delay: Duration) -> &mut Self {
+        self.queue.add_after(&key(name), delay, NORMAL, self.now);
+        self
+    }
+
+    fn next(&mut self) -> Option<String> {
+        self.queue
+            .next(self.now)
+            .map(|taken| taken.key.name.to_string())
+    }
+
+    fn done(&mut self, name: &str) -> &mut Self {
+        self.queue.done(&key(name), self.now);
+        self
+    }
+
+    fn advance(&mut self, by: Duration) -> &mut Self {
+        self.now += by;
+        self
+    }
+
+    fn all(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}
+
+#[test]
+fn keys_are_handed_out_in_the_order_they_came() {
+    assert_eq!(
+        Rig::default().add("b").add("a").add("c").all(),
+        ["b", "a", "c"]
+    );
+}
+
+#[test]
+fn a_pending_key_is_handed_out_once_however_often_it_is_added() {
+    assert_eq!(Rig::default().add("a").add("b").add("a").all(), ["a", "b"]);
+}
+
+#[test]
+fn a_key_added_while_it_runs_runs_once_more_when_done_and_not_before() {
+    let mut rig = Rig::default();
+    rig.add("a").next();
+    rig.add("a").add("a");
+    assert_eq!(rig.next(), None);
+    assert_eq!(rig.done("a").next().as_deref(), Some("a"));
+    assert_eq!(rig.done("a").next(), None);
+}
+
+#[test]
+fn higher_priority_overtakes_and_a_raised_key_goes_to_the_end_of_its_class() {
+    let mut rig = Rig::default();
+    rig.add_with("old", LOW)
+        .add_with("raised", LOW)
+        .add("new")
+        .add("raised")
+        .add_with("raised", LOW);
+    assert_eq!(rig.all(), ["new", "raised", "old"]);
+}
+
+#[test]
+fn a_delayed_key_waits_for_its_time() {
+    let mut rig = Rig::default();
+    rig.add_after("b", 20 * MS).add_after("a", 10 * MS);
+    assert_eq!((rig.next(), rig.queue.next_due()), (None, Some(10 * MS)));
+    assert_eq!(rig.queue.pending(), 0, "a delayed key is not pending");
+    assert_eq!(
+        rig.advance(20 * MS).all(),
+        ["a", "b"],
+        "in the order of their times"
+    );
+}
+
+#[test]
+fn of_two_delays_the_earlier_holds() {
+    let mut rig = Rig::default();
+    rig.add_after("a", 10 * MS)
+        .add_after("a", 50 * MS)
+        .add_after("b", 50 * MS)
+        .add_after("b", 10 * MS);
+    assert_eq!(rig.advance(10 * MS).all(), ["a", "b"]);
+    rig.done("a").done("b");
+    assert_eq!(
+        rig.advance(50 * MS).all(),
+        Vec::<String>::new(),
+        "the later delay is gone"
+    );
+}
+
+#[test]
+fn a_plain_add_ends_a_delay() {
+    let mut rig = Rig::default();
+    assert_eq!(rig.add_after("a", 10 * MS).add("a").all(), ["a"]);
+    assert_eq!(rig.done("a").advance(10 * MS).next(), None);
+}
+
+#[test]
+fn a_delay_asked_for_while_running_counts_from_then() {
+    let mut rig = Rig::default();
+    rig.add("a").next();
+    rig.add_after("a", 10 * MS).done("a");
+    assert_eq!(rig.advance(9 * MS).next(), None);
+    assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
+}
+
+#[test]
+fn failures_back_off_and_other_triggers_neither_reset_nor_inflate_them() {
+    let mut rig = Rig::default();
+    let mut delays = Vec::new();
+    for _ in 0..3 {
+        rig.add("a").next();
+        delays.push(rig.queue.fail(&key("a"), NORMAL, rig.now));
+        rig.done("a");
+    }
+    assert_eq!(delays, [5 * MS, 10 * MS, 20 * MS]);
+    assert_eq!(rig.queue.failing(), 1);
+    rig.add("a").next();
+    rig.queue.forget(&key("a"));
+    rig.done("a");
+    rig.add("a");
+    assert_eq!(rig.queue.next(rig.now).map(|taken| taken.failures), Some(0));
+}
+
+#[test]
+fn a_key_says_how_long_it_waited() {
+    let mut rig = Rig::default();
+    rig.add("a").advance(7 * MS);
+    assert_eq!(
+        rig.queue.next(rig.now).map(|taken| taken.waited),
+        Some(7 * MS)
+    );
+}
+
+#[test]
+fn a_draining_queue_hands_out_what_it_has_and_takes_nothing_new() {
+    let mut rig = Rig::default();
+    rig.add("running").next();
+    rig.add("pending").add_after("delayed", MS);
+    rig.queue.drain();
+    rig.add("late").add("running").advance(MS);
+    assert_eq!(rig.all(), ["pending"]);
+    assert!(!rig.done("pending").queue.is_empty(), "a key still runs");
+    assert_eq!(
+        rig.done("running").all(),
+        ["running"],
+        "what was added to a running key runs"
+    );
+    assert!(rig.done("running").queue.is_empty());
+}
+
+#[test]
+fn a_finished_key_leaves_nothing_behind() {
+    let mut rig = Rig::default();
+    rig.add("a").next();
+    rig.done("a");
+    assert!(rig.queue.entries.is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u8, Priority),
+    AddAfter(u8, u8),
+    Next,
+    Succeed(u8),
+    Fail(u8),
+    Advance(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..6u8, prop_oneof![Just(NORMAL), Just(LOW)]).prop_map(|(key, priority)| Step::Add(key, priority)),
+        2 => (0..6u8, 1..40u8).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        4 => Just(Step::Next),
+        3 => (0..6u8).prop_map(Step::Succeed),
+        1 => (0..6u8).prop_map(Step::Fail),
+        2 => (0..30u8).prop_map(Step::Advance),
+    ]
+}
+
+proptest! {
+    /// The queue against the plainest model of its promise: who asked to run must run after asking, and nobody runs twice at once.
+    #[test]
+    fn no_key_runs_twice_at_once_and_none_is_lost(steps in proptest::collection::vec(step(), 0..200)) {
+        let mut rig = Rig::default();
+        let mut running = BTreeSet::new();
+        // Keys that must still run, and the earliest time at which they may be expected to.
+        let mut owed: BTreeMap<String, Time> = BTreeMap::new();
+        let owe = |owed: &mut BTreeMap<String, Time>, name: String, at: Time| {
+            owed.entry(name).and_modify(|have| *have = at.min(*have)).or_insert(at);
+        };
+        for step in steps {
+            match step {
+                Step::Add(name, priority) => {
+                    rig.add_with(&name.to_string(), priority);
+                    owe(&mut owed, name.to_string(), rig.now);
+                }
+                Step::AddAfter(name, delay) => {
+                    let delay = u32::from(delay) * MS;
+                    rig.add_after(&name.to_string(), delay);
+                    owe(&mut owed, name.to_string(), rig.now + delay);
+                }
+                Step::Next => {
+                    if let Some(name) = rig.next() {
+                        prop_assert!(running.insert(name.clone()), "{name} runs twice");
+                        prop_assert!(owed.remove(&name).is_some_and(|at| at <= rig.now), "{name} ran unasked or early");
+                    }
+                }
+                Step::Succeed(name) if running.remove(&name.to_string()) => {
+                    rig.queue.forget(&key(&name.to_string()));
+                    rig.done(&name.to_string());
+                }
+                Step::Fail(name) if running.remove(&name.to_string()) => {
+                    let delay = rig.queue.fail(&key(&name.to_string()), NORMAL, rig.now);
+                    owe(&mut owed, name.to_string(), rig.now + delay);
+                    rig.done(&name.to_string());
+                }
+                Step::Succeed(_) | Step::Fail(_) => {}
+                Step::Advance(by) => drop(rig.advance(u32::from(by) * MS)),
+            }
+            prop_assert_eq!(rig.queue.running(), running.len());
+        }
+        for name in &running {
+            rig.done(name);
+        }
+        rig.advance(Duration::from_secs(2000));
+        let ran: BTreeSet<String> = rig.all().into_iter().collect();
+        prop_assert_eq!(ran, owed.into_keys().collect::<BTreeSet<_>>());
+    }
+}

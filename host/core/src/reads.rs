@@ -1,0 +1,259 @@
+//! What wakes a key: the reads of its last run.
+//!
+//! A change touches a read when it alters the read's answer: the object enters or leaves it, or is in it and changed in a way
+//! the plugin can see. Exact in both directions: nothing is missed, and nobody is woken for nothing.
+//!
+//! Invariant: `readers` and `reads_of` are each other's inverse, and every label read in `readers` is in exactly one of `anchored`
+//! and `unanchored`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::cache::Change;
+use crate::key::ObjectKey;
+use crate::object::{Object, ViewId};
+use crate::reader::{Filter, Read};
+use crate::snapshot::KindId;
+
+/// The recorded reads of one plugin's keys.
+#[derive(Debug, Default)]
+pub struct ReadSets {
+    readers: HashMap<Arc<Read>, BTreeSet<ObjectKey>>,
+    reads_of: HashMap<ObjectKey, Box<[Arc<Read>]>>,
+    /// Label reads by a label that their objects must have: a change finds them through its object's labels.
+    anchored: HashMap<LabelAnchor, BTreeSet<Arc<Read>>>,
+    /// Label reads without such a label (`!canary`): every change of the kind is held against them.
+    unanchored: HashMap<KindId, BTreeSet<Arc<Read>>>,
+}
+
+impl Read {
+    /// The kind that was read.
+    pub fn kind(&self) -> KindId {
+        match self {
+            Self::Object(kind, _) | Self::List(kind, _, _) => *kind,
+        }
+    }
+
+    /// Whether this object is in the read's answer.
+    pub fn has(&self, object: &Object) -> bool {
+        let key = &object.header.key;
+        match self {
+            Self::Object(_, wanted) => wanted == key,
+            Self::List(_, namespace, filter) => {
+                namespace
+                    .as_ref()
+                    .is_none_or(|namespace| *namespace == key.namespace)
+                    && match filter {
+                        Filter::Everything => true,
+                        Filter::Labels(selector) => selector.matches(&object.header.labels),
+                        Filter::Index(index, value) => {
+                            object.indexed(*index).binary_search(value).is_ok()
+                        }
+                    }
+            }
+        }
+    }
+
+    /// Whether a change of an object of the read's kind alters its answer, seen through this view.
+    pub fn is_touched_by(&self, change: &Change, view: ViewId) -> bool {
+        let has =
+            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| self.has(object));
+        match (has(&change.old), has(&change.new)) {
+            (false, false) => false,
+            (true, true) => is_visible(change, view),
+            _ => true,
+        }
+    }
+}
+
+/// Whether a plugin with this view sees a difference between the two states.
+pub fn is_visible(change: &Change, view: ViewId) -> bool {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            old.header.uid != new.header.uid || old.view(view) != new.view(view)
+        }
+        _ => true,
+    }
+}
+
+impl ReadSets {
+    /// These, and only these, are the key's reads from now on.
+    pub fn set(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
+        self.clear(key);
+        let reads: Box<[Arc<Read>]> = reads
+            .into_iter()
+            .map(|read| self.register(read, key))
+            .collect();
+        if !reads.is_empty() {
+            self.reads_of.insert(key.clone(), reads);
+        }
+    }
+
+    /// These are the key's reads as well.
+    pub fn join(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
+        let known = self
+            .reads_of
+            .get(key)
+            .into_iter()
+            .flatten()
+            .map(|read| (**read).clone());
+        let all = known.chain(reads).collect();
+        self.set(key, all);
+    }
+
+    /// The key has no reads any more.
+    pub fn clear(&mut self, key: &ObjectKey) {
+        for read in self.reads_of.remove(key).into_iter().flatten() {
+            self.unregister(&read, key);
+        }
+    }
+
+    /// How many reads are recorded, each counted once per key.
+    pub fn len(&self) -> usize {
+        self.reads_of.values().map(|reads| reads.len()).sum()
+    }
+
+    /// Whether no read is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.reads_of.is_empty()
+    }
+
+    /// The keys whose reads a change touches, for a plugin that sees the kind through this view.
+    pub fn touched(&self, kind: KindId, change: &Change, view: ViewId) -> BTreeSet<&ObjectKey> {
+        let mut keys = BTreeSet::new();
+        for read in self.candidates(kind, change) {
+            if read.is_touched_by(change, view) {
+                keys.extend(self.readers.get(&read).into_iter().flatten());
+            }
+        }
+        keys
+    }
+
+    /// Every recorded read that one of the change's states could be in.
+    fn candidates(&self, kind: KindId, change: &Change) -> BTreeSet<Arc<Read>> {
+        let namespace = &change.key().namespace;
+        let everywhere = [None, Some(namespace.clone())];
+        let mut reads = vec![Read::Object(kind, change.key().clone())];
+        for namespace in everywhere {
+            reads.push(Read::List(kind, namespace.clone(), Filter::Everything));
+            for (index, value) in change.states().flat_map(|state| state.indexed_values()) {
+                reads.push(Read::List(
+                    kind,
+                    namespace.clone(),
+                    Filter::Index(index, value.clone()),
+                ));
+            }
+        }
+        let recorded = reads
+            .iter()
+            .filter_map(|read| self.readers.get_key_value(read));
+        let mut found: BTreeSet<Arc<Read>> = recorded.map(|(read, _)| read.clone()).collect();
+        found.extend(self.by_label(kind, change).cloned());
+        found
+    }
+
+    /// The label reads that one of the change's states could be in.
+    fn by_label(&self, kind: KindId, change: &Change) -> impl Iterator<Item = &Arc<Read>> {
+        let labels = change.states().flat_map(|state| &state.header.labels);
+        let anchored = labels.filter_map(move |(name, value)| {
+            self.anchored.get(&(kind, name.clone(), value.clone()))
+        });
+        anchored.chain(self.unanchored.get(&kind)).flatten()
+    }
+
+    fn register(&mut self, read: Read, key: &ObjectKey) -> Arc<Read> {
+        let read = match self.readers.get_key_value(&read) {
+            Some((known, _)) => known.clone(),
+            None => Arc::new(read),
+        };
+        self.place(&read);
+        self.readers
+            .entry(read.clone())
+            .or_default()
+            .insert(key.clone());
+        read
+    }
+
+    fn unregister(&mut self, read: &Arc<Read>, key: &ObjectKey) {
+        let Some(readers) = self.readers.get_mut(read) else {
+            return;
+        };
+        readers.remove(key);
+        if readers.is_empty() {
+            self.readers.remove(read);
+            self.displace(read);
+        }
+    }
+
+    /// Makes a label read findable from the labels of an object.
+    fn place(&mut self, read: &Arc<Read>) {
+        match anchors(read) {
+            Anchors::NotALabelRead => {}
+            Anchors::None(kind) => drop(
+                self.unanchored
+                    .entry(kind)
+                    .or_default()
+                    .insert(read.clone()),
+            ),
+            Anchors::Labels(labels) => {
+                for label in labels {
+                    self.anchored.entry(label).or_default().insert(read.clone());
+                }
+            }
+        }
+    }
+
+    fn displace(&mut self, read: &Arc<Read>) {
+        match anchors(read) {
+            Anchors::NotALabelRead => {}
+            Anchors::None(kind) => remove_from(&mut self.unanchored, &kind, read),
+            Anchors::Labels(labels) => {
+                for label in labels {
+                    remove_from(&mut self.anchored, &label, read);
+                }
+            }
+        }
+    }
+}
+
+type LabelAnchor = (KindId, Box<str>, Box<str>);
+
+/// Where a read is found.
+enum Anchors {
+    NotALabelRead,
+    None(KindId),
+    Labels(Vec<LabelAnchor>),
+}
+
+fn anchors(read: &Read) -> Anchors {
+    let Read::List(kind, _, Filter::Labels(selector)) = read else {
+        return Anchors::NotALabelRead;
+    };
+    match selector.anchor() {
+        None => Anchors::None(*kind),
+        Some((name, values)) => {
+            let label = |value: &String| (*kind, name.into(), value.as_str().into());
+            Anchors::Labels(values.iter().map(label).collect())
+        }
+    }
+}
+
+/// Removes a read from a set, and the set when that was the last.
+fn remove_from<K: Eq + Hash>(
+    sets: &mut HashMap<K, BTreeSet<Arc<Read>>>,
+    key: &K,
+    read: &Arc<Read>,
+) {
+    let is_empty = sets.get_mut(key).is_some_and(|reads| {
+        reads.remove(read);
+        reads.is_empty()
+    });
+    if is_empty {
+        sets.remove(key);
+    }
+}
+
+#[cfg(test)]
+#[path = "reads_tests.rs"]
+mod tests;

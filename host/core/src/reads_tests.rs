@@ -1,0 +1,294 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::cache::{Delta, KindCache};
+use crate::fields::FieldPath;
+use crate::key::Kind;
+use crate::selector::{LabelSelector, Requirement};
+
+const PODS: KindId = 0;
+
+fn path(text: &str) -> FieldPath {
+    FieldPath::parse(text).unwrap()
+}
+
+/// Pods seen through `.spec`, with one index: on which node they run.
+fn pods() -> KindCache {
+    let mut pods = KindCache::new(Kind::new("", "v1", "Pod"));
+    assert_eq!(pods.add_view(&[path(".spec")]), Some(0));
+    assert_eq!(pods.add_index(&[path(".spec.nodeName")]), 0);
+    pods
+}
+
+const VIEW: ViewId = Some(0);
+
+#[derive(Clone, Debug, Default)]
+struct Pod {
+    namespace: &'static str,
+    name: &'static str,
+    app: Option<&'static str>,
+    node: &'static str,
+    phase: &'static str,
+}
+
+impl Pod {
+    fn object(&self, cache: &KindCache, version: u64) -> Object {
+        let labels = self
+            .app
+            .map_or_else(|| "{}".to_owned(), |app| format!(r#"{{"app":"{app}"}}"#));
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"{}","name":"{}","uid":"u","resourceVersion":"{version}","labels":{labels}}},"spec":{{"nodeName":"{}"}},"status":{{"phase":"{}"}}}}"#,
+            self.namespace, self.name, self.node, self.phase
+        );
+        Object::parse(cache.kind(), &json, cache.schema()).unwrap()
+    }
+}
+
+fn a_pod() -> Pod {
+    Pod {
+        namespace: "one",
+        name: "a",
+        app: Some("web"),
+        node: "n1",
+        phase: "Pending",
+    }
+}
+
+fn change(old: Option<&Pod>, new: Option<&Pod>) -> Change {
+    let cache = pods();
+    let object = |pod: &Pod, version| Arc::new(pod.object(&cache, version));
+    Change {
+        old: old.map(|pod| object(pod, 1)),
+        new: new.map(|pod| object(pod, 2)),
+    }
+}
+
+fn reader() -> ObjectKey {
+    ObjectKey::new("one", "reader")
+}
+
+fn labels(requirement: Requirement) -> Filter {
+    Filter::Labels(LabelSelector {
+        requirements: vec![requirement],
+    })
+}
+
+fn app_is(value: &str) -> Filter {
+    labels(Requirement::Equals("app".into(), value.into()))
+}
+
+fn list(filter: Filter) -> Read {
+    Read::List(PODS, Some("one".into()), filter)
+}
+
+/// Whether a key that made this read is woken by the change.
+fn wakes(read: Read, change: &Change) -> bool {
+    let mut sets = ReadSets::default();
+    sets.set(&reader(), [read].into());
+    sets.touched(PODS, change, VIEW).contains(&reader())
+}
+
+#[test]
+fn a_get_is_touched_by_its_object_and_no_other() {
+    let read = |name| Read::Object(PODS, ObjectKey::new("one", name));
+    assert!(
+        wakes(read("a"), &change(None, Some(&a_pod()))),
+        "also when it found nothing"
+    );
+    assert!(wakes(read("a"), &change(Some(&a_pod()), None)));
+    assert!(!wakes(read("b"), &change(None, Some(&a_pod()))));
+}
+
+#[test]
+fn a_change_outside_of_the_view_touches_nothing() {
+    let running = Pod {
+        phase: "Running",
+        ..a_pod()
+    };
+    let moved = Pod {
+        node: "n2",
+        ..a_pod()
+    };
+    let read = || Read::Object(PODS, ObjectKey::new("one", "a"));
+    assert!(!wakes(read(), &change(Some(&a_pod()), Some(&running))));
+    assert!(wakes(read(), &change(Some(&a_pod()), Some(&moved))));
+}
+
+#[test]
+fn a_list_is_touched_by_its_namespace_only() {
+    let elsewhere = Pod {
+        namespace: "two",
+        ..a_pod()
+    };
+    assert!(wakes(
+        list(Filter::Everything),
+        &change(None, Some(&a_pod()))
+    ));
+    assert!(!wakes(
+        list(Filter::Everything),
+        &change(None, Some(&elsewhere))
+    ));
+    assert!(wakes(
+        Read::List(PODS, None, Filter::Everything),
+        &change(None, Some(&elsewhere))
+    ));
+}
+
+#[test]
+fn a_label_list_is_touched_by_what_enters_and_what_leaves() {
+    let other = Pod {
+        app: Some("db"),
+        ..a_pod()
+    };
+    assert!(
+        wakes(list(app_is("web")), &change(Some(&other), Some(&a_pod()))),
+        "enters, though labels are outside of the view"
+    );
+    assert!(
+        wakes(list(app_is("web")), &change(Some(&a_pod()), Some(&other))),
+        "leaves"
+    );
+    assert!(!wakes(
+        list(app_is("cache")),
+        &change(Some(&a_pod()), Some(&other))
+    ));
+}
+
+#[test]
+fn a_label_list_without_an_equality_is_found_too() {
+    let plain = Pod {
+        app: None,
+        ..a_pod()
+    };
+    let absent = || labels(Requirement::Absent("app".into()));
+    assert!(wakes(list(absent()), &change(Some(&a_pod()), Some(&plain))));
+    assert!(!wakes(list(absent()), &change(None, Some(&a_pod()))));
+    let one_of = || {
+        labels(Requirement::OneOf(
+            "app".into(),
+            vec!["db".into(), "web".into()],
+        ))
+    };
+    assert!(wakes(list(one_of()), &change(None, Some(&a_pod()))));
+}
+
+#[test]
+fn an_index_list_is_touched_by_what_enters_and_what_leaves() {
+    let moved = Pod {
+        node: "n2",
+        ..a_pod()
+    };
+    for node in ["n1", "n2"] {
+        assert!(
+            wakes(
+                list(Filter::Index(0, node.into())),
+                &change(Some(&a_pod()), Some(&moved))
+            ),
+            "{node}"
+        );
+    }
+    assert!(!wakes(
+        list(Filter::Index(0, "n3".into())),
+        &change(Some(&a_pod()), Some(&moved))
+    ));
+}
+
+#[test]
+fn a_failed_run_adds_to_the_reads_and_a_good_one_replaces_them() {
+    let mut sets = ReadSets::default();
+    let appears = change(None, Some(&a_pod()));
+    sets.set(&reader(), [list(app_is("web"))].into());
+    sets.join(&reader(), [list(app_is("db"))].into());
+    assert!(sets.touched(PODS, &appears, VIEW).contains(&reader()));
+    sets.set(&reader(), [list(app_is("db"))].into());
+    assert!(sets.touched(PODS, &appears, VIEW).is_empty());
+}
+
+#[test]
+fn cleared_reads_leave_nothing_behind() {
+    let mut sets = ReadSets::default();
+    let reads = [
+        list(app_is("web")),
+        list(labels(Requirement::Absent("x".into()))),
+        list(Filter::Everything),
+    ];
+    sets.set(&reader(), reads.into());
+    sets.clear(&reader());
+    assert!(
+        sets.readers.is_empty()
+            && sets.anchored.is_empty()
+            && sets.unanchored.is_empty()
+            && sets.is_empty()
+    );
+}
+
+fn any_pod() -> impl Strategy<Value = Pod> {
+    let namespace = prop_oneof![Just("one"), Just("two")];
+    let name = prop_oneof![Just("a"), Just("b")];
+    let app = prop_oneof![Just(None), Just(Some("web")), Just(Some("db"))];
+    let node = prop_oneof![Just("n1"), Just("n2")];
+    let phase = prop_oneof![Just("Pending"), Just("Running")];
+    (namespace, name, app, node, phase).prop_map(|(namespace, name, app, node, phase)| Pod {
+        namespace,
+        name,
+        app,
+        node,
+        phase,
+    })
+}
+
+fn any_read() -> impl Strategy<Value = Read> {
+    let object = (
+        prop_oneof![Just("one"), Just("two")],
+        prop_oneof![Just("a"), Just("b")],
+    )
+        .prop_map(|(namespace, name)| Read::Object(PODS, ObjectKey::new(namespace, name)));
+    let filter = prop_oneof![
+        Just(Filter::Everything),
+        Just(app_is("web")),
+        Just(labels(Requirement::NoneOf(
+            "app".into(),
+            vec!["web".into()]
+        ))),
+        Just(labels(Requirement::OneOf(
+            "app".into(),
+            vec!["web".into(), "db".into()]
+        ))),
+        Just(labels(Requirement::Exists("app".into()))),
+        Just(Filter::Index(0, "n1".into())),
+    ];
+    let namespace = prop_oneof![Just(None), Just(Some("one"))];
+    let list = (namespace, filter)
+        .prop_map(|(namespace, filter)| Read::List(PODS, namespace.map(Arc::from), filter));
+    prop_oneof![object, list]
+}
+
+/// What the read's answer is, by looking at every object.
+fn answer(cache: &KindCache, read: &Read) -> Vec<String> {
+    let members = cache.list(None).filter(|object| read.has(object));
+    members.map(|object| object.view(VIEW).to_owned()).collect()
+}
+
+proptest! {
+    /// A read is touched exactly when asking again would give another answer.
+    #[test]
+    fn a_read_is_touched_exactly_when_its_answer_changes(
+        pods_before in proptest::collection::vec(any_pod(), 0..4),
+        upsert in any_pod(),
+        is_delete in any::<bool>(),
+        read in any_read(),
+    ) {
+        let mut cache = pods();
+        for (version, pod) in pods_before.iter().enumerate() {
+            let object = pod.object(&cache, version as u64 + 1);
+            cache.apply(Delta::Upsert(object));
+        }
+        let before = answer(&cache, &read);
+        let object = upsert.object(&cache, 100);
+        let delta = if is_delete { Delta::Delete(object) } else { Delta::Upsert(object) };
+        let changes = cache.apply(delta);
+        let changed = before != answer(&cache, &read);
+        let woken = changes.iter().any(|change| wakes(read.clone(), change));
+        prop_assert_eq!(changed, woken);
+    }
+}

@@ -1,0 +1,222 @@
+//! Which objects are meant: conditions on labels, and field selectors.
+
+use std::fmt;
+
+use crate::fields::{FieldPath, PathError};
+
+/// One condition on an object's labels, as in Kubernetes' `matchExpressions`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Requirement {
+    /// The label is there and has this value.
+    Equals(String, String),
+    /// The label is there and has one of these values.
+    OneOf(String, Vec<String>),
+    /// The label is absent, or has none of these values.
+    NoneOf(String, Vec<String>),
+    /// The label is there.
+    Exists(String),
+    /// The label is absent.
+    Absent(String),
+}
+
+/// Conditions that must all hold. Without any it selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelSelector {
+    /// The conditions.
+    pub requirements: Vec<Requirement>,
+}
+
+/// An object's labels: sorted by key, keys unique.
+pub type Labels = [(Box<str>, Box<str>)];
+
+/// The value of a label.
+pub fn label<'a>(labels: &'a Labels, key: &str) -> Option<&'a str> {
+    let at = labels
+        .binary_search_by(|(name, _)| (**name).cmp(key))
+        .ok()?;
+    Some(&labels[at].1)
+}
+
+impl Requirement {
+    fn matches(&self, labels: &Labels) -> bool {
+        match self {
+            Self::Equals(key, value) => label(labels, key) == Some(value),
+            Self::OneOf(key, values) => {
+                label(labels, key).is_some_and(|have| values.iter().any(|value| value == have))
+            }
+            Self::NoneOf(key, values) => {
+                label(labels, key).is_none_or(|have| values.iter().all(|value| value != have))
+            }
+            Self::Exists(key) => label(labels, key).is_some(),
+            Self::Absent(key) => label(labels, key).is_none(),
+        }
+    }
+}
+
+impl LabelSelector {
+    /// Whether an object with these labels is selected.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.requirements
+            .iter()
+            .all(|requirement| requirement.matches(labels))
+    }
+
+    /// Label key and values of which a selected object must have one: the handle by which a selector is found from an object.
+    /// None when the selector has no such condition.
+    pub fn anchor(&self) -> Option<(&str, &[String])> {
+        self.requirements
+            .iter()
+            .find_map(|requirement| match requirement {
+                Requirement::Equals(key, value) => {
+                    Some((key.as_str(), std::slice::from_ref(value)))
+                }
+                Requirement::OneOf(key, values) => Some((key.as_str(), values.as_slice())),
+                _ => None,
+            })
+    }
+}
+
+/// kubectl's form: `app=web,tier in (a,b),!canary`.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, requirement) in self.requirements.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            match requirement {
+                Requirement::Equals(key, value) => write!(f, "{key}={value}")?,
+                Requirement::OneOf(key, values) => write!(f, "{key} in ({})", values.join(","))?,
+                Requirement::NoneOf(key, values) => {
+                    write!(f, "{key} notin ({})", values.join(","))?;
+                }
+                Requirement::Exists(key) => f.write_str(key)?,
+                Requirement::Absent(key) => write!(f, "!{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A field selector in the API server's syntax: `spec.nodeName=a,status.phase!=Failed`.
+///
+/// The host answers it itself, from the object, so that any number of selections share one watch. The server's field names are
+/// the objects' own paths for every built-in kind and for CRDs' `selectableFields`; a field that is not there is the empty string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSelector {
+    terms: Vec<FieldTerm>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldTerm {
+    path: FieldPath,
+    value: String,
+    negated: bool,
+}
+
+/// Why a field selector cannot be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FieldSelectorError {
+    /// A term is not `field=value`, `field==value` or `field!=value`.
+    #[error("{0:?} is not of the form field=value or field!=value")]
+    Term(String),
+    /// A field's name is not a path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+impl FieldSelector {
+    /// Reads the API server's syntax. The empty string selects everything.
+    pub fn parse(text: &str) -> Result<Self, FieldSelectorError> {
+        let terms = text
+            .split(',')
+            .filter(|term| !term.is_empty())
+            .map(parse_term);
+        Ok(Self {
+            terms: terms.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether this object (JSON text) is selected.
+    pub fn matches(&self, json: &str) -> bool {
+        self.terms.iter().all(|term| {
+            let values = term.path.values(json);
+            let have = values.first().map_or("", String::as_str);
+            (have == term.value) != term.negated
+        })
+    }
+}
+
+fn parse_term(term: &str) -> Result<FieldTerm, FieldSelectorError> {
+    let (field, value, negated) = if let Some((field, value)) = term.split_once("!=") {
+        (field, value, true)
+    } else if let Some((field, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
+        (field, value, false)
+    } else {
+        return Err(FieldSelectorError::Term(term.to_owned()));
+    };
+    Ok(FieldTerm {
+        path: FieldPath::parse(&format!(".{}", field.trim()))?,
+        value: value.trim().to_owned(),
+        negated,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Vec<(Box<str>, Box<str>)> {
+        pairs
+            .iter()
+            .map(|&(key, value)| (key.into(), value.into()))
+            .collect()
+    }
+
+    fn selects(requirement: Requirement, on: &[(&str, &str)]) -> bool {
+        let selector = LabelSelector {
+            requirements: vec![requirement],
+        };
+        selector.matches(&labels(on))
+    }
+
+    #[test]
+    fn each_operator_answers_as_kubernetes_does() {
+        let web = [("app", "web")];
+        let values = || vec!["web".to_owned(), "db".to_owned()];
+        assert!(selects(
+            Requirement::Equals("app".into(), "web".into()),
+            &web
+        ));
+        assert!(!selects(
+            Requirement::Equals("app".into(), "web".into()),
+            &[]
+        ));
+        assert!(selects(Requirement::OneOf("app".into(), values()), &web));
+        assert!(!selects(Requirement::OneOf("app".into(), values()), &[]));
+        assert!(!selects(Requirement::NoneOf("app".into(), values()), &web));
+        assert!(
+            selects(Requirement::NoneOf("app".into(), values()), &[]),
+            "an absent label is in no set"
+        );
+        assert!(selects(Requirement::Exists("app".into()), &web));
+        assert!(selects(Requirement::Absent("tier".into()), &web));
+    }
+
+    #[test]
+    fn the_empty_selector_selects_everything() {
+        assert!(LabelSelector::default().matches(&[]));
+    }
+
+    #[test]
+    fn a_field_selector_sees_missing_fields_as_empty() {
+        let pod = r#"{"spec":{"nodeName":"a"},"status":{"phase":"Running"}}"#;
+        let matches = |text| FieldSelector::parse(text).unwrap().matches(pod);
+        assert!(matches("spec.nodeName=a,status.phase!=Failed"));
+        assert!(matches("spec.schedulerName="));
+        assert!(!matches("spec.nodeName==b"));
+        assert_eq!(
+            FieldSelector::parse("phase"),
+            Err(FieldSelectorError::Term("phase".into()))
+        );
+    }
+}
