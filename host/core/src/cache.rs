@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use imbl::{GenericHashMap, OrdMap, OrdSet, shared_ptr::ArcK};
+use imbl::OrdMap;
 
 use crate::fields::{FieldPath, Projection};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -51,19 +51,32 @@ impl Change {
     }
 }
 
-type Postings = GenericHashMap<
-    Arc<str>,
-    OrdSet<ObjectKey>,
-    std::hash::BuildHasherDefault<std::hash::DefaultHasher>,
-    ArcK,
->;
+/// One index: an entry for each indexed value of each object, ordered by value, then key.
+///
+/// One tree for all values, not a set per value: indexes over many values, like owners, would be mostly empty tree nodes.
+type Postings = OrdMap<Posting, Arc<Object>>;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Posting {
+    value: Arc<str>,
+    key: ObjectKey,
+}
+
+impl Posting {
+    fn new(value: &Arc<str>, object: &Object) -> Self {
+        Self {
+            value: value.clone(),
+            key: object.header.key.clone(),
+        }
+    }
+}
 
 /// The objects of one kind. Cloning is O(1) and shares everything.
 #[derive(Clone)]
 pub struct KindCache {
     kind: Kind,
     objects: OrdMap<ObjectKey, Arc<Object>>,
-    /// By [`IndexId`]: which objects have an indexed value. No posting is empty.
+    /// By [`IndexId`].
     indexes: Vec<Postings>,
     schema: Arc<Schema>,
     resource_version: ResourceVersion,
@@ -130,14 +143,24 @@ impl KindCache {
     }
 
     /// The objects with an indexed value, ordered by namespace and name.
-    pub fn list_by_index(&self, index: IndexId, value: &str) -> impl Iterator<Item = &Arc<Object>> {
-        let keys = self
+    pub fn list_by_index<'a>(
+        &'a self,
+        index: IndexId,
+        value: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let start = Posting {
+            value: value.into(),
+            key: ObjectKey::singleton(),
+        };
+        let postings = self
             .indexes
             .get(index)
-            .and_then(|postings| postings.get(value));
-        keys.into_iter()
+            .map(|postings| postings.range(start..));
+        postings
+            .into_iter()
             .flatten()
-            .filter_map(|key| self.objects.get(key))
+            .take_while(move |(posting, _)| *posting.value == *value)
+            .map(|(_, object)| object)
     }
 
     /// The view with these fields, cut from now on and from every object already here. The whole object if there are none.
@@ -262,7 +285,7 @@ impl KindCache {
             }
         }
         if let Some(old) = &old {
-            self.unpost(old);
+            self.unpost(old, Some(&new));
         }
         self.post(&new);
         self.objects.insert(new.header.key.clone(), new.clone());
@@ -274,34 +297,28 @@ impl KindCache {
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Change> {
         let old = self.objects.remove(key)?;
-        self.unpost(&old);
+        self.unpost(&old, None);
         Some(Change {
             old: Some(old),
             new: None,
         })
     }
 
-    fn post(&mut self, object: &Object) {
+    fn post(&mut self, object: &Arc<Object>) {
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for value in object.indexed(index) {
-                postings
-                    .entry(value.clone())
-                    .or_default()
-                    .insert(object.header.key.clone());
+                postings.insert(Posting::new(value, object), object.clone());
             }
         }
     }
 
-    fn unpost(&mut self, object: &Object) {
+    /// Removes the postings of `old`, but not those that `new` is about to replace.
+    fn unpost(&mut self, old: &Object, new: Option<&Object>) {
         for (index, postings) in self.indexes.iter_mut().enumerate() {
-            for value in object.indexed(index) {
-                let is_empty = postings.get_mut(value).is_some_and(|keys| {
-                    keys.remove(&object.header.key);
-                    keys.is_empty()
-                });
-                if is_empty {
-                    postings.remove(value);
-                }
+            let stays =
+                |value| new.is_some_and(|new| new.indexed(index).binary_search(value).is_ok());
+            for value in old.indexed(index).iter().filter(|value| !stays(value)) {
+                postings.remove(&Posting::new(value, old));
             }
         }
     }

@@ -82,6 +82,12 @@ impl Turn {
         &self.controller.plugin.manifest().name
     }
 
+    /// The kind whose key this is, for logs; empty for a singleton.
+    pub fn subject_kind(&self) -> &str {
+        let kind = self.controller.plugin.manifest().subject_kind();
+        kind.map_or("", |kind| &kind.kind)
+    }
+
     /// What the plugin last applied.
     pub fn applied(&self) -> &Applied {
         &self.controller.applied

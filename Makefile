@@ -1,0 +1,74 @@
+# The menu. Every recipe does all of its own set-up; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build run test bench lint plugins guests testserver check-tools check-rust check-go
+
+target := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# Where guests go: shipped plugins, and those that only tests and examples use.
+plugins_dir := $(target)/plugins
+guests_dir := $(target)/test-guests
+
+rust_plugins := endpoints
+test_guests := hello-rust misbehaving widgets
+
+say = @printf '==> %s\n' "$(1)"
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: check-rust ## Build the host: target/release/pilothouse
+	$(call say,building the host (release))
+	cargo build --release --locked
+	@echo "$(target)/release/pilothouse"
+
+run: check-tools testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
+	$(call say,building the host and the demo)
+	cargo build --locked --package pilothouse --package pilothouse-tests --bins
+	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
+	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
+
+test: check-tools testserver plugins guests ## Run every test
+	$(call say,building the host and the tests)
+	cargo build --locked
+	cargo test --locked --workspace --no-run
+	$(call say,testing)
+	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace
+
+bench: check-tools testserver plugins guests ## Measure, as ratios within one run
+	$(call say,building the host and the benchmarks (release))
+	cargo build --release --locked
+	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace
+
+lint: check-rust ## Formatting, clippy, docs, shell scripts, the Go vet of what is ours
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
+	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh .ci/run; do bash -n "$$script"; done
+	@if command -v cargo-deny >/dev/null; then cargo deny --all-features check; else echo "cargo-deny is not installed: licences not checked (cargo install cargo-deny)"; fi
+
+plugins: check-rust ## Build the shipped plugins: target/plugins/NAME.wasm
+	$(call say,building plugins)
+	@plugins/build.sh $(plugins_dir) $(rust_plugins)
+
+guests: check-rust ## Build the guests of examples and tests
+	$(call say,building the guests of examples and tests)
+	@plugins/build.sh $(guests_dir) $(test_guests)
+	@examples/build-python.sh $(guests_dir)
+
+testserver: check-go ## Build the API server for tests (once; cached outside of the checkout)
+	$(call say,building the test API server (the first time takes about ten minutes))
+	@tests/apiserver/build.sh >/dev/null
+
+check-tools: check-rust check-go
+	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }
+
+check-rust:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install rustup from https://rustup.rs, then 'rustup toolchain install 1.95.0'"; exit 1; }
+	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install build-essential"; exit 1; }
+
+check-go:
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer from https://go.dev/dl"; exit 1; }
+	@go version | awk '{split(substr($$3, 3), v, "."); if (v[1] < 1 || v[1] == 1 && v[2] < 26) {print "go is too old: " $$3 "; install Go 1.26 or newer from https://go.dev/dl"; exit 1}}'

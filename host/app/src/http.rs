@@ -1,0 +1,65 @@
+//! `/healthz`, `/readyz`, `/metrics`, `/plugins`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use tokio::net::TcpListener;
+
+use crate::metrics::Metrics;
+use crate::status::Sources;
+
+#[derive(Clone)]
+pub struct Answers {
+    pub sources: Sources,
+    pub metrics: Arc<Metrics>,
+}
+
+/// Takes the address, so that one already in use is known before anything else starts.
+pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; choose another address with --listen"))
+}
+
+pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/plugins", get(plugins))
+        .with_state(answers);
+    match axum::serve(listener, router).await {
+        Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
+        Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
+    }
+}
+
+async fn readyz(State(answers): State<Answers>, RawQuery(query): RawQuery) -> Response {
+    let (is_ready, text) = answers.sources.readiness();
+    let is_verbose = query.is_some_and(|query| query.split('&').any(|part| part == "verbose" || part.starts_with("verbose=")));
+    match (is_ready, is_verbose) {
+        (true, false) => "ok".into_response(),
+        (true, true) => text.into_response(),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, text).into_response(),
+    }
+}
+
+async fn metrics(State(answers): State<Answers>) -> Response {
+    match answers.metrics.text() {
+        Ok(text) => {
+            let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, content_type)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn plugins(State(answers): State<Answers>) -> Response {
+    Json(answers.sources.plugins()).into_response()
+}

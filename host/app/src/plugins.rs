@@ -1,0 +1,204 @@
+//! The plugin directory: loads every file, and lets a plugin in once the cluster serves all its kinds.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use pilothouse_cluster::ApiCluster;
+use pilothouse_core::hub::{PluginId, Settings};
+use pilothouse_core::manifest::Manifest;
+use pilothouse_core::plugin::Plugin;
+use pilothouse_wasm::{Engine, WasmPlugin};
+use tracing::{error, info, warn};
+
+use crate::metrics::Metrics;
+use crate::shared::Shared;
+use crate::watches::Watches;
+
+/// How often a kind that the cluster does not serve is looked for again: a CRD may be created at any time.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How far a file of the plugin directory has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Being read and compiled.
+    Loading,
+    /// Loaded, but a kind it names cannot be had yet.
+    Waiting(String),
+    /// Part of the hub; whether its caches are synced is the hub's to say.
+    Joined(PluginId),
+    /// Not usable.
+    Failed(String),
+}
+
+/// One file of the plugin directory.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub file: String,
+    /// Once it has been loaded.
+    pub manifest: Option<Arc<Manifest>>,
+    pub state: State,
+}
+
+/// All files of the plugin directory, in the order of their names.
+#[derive(Default)]
+pub struct Roster {
+    entries: Mutex<Vec<Entry>>,
+}
+
+impl Roster {
+    pub fn entries(&self) -> Vec<Entry> {
+        self.lock().clone()
+    }
+
+    fn set(&self, number: usize, state: State) {
+        self.lock()[number].state = state;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The `*.wasm` files of a directory, sorted by name.
+pub fn find(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let shown = directory.display();
+    let entries = std::fs::read_dir(directory)
+        .with_context(|| format!("cannot read the plugin directory {shown}; --plugins names a directory with *.wasm files"))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot read the plugin directory {shown}"))?.path();
+        if path.extension().is_some_and(|extension| extension == "wasm") {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        bail!("the plugin directory {shown} has no *.wasm file; copy a plugin there and start again");
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Brings plugins from files into the hub.
+pub struct Loader {
+    pub engine: Engine,
+    pub cluster: Arc<ApiCluster>,
+    pub shared: Arc<Shared>,
+    pub roster: Arc<Roster>,
+    pub metrics: Arc<Metrics>,
+    pub watches: Watches,
+}
+
+/// A plugin that is loaded and not in the hub yet.
+struct Candidate {
+    number: usize,
+    file: String,
+    plugin: Arc<WasmPlugin>,
+}
+
+impl Loader {
+    /// Loads every file, then keeps looking for the kinds that are missing. Never ends well: it ends when nothing can run, or
+    /// when a watch dies.
+    pub async fn run(mut self, files: Vec<PathBuf>) -> anyhow::Error {
+        let mut waiting = self.load(files).await;
+        if waiting.is_empty() {
+            return anyhow::anyhow!("no plugin could be loaded; the reasons are above");
+        }
+        loop {
+            waiting = self.let_in(waiting).await;
+            let is_all_in = waiting.is_empty();
+            tokio::select! {
+                error = self.watches.failed() => return error,
+                () = tokio::time::sleep(LOOK_AGAIN), if !is_all_in => self.cluster.invalidate_discovery(),
+            }
+        }
+    }
+
+    async fn load(&self, files: Vec<PathBuf>) -> Vec<Candidate> {
+        let names = files.iter().map(|path| file_name(path));
+        *self.roster.lock() = names.map(|file| Entry { file, manifest: None, state: State::Loading }).collect();
+        let mut loaded = Vec::new();
+        for (number, path) in files.into_iter().enumerate() {
+            let file = file_name(&path);
+            let engine = self.engine.clone();
+            let result = tokio::task::spawn_blocking(move || load_file(&engine, &path)).await;
+            match result.unwrap_or_else(|panic| Err(anyhow::anyhow!("loading panicked: {panic}"))) {
+                Ok(plugin) => {
+                    self.roster.lock()[number].manifest = Some(Arc::new(plugin.manifest().clone()));
+                    loaded.push(Candidate { number, file, plugin: Arc::new(plugin) });
+                }
+                Err(reason) => self.fail(number, &file, &format!("{reason:#}")),
+            }
+        }
+        loaded
+    }
+
+    fn fail(&self, number: usize, file: &str, reason: &str) {
+        error!(file, reason, "plugin not loaded");
+        self.roster.set(number, State::Failed(reason.to_owned()));
+    }
+
+    /// Lets in whoever's kinds are all served; returns the others.
+    async fn let_in(&mut self, candidates: Vec<Candidate>) -> Vec<Candidate> {
+        let mut waiting = Vec::new();
+        for candidate in candidates {
+            match self.missing_kind(candidate.plugin.manifest()).await {
+                None => self.join(candidate),
+                Some(reason) => {
+                    self.wait(&candidate, reason);
+                    waiting.push(candidate);
+                }
+            }
+        }
+        waiting
+    }
+
+    /// Why one of the plugin's kinds cannot be had.
+    async fn missing_kind(&self, manifest: &Manifest) -> Option<String> {
+        for kind in manifest.kinds() {
+            if let Err(error) = self.cluster.resolve(kind).await {
+                return Some(error.to_string());
+            }
+        }
+        None
+    }
+
+    fn wait(&self, candidate: &Candidate, reason: String) {
+        let state = State::Waiting(reason);
+        let mut entries = self.roster.lock();
+        let entry = &mut entries[candidate.number];
+        if entry.state != state {
+            if let State::Waiting(reason) = &state {
+                let plugin = &candidate.plugin.manifest().name;
+                warn!(plugin, file = candidate.file, reason, "plugin waits for a kind");
+            }
+            entry.state = state;
+        }
+    }
+
+    fn join(&mut self, candidate: Candidate) {
+        let Candidate { number, file, plugin } = candidate;
+        let manifest = plugin.manifest().clone();
+        let joined = self.shared.change(|hub, now| hub.join(plugin, &Settings::default(), now));
+        let id = match joined {
+            Ok(id) => id,
+            Err(error) => return self.fail(number, &file, &error.to_string()),
+        };
+        self.metrics.add_plugin(&manifest.name);
+        for (id, kind) in self.shared.look(|hub| hub.kinds_of(id)) {
+            self.watches.ensure(id, kind, &self.cluster, &self.shared);
+        }
+        self.roster.set(number, State::Joined(id));
+        info!(plugin = manifest.name, version = manifest.version, file, "plugin loaded");
+    }
+}
+
+fn load_file(engine: &Engine, path: &Path) -> anyhow::Result<WasmPlugin> {
+    let bytes = std::fs::read(path).context("cannot read the file")?;
+    Ok(WasmPlugin::load(engine, &bytes)?)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

@@ -1,0 +1,102 @@
+//! `pilothouse run`: puts the parts together, waits for a signal, takes them apart.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use pilothouse_cluster::{ApiCluster, ConnectOptions};
+use pilothouse_wasm::Engine;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::config::RunArgs;
+use crate::http::{self, Answers};
+use crate::metrics::Metrics;
+use crate::plugins::{self, Loader, Roster};
+use crate::shared::Shared;
+use crate::status::Sources;
+use crate::watches::{Troubles, Watches};
+use crate::workers::Workers;
+
+/// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
+const DRAIN: Duration = Duration::from_secs(25);
+
+pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
+    let files = plugins::find(&args.plugins)?;
+    let listener = http::bind(args.listen).await?;
+    let options = ConnectOptions { kubeconfig: args.kubeconfig, context: args.context };
+    let cluster = tokio::select! {
+        cluster = ApiCluster::connect(&options) => Arc::new(cluster?),
+        () = signals.received() => return Ok(()),
+    };
+    info!(server = cluster.server(), version = cluster.server_version(), "connected");
+    info!(address = %listener.local_addr()?, "listening");
+
+    let shared = Arc::new(Shared::new());
+    let metrics = Arc::new(Metrics::new(shared.clone()));
+    let (roster, troubles) = (Arc::<Roster>::default(), Troubles::default());
+    let count = args.workers.map_or_else(cores, NonZeroUsize::get);
+    let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
+    let loader = Loader {
+        engine: Engine::new().context("cannot start the WebAssembly engine")?,
+        cluster,
+        shared: shared.clone(),
+        roster: roster.clone(),
+        metrics: metrics.clone(),
+        watches: Watches::new(troubles.clone()),
+    };
+    let answers = Answers { sources: Sources { shared, roster, troubles }, metrics };
+
+    let background = async {
+        tokio::select! {
+            error = http::serve(listener, answers) => error,
+            error = loader.run(files) => error,
+        }
+    };
+    tokio::pin!(background);
+    tokio::select! {
+        error = &mut background => return Err(error),
+        error = workers.failed() => return Err(error),
+        () = signals.received() => {}
+    }
+    info!("draining");
+    let left = tokio::select! {
+        left = workers.drain(DRAIN) => left,
+        error = &mut background => return Err(error),
+        () = signals.received() => anyhow::bail!("stopped by a second signal before everything was drained"),
+    };
+    if left > 0 {
+        warn!(keys = left, "stopped before everything was drained");
+    }
+    info!("stopped");
+    Ok(())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Runs turns: guests on threads of their own (they are CPU-bound), writes on the async runtime.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use pilothouse_core::cluster::Cluster;
+use pilothouse_core::hub::{Turn, TurnError};
+use pilothouse_core::outcome::ActionResult;
+use pilothouse_core::plan::{Executed, Plan};
+use pilothouse_core::plugin::RunError;
+use tokio::sync::mpsc;
+use tracing::{debug, warn};
+
+use crate::metrics::Metrics;
+use crate::shared::Shared;
+
+/// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
+const STACK_SIZE: usize = 8 * 1024 * 1024;
+
+/// A turn whose outcome is to be written. Its key is held until then.
+struct Job {
+    turn: Turn,
+    plan: Plan,
+    requeue_after: Option<Duration>,
+    started: tokio::time::Instant,
+}
+
+/// What every worker has.
+#[derive(Clone)]
+struct Bench {
+    shared: Arc<Shared>,
+    metrics: Arc<Metrics>,
+    is_stopping: Arc<AtomicBool>,
+}
+
+pub struct Workers {
+    bench: Bench,
+    threads: Vec<JoinHandle<()>>,
+    writer: tokio::task::JoinHandle<()>,
+    ended: mpsc::UnboundedReceiver<()>,
+}
+
+impl Workers {
+    pub fn start(count: usize, shared: Arc<Shared>, cluster: Arc<dyn Cluster>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
+        let bench = Bench { shared, metrics, is_stopping: Arc::default() };
+        let (ends, ended) = mpsc::unbounded_channel();
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let spawn = |number| {
+            let (bench, jobs, end) = (bench.clone(), jobs.clone(), End(ends.clone()));
+            std::thread::Builder::new()
+                .name(format!("guest-{number}"))
+                .stack_size(STACK_SIZE)
+                .spawn(move || {
+                    let _end = end;
+                    bench.run(&jobs);
+                })
+                .context("cannot start a worker thread")
+        };
+        let threads = (0..count).map(spawn).collect::<anyhow::Result<Vec<_>>>()?;
+        let writer = tokio::spawn(write(bench.clone(), cluster, queue));
+        Ok(Self { bench, threads, writer, ended })
+    }
+
+    /// Waits until a worker ends, which none does by itself: it has panicked, and its key will never be given back.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        tokio::select! {
+            _ = self.ended.recv() => anyhow::anyhow!("a worker thread has died; see the panic above"),
+            _ = &mut self.writer => anyhow::anyhow!("the writing task has died; see the panic above"),
+        }
+    }
+
+    /// Finishes what is queued and running, for at most `limit`. Says how many keys were left behind.
+    pub async fn drain(mut self, limit: Duration) -> usize {
+        self.bench.is_stopping.store(true, Ordering::SeqCst);
+        self.bench.shared.change(|hub, _| hub.drain());
+        let all_ended = async {
+            for _ in 0..self.threads.len() {
+                self.ended.recv().await;
+            }
+        };
+        if tokio::time::timeout(limit, all_ended).await.is_ok() {
+            return 0;
+        }
+        let status = self.bench.shared.look(|hub| hub.status());
+        status.iter().map(|plugin| plugin.queued + plugin.running).sum()
+    }
+}
+
+/// Says that a thread has ended, however it did.
+struct End(mpsc::UnboundedSender<()>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // Nobody listens any more when the host itself is ending.
+        let _ = self.0.send(());
+    }
+}
+
+impl Bench {
+    fn run(&self, jobs: &mpsc::UnboundedSender<Job>) {
+        while let Some(turn) = self.shared.next_turn(|| self.is_stopping.load(Ordering::SeqCst)) {
+            self.decide(turn, jobs);
+        }
+    }
+
+    fn decide(&self, mut turn: Turn, jobs: &mpsc::UnboundedSender<Job>) {
+        let started = tokio::time::Instant::now();
+        self.metrics.waited(turn.plugin_name(), turn.waited);
+        let decision = turn.decide();
+        self.shared.change(|hub, now| hub.decided(&turn, &decision, now));
+        match decision.result {
+            Err(error) => {
+                self.metrics.ran(turn.plugin_name(), started.elapsed());
+                self.fail(&turn, &error, Vec::new());
+            }
+            Ok((plan, requeue_after)) => {
+                // The writer outlives the workers, except when the host is ending.
+                let _ = jobs.send(Job { turn, plan, requeue_after, started });
+            }
+        }
+    }
+
+    async fn write(&self, cluster: &dyn Cluster, job: Job) {
+        let Job { turn, plan, requeue_after, started } = job;
+        let Executed { results, failure } = plan.execute(cluster, turn.plugin_name(), turn.applied()).await;
+        self.metrics.ran(turn.plugin_name(), started.elapsed());
+        self.report(&turn, &results);
+        match failure {
+            Some(failure) => self.fail(&turn, &TurnError::Write(failure), results),
+            None => self.shared.change(|hub, now| hub.settled(&turn, requeue_after, results, now)),
+        }
+    }
+
+    fn report(&self, turn: &Turn, results: &[ActionResult]) {
+        debug!(
+            plugin = turn.plugin_name(),
+            kind = turn.subject_kind(),
+            object = %turn.request.key,
+            writes = results.iter().filter(|result| matches!(result, ActionResult::Done(_))).count(),
+            "reconciled"
+        );
+        for error in results.iter().filter_map(ActionResult::error) {
+            debug!(plugin = turn.plugin_name(), object = %turn.request.key, error, "action failed");
+        }
+    }
+
+    fn fail(&self, turn: &Turn, error: &TurnError, results: Vec<ActionResult>) {
+        let plugin = turn.plugin_name();
+        if matches!(error, TurnError::Run(RunError::Timeout(_))) {
+            self.metrics.timed_out(plugin);
+        }
+        warn!(
+            plugin,
+            kind = turn.subject_kind(),
+            object = %turn.request.key,
+            attempt = turn.request.attempt,
+            error = %error,
+            "reconcile failed"
+        );
+        self.shared.change(|hub, now| hub.failed(turn, error, results, now));
+    }
+}
+
+/// Carries out plans, many at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.
+async fn write(bench: Bench, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
+    let mut running = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            job = queue.recv() => match job {
+                Some(job) => running.push(bench.write(&*cluster, job)),
+                None => break,
+            },
+            Some(()) = running.next() => {}
+        }
+    }
+    while running.next().await.is_some() {}
+}

@@ -1,0 +1,57 @@
+//! A guest that misbehaves is an error of its key, and nothing more.
+
+use anyhow::Result;
+use pilothouse_tests::{Host, Server, plugin_directory};
+use serde_json::{Value, json};
+
+/// A key that makes the guest misbehave, and what the host says of it.
+const BAD: &[(&str, &str)] = &[
+    ("trap", "trap"),
+    ("loop", "over limit"),
+    ("memory", "over limit"),
+    ("recursion", "trap"),
+    ("invalid-json", "action 1 (apply): invalid JSON"),
+    ("other-kind", "apply of v1/Secret is not among the manifest's writes"),
+    ("escape", "is not a namespace's name"),
+    ("reads-secrets", "v1/Secret is not among the manifest's reads"),
+    ("terminal", "terminal: told to"),
+];
+
+#[tokio::test]
+async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
+    let server = Server::start().await?;
+    let namespace = server.namespace().await?;
+    let plugins = plugin_directory(&["misbehaving", "hello-rust"]);
+    let host = Host::ready(plugins.path(), server.kubeconfig()).await?;
+    let configmaps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let create = async |name: &str, label: &str| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {label: "true"}}});
+        server.api.create(&configmaps, &object).await
+    };
+    for (name, _) in BAD {
+        create(name, "misbehave").await?;
+    }
+    create("well", "misbehave").await?;
+    create("friend", "hello").await?;
+
+    server.api.eventually(&format!("{configmaps}/well-done"), "there", |found| found.is_some()).await?;
+    server.api.eventually(&format!("{configmaps}/friend-greeting"), "there", |found| found.is_some()).await?;
+    host.eventually("misbehaving.wasm", "failing for every bad key", |plugin| plugin["keys"]["failed"] == BAD.len()).await?;
+    let log = host.log();
+    for (name, reason) in BAD {
+        let errors: Vec<String> = failures(&log, &format!("{namespace}/{name}"));
+        assert!(errors.iter().any(|error| error.contains(reason)), "{name}: want {reason:?}, have {errors:?}\n{log}");
+    }
+    let (status, _) = host.get("/healthz").await?;
+    assert_eq!(status, 200);
+    assert!(server.api.get("/api/v1/namespaces/kube-system/configmaps/escaped").await?.is_none());
+    assert!(server.api.get(&format!("/api/v1/namespaces/{namespace}/secrets/stolen")).await?.is_none());
+    Ok(())
+}
+
+/// What went wrong with an object, from the log.
+fn failures(log: &str, object: &str) -> Vec<String> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let of_object = lines.filter(|line| line["message"] == "reconcile failed" && line["object"] == object);
+    of_object.filter_map(|line| line["error"].as_str().map(str::to_owned)).collect()
+}

@@ -1,0 +1,239 @@
+//! The endpoints plugin keeps a real API server right.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use pilothouse_tests::{Api, Host, Server, plugin_directory};
+use serde_json::{Value, json};
+
+/// A server, the host with the endpoints plugin, and a namespace.
+struct Rig {
+    server: Server,
+    host: Host,
+    plugins: tempfile::TempDir,
+    namespace: String,
+}
+
+impl Rig {
+    async fn start() -> Result<Self> {
+        let server = Server::start().await?;
+        let plugins = plugin_directory(&["endpoints"]);
+        let host = Host::ready(plugins.path(), server.kubeconfig()).await?;
+        let namespace = server.namespace().await?;
+        Ok(Self { server, host, plugins, namespace })
+    }
+
+    fn api(&self) -> &Api {
+        &self.server.api
+    }
+
+    fn path(&self, resource: &str, name: &str) -> String {
+        format!("/api/v1/namespaces/{}/{resource}/{name}", self.namespace)
+    }
+
+    async fn create_service(&self, name: &str, selector: Value) -> Result<Value> {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"team": "blue"}},
+            "spec": {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": "web"}]},
+        });
+        self.api().create(&format!("/api/v1/namespaces/{}/services", self.namespace), &service).await
+    }
+
+    /// A running pod with an address, ready or not.
+    async fn create_pod(&self, name: &str, app: &str, ip: &str, is_ready: bool) -> Result<()> {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
+            "spec": {"nodeName": "node-1", "containers": [
+                {"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 8080}]},
+            ]},
+        });
+        self.api().create(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod).await?;
+        self.set_pod_status(name, ip, is_ready).await
+    }
+
+    async fn set_pod_status(&self, name: &str, ip: &str, is_ready: bool) -> Result<()> {
+        let status = json!({"status": {
+            "phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+            "conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}],
+        }});
+        self.api().merge(&format!("{}/status", self.path("pods", name)), &status).await.map(drop)
+    }
+
+    async fn expect(&self, service: &str, ready: &[&str], not_ready: &[&str]) -> Result<Value> {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let wanted = (set(ready), set(not_ready));
+        let what = format!("{wanted:?}");
+        let is_wanted = |found: Option<&Value>| found.is_some_and(|found| addresses(found) == wanted);
+        let found = self.api().eventually(&self.path("endpoints", service), &what, is_wanted).await?;
+        Ok(found.unwrap_or_default())
+    }
+
+    async fn expect_gone(&self, service: &str) -> Result<()> {
+        self.api().eventually(&self.path("endpoints", service), "gone", |found| found.is_none()).await.map(drop)
+    }
+}
+
+/// Ready and not-ready addresses.
+fn addresses(endpoints: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
+    let collect = |list: &str| {
+        let subsets = endpoints["subsets"].as_array().into_iter().flatten();
+        let addresses = subsets.flat_map(|subset| subset[list].as_array().into_iter().flatten());
+        addresses.filter_map(|address| address["ip"].as_str().map(str::to_owned)).collect()
+    };
+    (collect("addresses"), collect("notReadyAddresses"))
+}
+
+#[tokio::test]
+async fn a_service_gets_the_endpoints_of_its_pods() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    rig.create_pod("b", "web", "10.1.0.2", false).await?;
+    rig.create_pod("other", "db", "10.1.0.3", true).await?;
+    let endpoints = rig.expect("web", &["10.1.0.1"], &["10.1.0.2"]).await?;
+
+    assert_eq!(endpoints["metadata"]["labels"]["team"], "blue");
+    let subset = &endpoints["subsets"][0];
+    assert_eq!(subset["ports"], json!([{"name": "http", "port": 8080, "protocol": "TCP"}]));
+    let address = &subset["addresses"][0];
+    assert_eq!((&address["nodeName"], &address["targetRef"]["name"]), (&json!("node-1"), &json!("a")));
+    let managers: Vec<_> = endpoints["metadata"]["managedFields"].as_array().into_iter().flatten().map(|entry| &entry["manager"]).collect();
+    assert_eq!(managers, ["endpoints"], "written under the plugin's name");
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_change_that_matters_is_followed() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    rig.create_pod("b", "web", "10.1.0.2", true).await?;
+    rig.expect("web", &["10.1.0.1", "10.1.0.2"], &[]).await?;
+
+    rig.set_pod_status("a", "10.1.0.1", false).await?;
+    rig.expect("web", &["10.1.0.2"], &["10.1.0.1"]).await?;
+
+    rig.api().merge(&rig.path("pods", "a"), &json!({"metadata": {"labels": {"app": "db"}}})).await?;
+    rig.expect("web", &["10.1.0.2"], &[]).await?;
+
+    rig.api().merge(&rig.path("services", "web"), &json!({"spec": {"selector": {"app": "db"}}})).await?;
+    rig.expect("web", &[], &["10.1.0.1"]).await?;
+
+    rig.api().delete(&rig.path("pods", "a")).await?;
+    rig.expect("web", &[], &[]).await?;
+
+    rig.api().delete(&rig.path("services", "web")).await?;
+    rig.expect_gone("web").await
+}
+
+#[tokio::test]
+async fn a_pod_that_is_being_deleted_is_left_out() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    rig.expect("web", &["10.1.0.1"], &[]).await?;
+    // A finalizer keeps the pod there, terminating, for as long as the test looks.
+    rig.api().merge(&rig.path("pods", "a"), &json!({"metadata": {"finalizers": ["example.dev/hold"]}})).await?;
+    rig.api().delete(&rig.path("pods", "a")).await?;
+    rig.expect("web", &[], &[]).await?;
+    let pod = rig.api().get(&rig.path("pods", "a")).await?;
+    assert!(pod.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_string()), "the pod is still there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_its_own_it_leaves_alone() -> Result<()> {
+    let rig = Rig::start().await?;
+    let collection = format!("/api/v1/namespaces/{}/endpoints", rig.namespace);
+    let by_hand = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "by-hand"}, "subsets": [
+        {"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]},
+    ]});
+    rig.api().create(&collection, &by_hand).await?;
+    rig.create_service("by-hand", Value::Null).await?;
+    let leader = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {
+        "name": "leader", "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"},
+    }});
+    rig.api().create(&collection, &leader).await?;
+    // The plugin has seen both by the time it has served a service that came after them.
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.expect("web", &[], &[]).await?;
+
+    let endpoints = rig.api().get(&rig.path("endpoints", "by-hand")).await?.unwrap_or_default();
+    assert!(addresses(&endpoints).0.contains("192.0.2.1"), "{endpoints}");
+    assert!(rig.api().get(&rig.path("endpoints", "leader")).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_thousand_ready_pods_are_the_most_a_service_gets() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create_service("web", json!({"app": "web"})).await?;
+    let pods = (0..1001).map(|i| (format!("p{i}"), format!("10.1.{}.{}", i / 250, i % 250 + 1)));
+    futures::stream::iter(pods)
+        .map(|(name, ip)| {
+            let rig = &rig;
+            async move { rig.create_pod(&name, "web", &ip, true).await }
+        })
+        .buffer_unordered(16)
+        .try_collect::<Vec<()>>()
+        .await?;
+    let is_full = |found: Option<&Value>| {
+        found.is_some_and(|found| {
+            let is_marked = found["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"] == "truncated";
+            is_marked && addresses(found).0.len() == 1000
+        })
+    };
+    rig.api().eventually(&rig.path("endpoints", "web"), "full and marked as truncated", is_full).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_host_that_was_killed_makes_good_what_it_missed() -> Result<()> {
+    let mut rig = Rig::start().await?;
+    for name in ["web", "gone"] {
+        rig.create_service(name, json!({"app": "web"})).await?;
+    }
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    rig.create_pod("b", "web", "10.1.0.2", true).await?;
+    rig.expect("gone", &["10.1.0.1", "10.1.0.2"], &[]).await?;
+
+    rig.host.kill().await?;
+    rig.api().delete(&rig.path("pods", "a")).await?;
+    rig.api().delete(&rig.path("services", "gone")).await?;
+    let still = rig.api().get(&rig.path("endpoints", "gone")).await?;
+    assert!(still.is_some(), "nobody is there to delete it");
+    rig.host = Host::ready(rig.plugins.path(), rig.server.kubeconfig()).await?;
+
+    rig.expect("web", &["10.1.0.2"], &[]).await?;
+    rig.expect_gone("gone").await
+}
+
+#[tokio::test]
+async fn an_idle_cluster_costs_no_writes() -> Result<()> {
+    let rig = Rig::start().await?;
+    if !rig.server.is_own() {
+        return Ok(());
+    }
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    rig.expect("web", &["10.1.0.1"], &[]).await?;
+    let before = rig.server.requests("patch", "endpoints").await?;
+    assert!(before > 0, "the plugin writes by apply");
+    // Touches the service where the plugin does not look, and a pod's label that selects nothing.
+    rig.api().merge(&rig.path("services", "web"), &json!({"metadata": {"annotations": {"a": "b"}}})).await?;
+    rig.api().merge(&rig.path("pods", "a"), &json!({"metadata": {"labels": {"unrelated": "yes"}}})).await?;
+    rig.create_service("next", json!({"app": "none"})).await?;
+    rig.expect("next", &[], &[]).await?;
+    assert_eq!(rig.server.requests("patch", "endpoints").await?, before + 1, "one write, for the new service");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sigterm_ends_the_host_well() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create_service("web", json!({"app": "web"})).await?;
+    let (status, log) = rig.host.terminate().await?;
+    assert!(status.success(), "{status}\n{log}");
+    assert!(log.contains("\"message\":\"stopped\""), "{log}");
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! For each ConfigMap labelled `misbehave`: does what the ConfigMap's name says. `well-*` behaves: it applies `<name>-done`.
+
+use pilothouse_sdk::{Action, Apply, Cluster, Controller, Failure, Kind, LabelRequirement, Manifest, Outcome, Request, Selection, Verb};
+use serde_json::{Value, json};
+
+struct Misbehaving;
+
+fn config_map() -> Kind {
+    Kind::core("v1", "ConfigMap")
+}
+
+fn object(kind: &str, namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name}})
+}
+
+impl Controller for Misbehaving {
+    fn manifest() -> Manifest {
+        let selection = Selection::of(&config_map()).require(LabelRequirement::Exists("misbehave".to_owned()));
+        Manifest::new("misbehaving", "1.0.0", selection).reads(&config_map(), [".data"]).writes(&config_map(), [Verb::Apply])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let (namespace, name) = (request.key.namespace.as_str(), request.key.name.as_str());
+        let apply = |object: Value| Ok(Outcome::done().with(Apply::new(&object)?));
+        if cluster.get::<Value>(&config_map(), &request.key)?.is_none() {
+            return Ok(Outcome::done());
+        }
+        match name {
+            "trap" => panic!("told to"),
+            "loop" => loop {
+                std::hint::black_box(());
+            },
+            "memory" => {
+                let hoard: Vec<Vec<u8>> = (0..1_000_000).map(|_| vec![1; 1 << 20]).collect();
+                Err(Failure::retry(hoard.len().to_string()))
+            }
+            "recursion" => Err(Failure::retry(recurse(1).to_string())),
+            "invalid-json" => {
+                let broken = Apply { object: "{".to_owned(), subresource: None, force: false };
+                Ok(Outcome::done().with(Action::Apply(broken)))
+            }
+            "other-kind" => apply(object("Secret", namespace, "stolen")),
+            "escape" => apply(object("ConfigMap", "x/../kube-system", "escaped")),
+            "terminal" => Err(Failure::terminal("told to")),
+            "reads-secrets" => cluster.list::<Value>(&Kind::core("v1", "Secret"), None, &pilothouse_sdk::Filter::Everything).map(|_| Outcome::done()),
+            well => apply(object("ConfigMap", namespace, &format!("{well}-done"))),
+        }
+    }
+}
+
+/// Uses up the stack; the sum keeps it from being made a loop.
+fn recurse(depth: u64) -> u64 {
+    std::hint::black_box(depth) + recurse(depth + 1)
+}
+
+pilothouse_sdk::register!(Misbehaving);
