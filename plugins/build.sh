@@ -20,10 +20,17 @@ has_target() {
   command -v rustc >/dev/null && [ -d "$(rustc --print sysroot)/lib/rustlib/$TARGET/lib" ]
 }
 
-# Quick when there is no network: rustup gives up, and so do we.
+# Asked once per toolchain: where rustup cannot be reached, later builds do not wait for it again.
 add_target() {
   command -v rustup >/dev/null || return 1
-  RUSTUP_MAX_RETRIES=0 timeout 120 rustup target add "$TARGET" >/dev/null 2>&1
+  local refused
+  refused=$CARGO_TARGET_DIR/no-target-$(rustc --version | tr -c 'a-zA-Z0-9.\n' -)
+  [ ! -e "$refused" ] || return 1
+  say "adding $TARGET to the toolchain"
+  RUSTUP_MAX_RETRIES=0 timeout 120 rustup target add "$TARGET" >/dev/null 2>&1 && return
+  mkdir -p "$CARGO_TARGET_DIR" && touch "$refused"
+  say "rustup has no $TARGET for this toolchain; trying Debian's"
+  return 1
 }
 
 # Debian builds a Rust for its browsers that is new enough, and ships the standard library's source with it.
@@ -45,7 +52,7 @@ add_debian() {
 }
 
 build_with_target() {
-  cargo build --profile guest --target "$TARGET" "$@"
+  cargo build --locked --profile guest --target "$TARGET" "$@"
 }
 
 # Debian's compiler has no standard library for the target: build it once, from source, into the shared target directory.
@@ -59,7 +66,7 @@ build_with_debian() {
     return 1
   fi
   RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
-    /usr/bin/cargo build -Zbuild-std=std,panic_abort --profile guest --target "$TARGET" "$@"
+    /usr/bin/cargo build --locked -Zbuild-std=std,panic_abort --profile guest --target "$TARGET" "$@"
 }
 
 no_way() {
@@ -83,9 +90,9 @@ for package in "$@"; do arguments+=(-p "$package"); done
 
 if has_target; then
   build=build_with_target
-elif ! has_debian && add_target && has_target; then
+elif add_target && has_target; then
   build=build_with_target
-elif has_debian || { say "no $TARGET for this toolchain from rustup; trying Debian's"; add_debian; }; then
+elif has_debian || add_debian; then
   build=build_with_debian
 else
   no_way

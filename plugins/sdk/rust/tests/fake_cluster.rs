@@ -1,0 +1,216 @@
+//! The fake cluster answers as the host does, so that a controller's tests find what is missing from its manifest.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pilothouse_sdk::testing::{FakeCluster, to_json};
+use pilothouse_sdk::{
+    Action, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Filter,
+    Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request, Selection,
+    Verb,
+};
+use serde_json::{Value, json};
+
+fn pods() -> Kind {
+    Kind::core("v1", "Pod")
+}
+
+fn manifest() -> Manifest {
+    Manifest::new("test", "1.0.0", Selection::of(&pods()))
+        .reads(&pods(), [".spec.nodeName"])
+        .indexes("node", &pods(), [".spec.nodeName"])
+}
+
+fn pod(namespace: &str, name: &str, app: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "uid": format!("uid-{name}"), "labels": {"app": app}},
+        "spec": {"nodeName": format!("node-{name}"), "hostname": "h"},
+    })
+}
+
+fn cluster() -> FakeCluster {
+    let pods = [
+        pod("b", "one", "web"),
+        pod("a", "two", "web"),
+        pod("a", "three", "db"),
+    ];
+    pods.into_iter()
+        .fold(FakeCluster::new(manifest()), FakeCluster::with)
+}
+
+fn names(cluster: &dyn Cluster, namespace: Option<&str>, filter: &Filter) -> Vec<String> {
+    let found: Vec<Value> = cluster
+        .list(&pods(), namespace, filter)
+        .expect("pods can be listed");
+    found
+        .iter()
+        .map(|pod| pod["metadata"]["name"].to_string().replace('"', ""))
+        .collect()
+}
+
+#[test]
+fn a_list_is_ordered_and_filtered() {
+    let cluster = cluster();
+    assert_eq!(
+        names(&cluster, None, &Filter::Everything),
+        ["three", "two", "one"]
+    );
+    assert_eq!(
+        names(&cluster, Some("a"), &Filter::Everything),
+        ["three", "two"]
+    );
+    assert_eq!(
+        names(&cluster, Some("a"), &Filter::match_labels([("app", "web")])),
+        ["two"]
+    );
+    assert_eq!(
+        names(&cluster, None, &Filter::index("node", "node-one")),
+        ["one"]
+    );
+}
+
+#[test]
+fn every_label_requirement_is_honoured() {
+    let cluster = cluster();
+    let selected = |requirement| names(&cluster, Some("a"), &Filter::Labels(vec![requirement]));
+    let app = || "app".to_owned();
+    assert_eq!(
+        selected(LabelRequirement::OneOf((app(), vec!["db".to_owned()]))),
+        ["three"]
+    );
+    assert_eq!(
+        selected(LabelRequirement::NoneOf((app(), vec!["db".to_owned()]))),
+        ["two"]
+    );
+    assert_eq!(selected(LabelRequirement::Exists(app())).len(), 2);
+    assert!(selected(LabelRequirement::Absent(app())).is_empty());
+}
+
+#[test]
+fn an_object_is_cut_down_to_the_manifests_fields() {
+    let cluster = cluster();
+    let cluster: &dyn Cluster = &cluster;
+    let key = ObjectKey::new("b", "one");
+    let found: Option<Value> = cluster.get(&pods(), &key).expect("a pod can be read");
+    let metadata = json!({"namespace": "b", "name": "one", "uid": "uid-one"});
+    assert_eq!(
+        found,
+        Some(json!({"metadata": metadata, "spec": {"nodeName": "node-one"}}))
+    );
+
+    let part = |pointer| cluster.get_part::<String>(&pods(), &key, pointer);
+    assert_eq!(part("/spec/nodeName"), Ok(Some("node-one".to_owned())));
+    assert_eq!(
+        part("/spec/hostname"),
+        Ok(None),
+        "not among the manifest's fields"
+    );
+    assert!(
+        matches!(part("spec"), Err(Failure::Terminal(_))),
+        "not a JSON Pointer"
+    );
+}
+
+#[test]
+fn what_the_manifest_does_not_read_is_denied() {
+    let cluster = cluster();
+    let cluster: &dyn Cluster = &cluster;
+    let secret = cluster.get::<Value>(&Kind::core("v1", "Secret"), &ObjectKey::new("a", "b"));
+    assert!(matches!(secret, Err(Failure::Terminal(message)) if message.contains("v1 Secret")));
+    let by_zone = cluster.list::<Value>(&pods(), None, &Filter::index("zone", "z"));
+    assert!(matches!(by_zone, Err(Failure::Terminal(message)) if message.contains("zone")));
+}
+
+#[test]
+fn an_object_of_another_shape_is_a_failure_and_names_it() {
+    let cluster = cluster();
+    let cluster: &dyn Cluster = &cluster;
+    let found = cluster.get::<Vec<u8>>(&pods(), &ObjectKey::new("b", "one"));
+    assert!(matches!(found, Err(Failure::Terminal(message)) if message.contains("v1 Pod b/one")));
+}
+
+/// Applies the object that its configuration holds, and logs the time.
+struct Applies;
+
+impl Controller for Applies {
+    fn manifest() -> Manifest {
+        manifest().writes(&pods(), [Verb::Apply])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let object: Value = request.configuration()?;
+        cluster.info("turn", &[("seconds", &cluster.now().as_secs().to_string())]);
+        Ok(Outcome::done()
+            .with(Apply::new(&object)?)
+            .requeue_after(Duration::from_secs(2)))
+    }
+}
+
+#[test]
+fn a_turn_is_given_its_configuration_and_time() {
+    let cluster = FakeCluster::new(Applies::manifest())
+        .configured(&pod("a", "b", "web"))
+        .at(Duration::from_secs(7));
+    let outcome = cluster
+        .reconcile::<Applies>("a", "b")
+        .expect("the write is declared");
+    assert_eq!(outcome.requeue_after, Some(2_000));
+    assert_eq!(
+        to_json(&outcome.actions[0]),
+        json!({"apply": {"object": pod("a", "b", "web"), "force": false}})
+    );
+    assert_eq!(cluster.lines(), ["INFO turn seconds=7"]);
+}
+
+#[test]
+fn a_write_the_manifest_does_not_declare_fails_the_outcome() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+    let cluster = FakeCluster::new(Applies::manifest()).configured(&secret);
+    let failure = cluster
+        .reconcile::<Applies>("a", "b")
+        .expect_err("Secrets are not declared");
+    assert!(
+        matches!(failure, Failure::Terminal(message) if message.contains("Apply of v1 Secret"))
+    );
+}
+
+#[test]
+fn actions_are_compared_in_the_words_of_the_contract() -> Result<(), serde_json::Error> {
+    let key = ObjectKey::new("a", "b");
+    let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
+    let place = json!({"namespace": "a", "name": "b"});
+    let body: BTreeMap<&str, &str> = BTreeMap::from([("x", "y")]);
+    let rows: [(Action, Value); 6] = [
+        (
+            Create::new(&body)?.subresource("eviction").into(),
+            json!({"create": {"object": {"x": "y"}, "subresource": "eviction"}}),
+        ),
+        (
+            Patch::merge(&pods(), &key, &body)?.into(),
+            json!({"patch": {"kind": kind, "key": place, "patch-type": "merge-patch", "body": {"x": "y"}}}),
+        ),
+        (
+            Delete::new(&pods(), &key).uid("u").into(),
+            json!({"delete": {"kind": kind, "key": place, "uid": "u"}}),
+        ),
+        (
+            Event::warning(&pods(), &key, "FailedCreate", "Create", "no").into(),
+            json!({"event": {
+                "kind": kind, "key": place, "event-type": "warning", "reason": "FailedCreate", "action": "Create", "note": "no",
+            }}),
+        ),
+        (
+            Finalizer::remove(&pods(), &key, "f").into(),
+            json!({"finalizer": {"kind": kind, "key": place, "name": "f", "present": false}}),
+        ),
+        (
+            Children::new([&body])?.into(),
+            json!({"children": {"objects": [{"x": "y"}]}}),
+        ),
+    ];
+    for (action, expected) in rows {
+        assert_eq!(to_json(&action), expected);
+    }
+    Ok(())
+}
