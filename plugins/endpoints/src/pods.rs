@@ -1,0 +1,83 @@
+//! Which pods stand behind a Service, and at which address.
+
+use std::net::Ipv6Addr;
+
+use crate::objects::{Address, Pod, Service, TargetRef};
+use crate::ports;
+use crate::subsets::Endpoint;
+
+/// The endpoints that one pod adds to a Service: one per port of the Service that the pod has.
+pub fn endpoints_of(pod: &Pod, service: &Service, service_name: &str) -> Vec<Endpoint> {
+    let publish_not_ready = service.spec.publish_not_ready_addresses;
+    if !belongs(pod, publish_not_ready) {
+        return Vec::new();
+    }
+    let Some(ip) = ip_of(pod, service) else {
+        return Vec::new();
+    };
+    let address = address(pod, ip, service_name);
+    let is_ready = publish_not_ready || is_ready(pod);
+    let ports = ports::of(pod, service).into_iter();
+    ports
+        .map(|port| Endpoint {
+            address: address.clone(),
+            is_ready,
+            port,
+        })
+        .collect()
+}
+
+/// Upstream's `ShouldPodBeInEndpoints`: a pod that has ended never counts, one that is about to end counts only for a Service
+/// that asks for addresses that are not ready. (That it needs an IP, [`ip_of`] sees to.)
+fn belongs(pod: &Pod, publish_not_ready: bool) -> bool {
+    let has_ended = matches!(pod.status.phase.as_str(), "Failed" | "Succeeded");
+    let is_terminating = pod.metadata.deletion_timestamp.is_some();
+    !has_ended && (publish_not_ready || !is_terminating)
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.conditions.iter();
+    conditions
+        .find(|condition| condition.r#type == "Ready")
+        .is_some_and(|ready| ready.status == "True")
+}
+
+/// The pod's first IP of the Service's first family. None while the pod has no IP of that family, as during a change of a
+/// cluster to two families.
+fn ip_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
+    let wants_ipv6 = match service.spec.ip_families.first() {
+        Some(family) => family == "IPv6",
+        // From here on: a server that does not fill in the families. Upstream still looks at the cluster IP then, and for a
+        // headless Service takes the pod's own first family.
+        None if service.has_cluster_ip() => is_ipv6(&service.spec.cluster_ip),
+        None => is_ipv6(&pod.status.pod_ip),
+    };
+    let mut ips = pod.status.pod_ips.iter().map(|pod_ip| pod_ip.ip.as_str());
+    ips.find(|ip| !ip.is_empty() && is_ipv6(ip) == wants_ipv6)
+}
+
+/// An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is IPv4, as in Go.
+fn is_ipv6(ip: &str) -> bool {
+    ip.parse::<Ipv6Addr>()
+        .is_ok_and(|ip| ip.to_ipv4_mapped().is_none())
+}
+
+fn address(pod: &Pod, ip: &str, service_name: &str) -> Address {
+    // The pod is `<hostname>.<service>` in DNS only when it names this Service as its subdomain.
+    let has_dns_name = pod.spec.subdomain == service_name;
+    Address {
+        ip: ip.to_owned(),
+        hostname: if has_dns_name {
+            pod.spec.hostname.clone()
+        } else {
+            String::new()
+        },
+        node_name: pod.spec.node_name.clone(),
+        target_ref: Some(TargetRef {
+            kind: "Pod".to_owned(),
+            namespace: pod.metadata.namespace.clone(),
+            name: pod.metadata.name.clone(),
+            uid: pod.metadata.uid.clone(),
+        }),
+    }
+}

@@ -1,0 +1,148 @@
+//! Packing single endpoints into the subsets of an Endpoints object.
+
+use std::collections::BTreeMap;
+
+use crate::objects::{Address, Port, Subset};
+
+/// How many addresses an Endpoints object holds (upstream's `maxCapacity`).
+const CAPACITY: usize = 1_000;
+
+/// One address at one port; no port for a Service that has none.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub address: Address,
+    pub is_ready: bool,
+    pub port: Option<Port>,
+}
+
+/// What makes two addresses the same: IP and pod. Two pods on the host's network share an IP and are told apart.
+type Identity = (String, String);
+
+fn identity(address: &Address) -> Identity {
+    let uid = address.target_ref.as_ref().map(|target| target.uid.clone());
+    (address.ip.clone(), uid.unwrap_or_default())
+}
+
+/// The fewest subsets that say the same: ports that have the same addresses, equally ready, share one.
+///
+/// An address that is given twice for a port is not ready if either is, and looks as it was first given (upstream's
+/// `RepackSubsets`). Addresses are ordered by IP and uid, as upstream's are. Upstream orders ports and subsets by a hash of how Go
+/// prints them; here ports are ordered by name, protocol and number, and subsets by their ports.
+pub fn pack(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Subset> {
+    let mut addresses: BTreeMap<Identity, Address> = BTreeMap::new();
+    let mut readiness_by_port: BTreeMap<Option<Port>, BTreeMap<Identity, bool>> = BTreeMap::new();
+    for Endpoint {
+        address,
+        is_ready,
+        port,
+    } in endpoints
+    {
+        let identity = identity(&address);
+        let readiness = readiness_by_port.entry(port).or_default();
+        readiness
+            .entry(identity.clone())
+            .and_modify(|was_ready| *was_ready &= is_ready)
+            .or_insert(is_ready);
+        addresses.entry(identity).or_insert(address);
+    }
+
+    let mut ports_by_readiness: BTreeMap<BTreeMap<Identity, bool>, Vec<Port>> = BTreeMap::new();
+    for (port, readiness) in readiness_by_port {
+        ports_by_readiness
+            .entry(readiness)
+            .or_default()
+            .extend(port);
+    }
+
+    let subsets = ports_by_readiness.into_iter().map(|(readiness, ports)| {
+        let is_ready = |identity: &Identity| readiness.get(identity).copied().unwrap_or_default();
+        let members = readiness
+            .keys()
+            .filter_map(|identity| Some((is_ready(identity), addresses.get(identity)?.clone())));
+        let (ready, not_ready): (Vec<_>, Vec<_>) = members.partition(|(is_ready, _)| *is_ready);
+        let only_addresses = |members: Vec<(bool, Address)>| {
+            members.into_iter().map(|(_, address)| address).collect()
+        };
+        Subset {
+            addresses: only_addresses(ready),
+            not_ready_addresses: only_addresses(not_ready),
+            ports,
+        }
+    });
+    sorted(subsets.collect())
+}
+
+/// The same subsets in the order in which [`pack`] gives them, whatever order another controller wrote them in.
+pub fn sorted(mut subsets: Vec<Subset>) -> Vec<Subset> {
+    for subset in &mut subsets {
+        subset.addresses.sort_by_cached_key(identity);
+        subset.not_ready_addresses.sort_by_cached_key(identity);
+        subset.ports.sort();
+    }
+    subsets.sort_by(|a, b| a.ports.cmp(&b.ports));
+    subsets
+}
+
+/// Cuts the subsets down to what an Endpoints object holds, and says whether anything was cut.
+///
+/// Addresses that are not ready go first. Those that must go are taken from all subsets in proportion, rounded so that the last
+/// subset may give more (upstream's `truncateEndpoints`). A subset with no address left goes too: the API refuses it.
+pub fn truncate(subsets: &mut Vec<Subset>) -> bool {
+    let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
+    let not_ready: usize = subsets
+        .iter()
+        .map(|subset| subset.not_ready_addresses.len())
+        .sum();
+    if ready + not_ready <= CAPACITY {
+        return false;
+    }
+    if ready > CAPACITY {
+        share(
+            subsets.iter_mut().map(|subset| &mut subset.addresses),
+            ready,
+            CAPACITY,
+        );
+        subsets
+            .iter_mut()
+            .for_each(|subset| subset.not_ready_addresses.clear());
+    } else {
+        share(
+            subsets
+                .iter_mut()
+                .map(|subset| &mut subset.not_ready_addresses),
+            not_ready,
+            CAPACITY - ready,
+        );
+    }
+    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
+    true
+}
+
+/// Cuts lists of `total` addresses down to `room`, each in proportion to its length, rounded up while there is room.
+fn share<'a>(lists: impl Iterator<Item = &'a mut Vec<Address>>, total: usize, room: usize) {
+    let mut left = room;
+    for list in lists {
+        let part = (list.len() * room).div_ceil(total.max(1));
+        list.truncate(part.min(left));
+        left -= list.len();
+    }
+}
+
+/// Whether there are addresses, and a pod at each.
+pub fn are_all_pods(subsets: &[Subset]) -> bool {
+    let mut addresses = subsets
+        .iter()
+        .flat_map(|subset| subset.addresses.iter().chain(&subset.not_ready_addresses))
+        .peekable();
+    addresses.peek().is_some()
+        && addresses.all(|address| {
+            address
+                .target_ref
+                .as_ref()
+                .is_some_and(|target| target.kind == "Pod")
+        })
+}
+
+#[cfg(test)]
+#[path = "subsets_tests.rs"]
+mod tests;

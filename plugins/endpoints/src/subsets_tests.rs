@@ -1,0 +1,231 @@
+use super::*;
+use crate::objects::TargetRef;
+
+/// `"1.2.3.4"`, `"1.2.3.4/uid"`; a leading `!` is "not ready".
+fn endpoint(text: &str, port: i32) -> Endpoint {
+    let (is_ready, text) = text
+        .strip_prefix('!')
+        .map_or((true, text), |text| (false, text));
+    let (ip, uid) = text
+        .split_once('/')
+        .map_or((text, None), |(ip, uid)| (ip, Some(uid)));
+    Endpoint {
+        address: address(ip, uid),
+        is_ready,
+        port: Some(port_of(port)),
+    }
+}
+
+fn address(ip: &str, uid: Option<&str>) -> Address {
+    Address {
+        ip: ip.to_owned(),
+        target_ref: uid.map(|uid| TargetRef {
+            kind: "Pod".to_owned(),
+            uid: uid.to_owned(),
+            ..TargetRef::default()
+        }),
+        ..Address::default()
+    }
+}
+
+fn port_of(port: i32) -> Port {
+    Port {
+        name: String::new(),
+        protocol: "TCP".to_owned(),
+        port,
+        app_protocol: None,
+    }
+}
+
+fn subset(addresses: &[&str], ports: &[i32]) -> Subset {
+    let of = |is_ready| {
+        let chosen = addresses
+            .iter()
+            .map(|text| endpoint(text, 0))
+            .filter(move |endpoint| endpoint.is_ready == is_ready);
+        chosen.map(|endpoint| endpoint.address).collect()
+    };
+    Subset {
+        addresses: of(true),
+        not_ready_addresses: of(false),
+        ports: ports.iter().copied().map(port_of).collect(),
+    }
+}
+
+/// Upstream's `TestPackSubsets` (pkg/api/v1/endpoints/util_test.go), by behaviour.
+#[test]
+fn subsets_are_packed_as_upstream_packs_them() {
+    type Row = (
+        &'static str,
+        &'static [(&'static str, i32)],
+        &'static [(&'static [&'static str], &'static [i32])],
+    );
+    let rows: &[Row] = &[
+        ("nothing", &[], &[]),
+        ("one", &[("1.2.3.4", 111)], &[(&["1.2.3.4"], &[111])]),
+        (
+            "one not ready",
+            &[("!1.2.3.4", 111)],
+            &[(&["!1.2.3.4"], &[111])],
+        ),
+        (
+            "IPv6",
+            &[("beef::1", 111), ("beef::1", 111)],
+            &[(&["beef::1"], &[111])],
+        ),
+        (
+            "two addresses",
+            &[("5.6.7.8", 111), ("1.2.3.4", 111)],
+            &[(&["1.2.3.4", "5.6.7.8"], &[111])],
+        ),
+        (
+            "mixed",
+            &[("1.2.3.4", 111), ("!5.6.7.8", 111)],
+            &[(&["1.2.3.4", "!5.6.7.8"], &[111])],
+        ),
+        (
+            "not ready wins",
+            &[("!1.2.3.4", 111), ("1.2.3.4", 111)],
+            &[(&["!1.2.3.4"], &[111])],
+        ),
+        (
+            "not ready wins, later",
+            &[("1.2.3.4", 111), ("!1.2.3.4", 111)],
+            &[(&["!1.2.3.4"], &[111])],
+        ),
+        (
+            "duplicate ports",
+            &[("1.2.3.4", 111), ("1.2.3.4", 111)],
+            &[(&["1.2.3.4"], &[111])],
+        ),
+        (
+            "two ports",
+            &[("1.2.3.4", 222), ("1.2.3.4", 111)],
+            &[(&["1.2.3.4"], &[111, 222])],
+        ),
+        (
+            "two pods with one IP",
+            &[
+                ("1.2.3.4/uid-2", 111),
+                ("1.2.3.4/uid-1", 111),
+                ("1.2.3.4", 111),
+            ],
+            &[(&["1.2.3.4", "1.2.3.4/uid-1", "1.2.3.4/uid-2"], &[111])],
+        ),
+        (
+            "ready at one port only",
+            &[("1.2.3.4/uid-1", 111), ("!1.2.3.4/uid-1", 222)],
+            &[(&["1.2.3.4/uid-1"], &[111]), (&["!1.2.3.4/uid-1"], &[222])],
+        ),
+        (
+            "four sets, three addresses, three ports",
+            &[
+                ("1.2.3.4", 111),
+                ("1.2.3.5", 222),
+                ("1.2.3.6", 111),
+                ("1.2.3.5", 333),
+            ],
+            &[
+                (&["1.2.3.4", "1.2.3.6"], &[111]),
+                (&["1.2.3.5"], &[222, 333]),
+            ],
+        ),
+    ];
+    for (name, given, expected) in rows {
+        let packed = pack(given.iter().map(|(text, port)| endpoint(text, *port)));
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(addresses, ports)| subset(addresses, ports))
+            .collect();
+        assert_eq!(packed, expected, "{name}");
+    }
+}
+
+#[test]
+fn of_two_equal_addresses_the_first_is_kept() {
+    let named = |name: &str| {
+        let mut endpoint = endpoint("1.2.3.4", 111);
+        endpoint.address.hostname = name.to_owned();
+        endpoint
+    };
+    let packed = pack([named("foo"), named("bar")].into_iter());
+    assert_eq!(packed[0].addresses.len(), 1);
+    assert_eq!(packed[0].addresses[0].hostname, "foo");
+}
+
+#[test]
+fn addresses_without_ports_are_kept() {
+    let mut portless = endpoint("1.2.3.4", 0);
+    portless.port = None;
+    assert_eq!(pack([portless].into_iter()), [subset(&["1.2.3.4"], &[])]);
+}
+
+#[test]
+fn another_writers_order_is_no_difference() {
+    let packed = vec![
+        subset(&["1.2.3.4", "5.6.7.8"], &[111, 222]),
+        subset(&["!1.2.3.4"], &[333]),
+    ];
+    let shuffled = vec![
+        subset(&["!1.2.3.4"], &[333]),
+        subset(&["5.6.7.8", "1.2.3.4"], &[222, 111]),
+    ];
+    assert_ne!(shuffled, packed);
+    assert_eq!(sorted(shuffled), packed);
+}
+
+/// Upstream's `TestTruncateEndpoints`: its numbers.
+#[test]
+fn what_does_not_fit_is_cut_in_proportion() {
+    type Row = ([usize; 5], [usize; 5], [usize; 5], [usize; 5]);
+    let rows: [Row; 4] = [
+        (
+            [50, 100, 100, 100, 100],
+            [50, 100, 100, 100, 100],
+            [50, 100, 100, 100, 100],
+            [50, 100, 100, 100, 100],
+        ),
+        ([100; 5], [100; 5], [100; 5], [100; 5]),
+        (
+            [90, 110, 50, 10, 20],
+            [101, 200, 200, 201, 298],
+            [90, 110, 50, 10, 20],
+            [73, 144, 144, 145, 214],
+        ),
+        (
+            [205, 400, 402, 400, 693],
+            [100, 200, 200, 200, 300],
+            [98, 191, 192, 191, 328],
+            [0; 5],
+        ),
+    ];
+    for (ready, not_ready, expected_ready, expected_not_ready) in rows {
+        let mut subsets: Vec<_> = (0..5)
+            .map(|i| Subset {
+                addresses: vec![Address::default(); ready[i]],
+                not_ready_addresses: vec![Address::default(); not_ready[i]],
+                ports: Vec::new(),
+            })
+            .collect();
+        let total: usize = ready.iter().chain(&not_ready).sum();
+        assert_eq!(truncate(&mut subsets), total > CAPACITY);
+        let lengths = |of: fn(&Subset) -> usize| subsets.iter().map(of).collect::<Vec<_>>();
+        assert_eq!(lengths(|subset| subset.addresses.len()), expected_ready);
+        assert_eq!(
+            lengths(|subset| subset.not_ready_addresses.len()),
+            expected_not_ready
+        );
+    }
+}
+
+#[test]
+fn a_subset_with_nothing_left_is_dropped() {
+    let full = Subset {
+        addresses: vec![Address::default(); CAPACITY + 1],
+        ..Subset::default()
+    };
+    let mut subsets = vec![full, subset(&["!1.2.3.4"], &[111])];
+    assert!(truncate(&mut subsets));
+    assert_eq!(subsets.len(), 1);
+    assert_eq!(subsets[0].addresses.len(), CAPACITY);
+}
