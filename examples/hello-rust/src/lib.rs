@@ -1,0 +1,88 @@
+//! The smallest controller: a ConfigMap labelled `hello: "true"` gets a ConfigMap with a greeting beside it.
+
+use pilothouse_sdk::{
+    Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+};
+use serde_json::{Value, json};
+
+struct Hello;
+
+impl Controller for Hello {
+    fn manifest() -> Manifest {
+        let config_map = Kind::core("v1", "ConfigMap");
+        Manifest::new(
+            "hello-rust",
+            env!("CARGO_PKG_VERSION"),
+            Selection::of(&config_map).label("hello", "true"),
+        )
+        .reads(&config_map, [".data.who"])
+        .writes(&config_map, [Verb::Apply])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let key = &request.key;
+        let Some(source) = cluster.get::<Value>(&Kind::core("v1", "ConfigMap"), key)? else {
+            // Gone. Its greeting names it as owner, so Kubernetes collects the greeting.
+            return Ok(Outcome::done());
+        };
+        let who = source["data"]["who"].as_str().unwrap_or("world");
+        cluster.info("greeting", &[("who", who)]);
+
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": source["metadata"]["uid"]});
+        let greeting = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "namespace": key.namespace,
+                "name": format!("{}-greeting", key.name),
+                "ownerReferences": [owner],
+            },
+            "data": {"greeting": format!("Hello, {who}!")},
+        });
+        Ok(Outcome::done().with(Apply::new(&greeting)?))
+    }
+}
+
+pilothouse_sdk::register!(Hello);
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_sdk::testing::{FakeCluster, to_json};
+
+    use super::*;
+
+    fn greeting(data: &Value) -> Value {
+        let source = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "name": "a", "uid": "1", "labels": {"hello": "true"}},
+            "data": data,
+        });
+        let cluster = FakeCluster::new(Hello::manifest()).with(source);
+        let outcome = cluster
+            .reconcile::<Hello>("default", "a")
+            .expect("it greets");
+        to_json(&outcome.actions[0])["apply"]["object"].clone()
+    }
+
+    #[test]
+    fn it_greets_whom_the_source_names_and_the_world_otherwise() {
+        assert_eq!(
+            greeting(&json!({"who": "moon"}))["data"]["greeting"],
+            "Hello, moon!"
+        );
+        assert_eq!(greeting(&json!({}))["data"]["greeting"], "Hello, world!");
+    }
+
+    #[test]
+    fn the_greeting_goes_with_its_source() {
+        let metadata = &greeting(&json!({}))["metadata"];
+        assert_eq!(metadata["name"], "a-greeting");
+        assert_eq!(metadata["ownerReferences"][0]["uid"], "1");
+    }
+
+    #[test]
+    fn a_source_that_is_gone_needs_nothing() {
+        let outcome = FakeCluster::new(Hello::manifest()).reconcile::<Hello>("default", "a");
+        assert_eq!(outcome, Ok(Outcome::done()));
+    }
+}
