@@ -9,7 +9,7 @@ use pilothouse_cluster::ApiCluster;
 use pilothouse_core::hub::{PluginId, Settings};
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::plugin::Plugin;
-use pilothouse_wasm::{Engine, WasmPlugin};
+use pilothouse_wasm::{Engine, LimitPolicy, WasmPlugin};
 use tracing::{error, info, warn};
 
 use crate::metrics::Metrics;
@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use crate::watches::Watches;
 
 /// How often a kind that the cluster does not serve is looked for again: a CRD may be created at any time.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// How far a file of the plugin directory has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Loader {
             let is_all_in = waiting.is_empty();
             tokio::select! {
                 error = self.watches.failed() => return error,
-                () = tokio::time::sleep(LOOK_AGAIN), if !is_all_in => self.cluster.invalidate_discovery(),
+                () = tokio::time::sleep(LOOK_AGAIN), if !is_all_in => {}
             }
         }
     }
@@ -157,7 +157,7 @@ impl Loader {
     /// Why one of the plugin's kinds cannot be had.
     async fn missing_kind(&self, manifest: &Manifest) -> Option<String> {
         for kind in manifest.kinds() {
-            if let Err(error) = self.cluster.resolve(kind).await {
+            if let Err(error) = self.cluster.discovery().resolve(kind).await {
                 return Some(error.to_string());
             }
         }
@@ -196,7 +196,7 @@ impl Loader {
 
 fn load_file(engine: &Engine, path: &Path) -> anyhow::Result<WasmPlugin> {
     let bytes = std::fs::read(path).context("cannot read the file")?;
-    Ok(WasmPlugin::load(engine, &bytes)?)
+    Ok(pilothouse_wasm::load(engine, &bytes, &LimitPolicy::default())?)
 }
 
 fn file_name(path: &Path) -> String {

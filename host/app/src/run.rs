@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use pilothouse_cluster::{ApiCluster, ConnectOptions};
-use pilothouse_wasm::Engine;
+use pilothouse_cluster::ApiCluster;
+use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
+use pilothouse_wasm::{Engine, EngineOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -22,16 +23,18 @@ use crate::workers::Workers;
 /// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(25);
 
+/// How long the server may take for its first answer.
+const FIRST_ANSWER: Duration = Duration::from_secs(15);
+
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let files = plugins::find(&args.plugins)?;
     let listener = http::bind(args.listen).await?;
-    let options = ConnectOptions { kubeconfig: args.kubeconfig, context: args.context };
+    let options = Options { kubeconfig: args.kubeconfig, context: args.context };
     let cluster = tokio::select! {
-        cluster = ApiCluster::connect(&options) => Arc::new(cluster?),
+        cluster = connect(&options) => Arc::new(cluster?),
         () = signals.received() => return Ok(()),
     };
-    info!(server = cluster.server(), version = cluster.server_version(), "connected");
     info!(address = %listener.local_addr()?, "listening");
 
     let shared = Arc::new(Shared::new());
@@ -40,7 +43,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let count = args.workers.map_or_else(cores, NonZeroUsize::get);
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let loader = Loader {
-        engine: Engine::new().context("cannot start the WebAssembly engine")?,
+        engine: Engine::new(&EngineOptions::default()).context("cannot start the WebAssembly engine")?,
         cluster,
         shared: shared.clone(),
         roster: roster.clone(),
@@ -72,6 +75,19 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     }
     info!("stopped");
     Ok(())
+}
+
+async fn connect(options: &Options) -> Result<ApiCluster, ConnectError> {
+    let connection = Connection::open(options, &Environment::of_process()).await?;
+    let version = connection.check(FIRST_ANSWER).await?;
+    info!(server = connection.server, version, kubeconfig = connection.origin, "connected");
+    Ok(ApiCluster::new(connection.client, &instance()))
+}
+
+/// This process among others of its kind: the pod's name, or the machine's.
+fn instance() -> String {
+    let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
+    name.map_or_else(|_| "pilothouse".to_owned(), |name| name.trim().to_owned())
 }
 
 fn cores() -> usize {

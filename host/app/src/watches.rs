@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pilothouse_cluster::{ApiCluster, CacheSink, WatchState};
+use pilothouse_cluster::ApiCluster;
+use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
 use pilothouse_core::cache::Delta;
 use pilothouse_core::key::Kind;
 use pilothouse_core::object::Schema;
@@ -11,6 +12,7 @@ use pilothouse_core::snapshot::KindId;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
+use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
 
 /// Why a kind is not being watched at the moment, by kind. Kinds that are fine are not in it.
@@ -35,7 +37,15 @@ impl Watches {
         }
         let mut sink = HubSink { shared: shared.clone(), id, kind: kind.clone(), troubles: self.troubles.clone() };
         let cluster = cluster.clone();
-        self.tasks.spawn(async move { cluster.watch(&kind, &mut sink).await });
+        self.tasks.spawn(async move {
+            loop {
+                match cluster.list_watch(&kind, Settings::default()).await {
+                    Ok(list_watch) => match list_watch.run(&mut sink).await {},
+                    Err(error) => sink.state(WatchState::Error(error.to_string())),
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        });
     }
 
     /// Waits until a watch ends, which none does by itself.

@@ -1,0 +1,198 @@
+//! What a server serves, to look things up in.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pilothouse_core::key::Kind;
+
+use super::DiscoveryError;
+
+/// How objects of a kind are addressed, and what may be asked of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The kind.
+    pub kind: Kind,
+    /// Its name in paths: `pods`.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub is_namespaced: bool,
+    /// `get`, `list`, `watch`, …
+    pub verbs: Vec<String>,
+    /// `status`, `scale`, …
+    pub subresources: Vec<Subresource>,
+}
+
+/// A part of an object with a path of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// `status`.
+    pub name: String,
+    /// The kind of the bodies it takes and gives: for `scale`, `autoscaling/v1/Scale`.
+    pub kind: Kind,
+    /// `get`, `update`, …
+    pub verbs: Vec<String>,
+}
+
+impl Resource {
+    /// Whether the kind can be kept in a cache.
+    pub fn is_watchable(&self) -> bool {
+        ["list", "watch"]
+            .iter()
+            .all(|verb| self.verbs.iter().any(|have| have == verb))
+    }
+
+    /// Whether there is such a part.
+    pub fn has_subresource(&self, name: &str) -> bool {
+        self.subresources.iter().any(|part| part.name == name)
+    }
+
+    /// `pods`, `deployments.apps`: as in RBAC rules and kubectl.
+    pub fn qualified_name(&self) -> String {
+        match &*self.kind.group {
+            "" => self.plural.clone(),
+            group => format!("{}.{group}", self.plural),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Catalog {
+    resources: HashMap<Kind, Arc<Resource>>,
+    /// Group versions that could not be read, and why.
+    failures: Vec<(String, String)>,
+}
+
+impl Catalog {
+    pub(super) fn add(&mut self, resources: Vec<Resource>) {
+        for resource in resources {
+            // A kind may be returned by several paths (`v1 Binding`, `NodeMetrics`); the one that can be watched is the kind's own.
+            let known = self.resources.get(&resource.kind);
+            if known.is_none_or(|known| !known.is_watchable() && resource.is_watchable()) {
+                self.resources
+                    .insert(resource.kind.clone(), Arc::new(resource));
+            }
+        }
+    }
+
+    pub(super) fn fail(&mut self, api_version: String, cause: String) {
+        tracing::warn!(
+            group = api_version,
+            error = cause,
+            "discovery of a group failed"
+        );
+        self.failures.push((api_version, cause));
+    }
+
+    pub(super) fn remove(&mut self, kind: &Kind) {
+        self.resources.remove(kind);
+    }
+
+    pub(super) fn get(&self, kind: &Kind) -> Option<Arc<Resource>> {
+        self.resources.get(kind).cloned()
+    }
+
+    /// The resource that has `subresource`: the kind's own, or the one whose subresource takes bodies of this kind.
+    pub(super) fn get_owner(
+        &self,
+        kind: &Kind,
+        subresource: &str,
+    ) -> Result<Option<Arc<Resource>>, DiscoveryError> {
+        let own = self.get(kind);
+        if own
+            .as_ref()
+            .is_some_and(|own| own.has_subresource(subresource))
+        {
+            return Ok(own);
+        }
+        let takes = |resource: &&Arc<Resource>| {
+            resource
+                .subresources
+                .iter()
+                .any(|part| part.name == subresource && part.kind == *kind)
+        };
+        let mut owners: Vec<&Arc<Resource>> = self.resources.values().filter(takes).collect();
+        match owners.len() {
+            0 => Ok(own),
+            1 => Ok(owners.pop().cloned()),
+            _ => {
+                let mut names: Vec<String> =
+                    owners.iter().map(|owner| owner.qualified_name()).collect();
+                names.sort();
+                Err(DiscoveryError::Ambiguous {
+                    kind: kind.clone(),
+                    subresource: subresource.to_owned(),
+                    candidates: names.join(", "),
+                })
+            }
+        }
+    }
+
+    /// What could not be asked now is taken to be as it was `before`: a group that is down for a moment loses no kinds.
+    pub(super) fn keep_unanswered(&mut self, before: &Self) {
+        for (kind, resource) in &before.resources {
+            if self.failure(kind).is_some() && !self.resources.contains_key(kind) {
+                self.resources.insert(kind.clone(), resource.clone());
+            }
+        }
+    }
+
+    /// Who would know the kind, and did not answer.
+    fn failure(&self, kind: &Kind) -> Option<String> {
+        let root = if kind.group.is_empty() {
+            "/api"
+        } else {
+            "/apis"
+        };
+        let api_version = kind.api_version();
+        let failure = self
+            .failures
+            .iter()
+            .find(|(who, _)| *who == root || *who == api_version);
+        failure.map(|(who, cause)| format!("{who} could not be asked: {cause}"))
+    }
+
+    /// What to say of a kind that is not there: the versions served of it, else a name like it.
+    pub(super) fn absence(&self, kind: &Kind) -> DiscoveryError {
+        if let Some(cause) = self.failure(kind) {
+            return DiscoveryError::Unanswered {
+                kind: kind.clone(),
+                cause,
+            };
+        }
+        let served = self
+            .resources
+            .keys()
+            .filter(|have| have.group == kind.group && have.kind == kind.kind);
+        let mut versions: Vec<String> = served.map(Kind::api_version).collect();
+        versions.sort();
+        let hint = if !versions.is_empty() {
+            format!("; it serves {} as {}", kind.kind, versions.join(", "))
+        } else if let Some(close) = self.closest(kind) {
+            format!("; did you mean {close}?")
+        } else {
+            String::new()
+        };
+        DiscoveryError::UnknownKind {
+            kind: kind.clone(),
+            hint,
+        }
+    }
+
+    /// The same name in another group, a plural instead of a kind, another case, a typing error.
+    fn closest(&self, kind: &Kind) -> Option<String> {
+        let wanted = kind.kind.to_lowercase();
+        let distance = |resource: &Resource| {
+            let is_plural = resource.plural == wanted;
+            let distance = strsim::damerau_levenshtein(&resource.kind.kind.to_lowercase(), &wanted);
+            let elsewhere = usize::from(resource.kind.group != kind.group);
+            let limit = (wanted.len() / 4).clamp(1, 3);
+            (is_plural || distance <= limit)
+                .then_some((if is_plural { 0 } else { distance }, elsewhere))
+        };
+        let candidates = self
+            .resources
+            .values()
+            .filter_map(|resource| Some((distance(resource)?, resource.kind.to_string())));
+        candidates.min().map(|(_, name)| name)
+    }
+}

@@ -1,0 +1,288 @@
+//! Events about objects, as `events.k8s.io/v1`.
+//!
+//! The same Event again within six minutes does not become another object: the first one's `series` is patched, as client-go's
+//! broadcaster for this API does (`tools/events/event_broadcaster.go`). Three differences:
+//! - The same means the same note too: there, a later note of another text is lost.
+//! - Each repeat is sent. There, repeats are counted in memory and sent when the series ends, by a background task, and are lost
+//!   with the process. A controller repeats an Event when it retries, and retries back off.
+//! - The name ends in a hash of what the Event says and when, not in the time alone: no clock makes two Events one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+use jiff::Timestamp;
+use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::outcome::ActionResult;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use crate::ApiCluster;
+use crate::path;
+use crate::request::RequestError;
+use crate::write::{CanRepeat, answer, build};
+
+/// A series without a repeat for this long is over (client-go's `finishTime`).
+const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
+
+/// Series remembered at once. Beyond, the one repeated longest ago is forgotten.
+const MAX_SERIES: usize = 4096;
+
+/// Limits of the API server's validation, in bytes.
+const MAX_NOTE: usize = 1024;
+const MAX_WORD: usize = 128;
+
+/// What an Event says. Equal ones are one series.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventBody<'a> {
+    pub(crate) manager: &'a str,
+    pub(crate) kind: &'a Kind,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) uid: Option<&'a str>,
+    pub(crate) is_warning: bool,
+    pub(crate) reason: &'a str,
+    pub(crate) action: &'a str,
+    pub(crate) note: &'a str,
+}
+
+/// 32 bytes of SHA-256 over what an Event says.
+type SeriesKey = [u8; 32];
+
+/// An Event that was written.
+#[derive(Clone, Debug)]
+struct Series {
+    name: String,
+    count: u32,
+    last: Instant,
+}
+
+/// The series that may still go on.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    series: Mutex<HashMap<SeriesKey, Series>>,
+}
+
+impl Recorder {
+    /// Counts a repeat, if there is a series for it.
+    fn repeat(&self, key: &SeriesKey, now: Instant) -> Option<Series> {
+        let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = all
+            .get_mut(key)
+            .filter(|series| now.duration_since(series.last) < SERIES_TIMEOUT)?;
+        series.count = series.count.saturating_add(1);
+        series.last = now;
+        Some(series.clone())
+    }
+
+    fn begin(&self, key: SeriesKey, name: String, now: Instant) {
+        let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_SERIES {
+            all.retain(|_, series| now.duration_since(series.last) < SERIES_TIMEOUT);
+        }
+        if all.len() >= MAX_SERIES
+            && let Some(oldest) = all
+                .iter()
+                .min_by_key(|(_, series)| series.last)
+                .map(|(key, _)| *key)
+        {
+            all.remove(&oldest);
+        }
+        all.insert(
+            key,
+            Series {
+                name,
+                count: 1,
+                last: now,
+            },
+        );
+    }
+}
+
+impl EventBody<'_> {
+    fn series_key(&self) -> SeriesKey {
+        let mut hasher = Sha256::new();
+        let (group, version, kind) = (&*self.kind.group, &*self.kind.version, &*self.kind.kind);
+        let regarding = [
+            group,
+            version,
+            kind,
+            &*self.key.namespace,
+            &*self.key.name,
+            self.uid.unwrap_or_default(),
+        ];
+        let says = [
+            self.manager,
+            event_type(self.is_warning),
+            self.reason,
+            self.action,
+            self.note,
+        ];
+        for part in regarding.iter().chain(&says) {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        hasher.finalize().into()
+    }
+
+    /// Events about cluster-scoped objects live in `default`; the API server accepts no other namespace for them.
+    fn namespace(&self) -> &str {
+        if self.key.namespace.is_empty() {
+            "default"
+        } else {
+            &self.key.namespace
+        }
+    }
+
+    fn body(&self, name: &str, instance: &str, time: &str) -> Value {
+        let mut regarding = json!({"apiVersion": self.kind.api_version(), "kind": &*self.kind.kind, "name": &*self.key.name});
+        for (field, value) in [
+            ("namespace", &*self.key.namespace),
+            ("uid", self.uid.unwrap_or_default()),
+        ] {
+            if !value.is_empty() {
+                regarding[field] = value.into();
+            }
+        }
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": self.namespace()},
+            "eventTime": time,
+            "reportingController": controller_name(self.manager),
+            "reportingInstance": cut(instance, MAX_WORD),
+            "type": event_type(self.is_warning),
+            "reason": cut(self.reason, MAX_WORD),
+            "action": cut(self.action, MAX_WORD),
+            "note": cut(self.note, MAX_NOTE),
+            "regarding": regarding,
+        })
+    }
+}
+
+impl ApiCluster {
+    pub(crate) async fn event(&self, event: EventBody<'_>) -> ActionResult {
+        for (what, value) in [("name", &*event.key.name), ("namespace", event.namespace())] {
+            if let Err(error) = path::check(what, value) {
+                return ActionResult::Invalid(error.to_string());
+            }
+        }
+        let key = event.series_key();
+        if let Some(series) = self.events.repeat(&key, Instant::now()) {
+            match self.patch_series(&event, &series).await {
+                // The Event has outlived its time to live, an hour by default: a new one.
+                Err(RequestError::Status(status)) if status.code == 404 => {}
+                answer => return answer::result(false, answer),
+            }
+        }
+        let time = micro_time((self.now)());
+        let name = event_name(&event.key.name, &key, &time);
+        let body = event.body(&name, &self.instance, &time).to_string();
+        let answer = self
+            .send_event(Method::POST, &event, None, "application/json", body)
+            .await;
+        if answer.is_ok() {
+            self.events.begin(key, name, Instant::now());
+        }
+        match answer::result(false, answer) {
+            // It says the same and was written at the same microsecond.
+            ActionResult::AlreadyExists(_) => ActionResult::Done(None),
+            result => result,
+        }
+    }
+
+    async fn patch_series(
+        &self,
+        event: &EventBody<'_>,
+        series: &Series,
+    ) -> Result<Vec<u8>, RequestError> {
+        let body = json!({"series": {"count": series.count, "lastObservedTime": micro_time((self.now)())}}).to_string();
+        self.send_event(
+            Method::PATCH,
+            event,
+            Some(&series.name),
+            "application/merge-patch+json",
+            body,
+        )
+        .await
+    }
+
+    async fn send_event(
+        &self,
+        method: Method,
+        event: &EventBody<'_>,
+        name: Option<&str>,
+        content_type: &str,
+        body: String,
+    ) -> Result<Vec<u8>, RequestError> {
+        let mut uri = path::collection(
+            &Kind::new("events.k8s.io", "v1", "Event"),
+            "events",
+            Some(event.namespace()),
+        );
+        if let Some(name) = name {
+            uri = uri + "/" + name;
+        }
+        uri += &path::query(&[("fieldManager", event.manager.to_owned())]);
+        let request = build(method, uri, content_type, body.into_bytes());
+        let request =
+            request.map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
+        self.send(&request, CanRepeat::IfRefused).await
+    }
+}
+
+fn event_type(is_warning: bool) -> &'static str {
+    if is_warning { "Warning" } else { "Normal" }
+}
+
+/// `2026-01-02T03:04:05.000006Z`: apimachinery's `MicroTime` has six digits, neither more nor fewer.
+fn micro_time(time: Timestamp) -> String {
+    format!("{time:.6}")
+}
+
+/// A DNS subdomain: the object's name where it is one, and 16 digits.
+fn event_name(about: &str, key: &SeriesKey, time: &str) -> String {
+    let digest = Sha256::new()
+        .chain_update(key)
+        .chain_update(time)
+        .finalize();
+    let digits: String = digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let is_dns = about.bytes().all(|byte| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
+    });
+    let about = cut(if is_dns { about } else { "event" }, 253 - 17).trim_end_matches(['-', '.']);
+    format!("{about}.{digits}")
+}
+
+/// A qualified name, as the API server wants it: one that is none is made one.
+fn controller_name(manager: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let (prefix, name) = manager
+        .split_once('/')
+        .map_or((None, manager), |(prefix, name)| (Some(prefix), name));
+    let name: String = name
+        .chars()
+        .map(|c| if fits(c) { c } else { '-' })
+        .collect();
+    let name = cut(&name, 63).trim_matches(['-', '_', '.']);
+    match prefix {
+        Some(prefix) => format!("{prefix}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// At most `limit` bytes, whole characters.
+fn cut(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
+}
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;

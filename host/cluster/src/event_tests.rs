@@ -1,0 +1,202 @@
+use pilothouse_core::cluster::{Cluster, Operation, Write};
+use serde_json::json;
+
+use super::*;
+use crate::fake::{Answer, Scenario, json as answer, status};
+
+fn event(key: ObjectKey, note: &str) -> Write {
+    let kind = if key.namespace.is_empty() {
+        Kind::new("", "v1", "Node")
+    } else {
+        Kind::new("apps", "v1", "Deployment")
+    };
+    let operation = Operation::Event {
+        uid: Some("u-1".into()),
+        is_warning: true,
+        reason: "FailedCreate".into(),
+        action: "Create".into(),
+        note: note.into(),
+    };
+    Write {
+        kind,
+        key,
+        subresource: None,
+        operation,
+    }
+}
+
+fn web() -> ObjectKey {
+    ObjectKey::new("shop", "web")
+}
+
+fn cluster(scenario: &Scenario) -> ApiCluster {
+    let now = || "2026-01-02T03:04:05.000006789Z".parse().unwrap();
+    ApiCluster {
+        now,
+        ..ApiCluster::new(scenario.client(), "host-1")
+    }
+}
+
+fn created() -> Answer {
+    answer(&json!({"kind": "Event", "metadata": {"resourceVersion": "5"}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_written_as_the_events_api_wants_it() {
+    let scenario = Scenario::new([created()]);
+    let result = cluster(&scenario)
+        .write("my-plugin", &event(web(), "no quota"))
+        .await;
+    assert_eq!(result, ActionResult::Done(Some("5".into())));
+    let seen = &scenario.seen()[0];
+    assert_eq!(
+        seen.line,
+        "POST /apis/events.k8s.io/v1/namespaces/shop/events?fieldManager=my-plugin"
+    );
+    let name = seen.body["metadata"]["name"].as_str().unwrap();
+    assert!(
+        name.starts_with("web.") && name.len() == "web.".len() + 16,
+        "{name}"
+    );
+    assert_eq!(
+        seen.body,
+        json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": "shop"},
+            "eventTime": "2026-01-02T03:04:05.000006Z",
+            "reportingController": "my-plugin",
+            "reportingInstance": "host-1",
+            "type": "Warning",
+            "reason": "FailedCreate",
+            "action": "Create",
+            "note": "no quota",
+            "regarding": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web", "uid": "u-1"},
+        })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_a_cluster_scoped_object_is_in_the_default_namespace() {
+    let scenario = Scenario::new([created()]);
+    cluster(&scenario)
+        .write("m", &event(ObjectKey::new("", "node-1"), "x"))
+        .await;
+    let seen = &scenario.seen()[0];
+    assert_eq!(
+        seen.line,
+        "POST /apis/events.k8s.io/v1/namespaces/default/events?fieldManager=m"
+    );
+    assert_eq!(seen.body["metadata"]["namespace"], "default");
+    assert_eq!(seen.body["regarding"].get("namespace"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_event_again_is_counted_on_the_first_one() {
+    let scenario = Scenario::new([created(), created(), created(), created()]);
+    let cluster = cluster(&scenario);
+    for note in ["x", "x", "x", "another"] {
+        cluster.write("m", &event(web(), note)).await;
+    }
+    let seen = scenario.seen();
+    let name = seen[0].body["metadata"]["name"].as_str().unwrap();
+    for (seen, count) in seen[1..3].iter().zip([2, 3]) {
+        assert_eq!(
+            seen.line,
+            format!("PATCH /apis/events.k8s.io/v1/namespaces/shop/events/{name}?fieldManager=m")
+        );
+        assert_eq!(seen.content_type, "application/merge-patch+json");
+        assert_eq!(
+            seen.body,
+            json!({"series": {"count": count, "lastObservedTime": "2026-01-02T03:04:05.000006Z"}})
+        );
+    }
+    assert!(
+        seen[3].line.starts_with("POST "),
+        "another note is another event"
+    );
+    assert_ne!(seen[3].body["metadata"]["name"], name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_ends_after_six_quiet_minutes_and_when_the_server_has_forgotten_it() {
+    let scenario = Scenario::new([
+        created(),
+        created(),
+        status(404, "NotFound", "gone"),
+        created(),
+    ]);
+    let cluster = cluster(&scenario);
+    cluster.write("m", &event(web(), "x")).await;
+    tokio::time::advance(SERIES_TIMEOUT).await;
+    cluster.write("m", &event(web(), "x")).await;
+    assert_eq!(
+        cluster.write("m", &event(web(), "x")).await,
+        ActionResult::Done(Some("5".into()))
+    );
+    let methods: Vec<String> = scenario
+        .lines()
+        .iter()
+        .map(|line| line.split(' ').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(methods, ["POST", "POST", "PATCH", "POST"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is_done() {
+    let scenario = Scenario::new([
+        status(403, "Forbidden", "no"),
+        status(409, "AlreadyExists", "is there"),
+    ]);
+    let cluster = cluster(&scenario);
+    assert_eq!(
+        cluster.write("m", &event(web(), "x")).await,
+        ActionResult::Forbidden("no".into())
+    );
+    assert_eq!(
+        cluster.write("m", &event(web(), "x")).await,
+        ActionResult::Done(None)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_nothing_is_invalid() {
+    let scenario = Scenario::new([]);
+    assert!(matches!(
+        cluster(&scenario)
+            .write("m", &event(ObjectKey::singleton(), "x"))
+            .await,
+        ActionResult::Invalid(_)
+    ));
+    assert!(scenario.seen().is_empty());
+}
+
+#[test]
+fn texts_are_cut_at_whole_characters() {
+    assert_eq!(cut("aé", 2), "a");
+    assert_eq!(cut("aé", 3), "aé");
+    assert_eq!(cut(&"é".repeat(1000), MAX_NOTE).len(), 1024);
+    assert_eq!(cut("", 5), "");
+}
+
+#[test]
+fn names_are_made_such_as_the_api_server_accepts() {
+    let name = |about| event_name(about, &[0; 32], "t");
+    assert!(name("system:node").starts_with("event."));
+    let long = name(&"a".repeat(253));
+    assert!(long.len() == 253 && long.starts_with("aaa"));
+    assert_eq!(controller_name("acme.io/my plugin"), "acme.io/my-plugin");
+    assert_eq!(controller_name("pilothouse:web"), "pilothouse-web");
+    assert_eq!(controller_name(&"x".repeat(100)).len(), 63);
+}
+
+#[tokio::test(start_paused = true)]
+async fn series_are_forgotten_beyond_a_bound() {
+    let recorder = Recorder::default();
+    for number in 0..MAX_SERIES + 10 {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        recorder.begin(key, String::new(), Instant::now());
+    }
+    assert_eq!(recorder.series.lock().unwrap().len(), MAX_SERIES);
+}

@@ -1,0 +1,216 @@
+//! An API server for tests: a script of answers, and a record of what was asked. No socket, no waiting: time is tokio's, paused.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What happens on the wire after the head of an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Data(String),
+    Pause(Duration),
+    Break,
+    Hang,
+}
+
+/// One answer of the script.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Http {
+        code: u16,
+        headers: Vec<(&'static str, String)>,
+        parts: Vec<Part>,
+    },
+    /// The connection is refused.
+    Refused,
+    /// The request is never answered.
+    Silence,
+}
+
+pub(crate) fn json(body: &Value) -> Answer {
+    text(200, &body.to_string())
+}
+
+pub(crate) fn text(code: u16, body: &str) -> Answer {
+    Answer::Http {
+        code,
+        headers: vec![],
+        parts: vec![Part::Data(body.to_owned())],
+    }
+}
+
+/// A refusal with a Status.
+pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
+    let body = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
+    text(code, &body.to_string())
+}
+
+/// A watch that brings these lines; then it is closed, unless the last part is another end.
+pub(crate) fn stream(lines: &[Value], end: Option<Part>) -> Answer {
+    let parts = lines
+        .iter()
+        .map(|line| Part::Data(format!("{line}\n")))
+        .chain(end);
+    Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: parts.collect(),
+    }
+}
+
+impl Answer {
+    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Self {
+        if let Self::Http { headers, .. } = &mut self {
+            headers.push((name, value.to_owned()));
+        }
+        self
+    }
+}
+
+/// A request, as it reached the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// `GET /api/v1/pods?limit=500`.
+    pub(crate) line: String,
+    pub(crate) content_type: String,
+    pub(crate) accept: String,
+    pub(crate) body: Value,
+    /// Since the scenario began.
+    pub(crate) at: Duration,
+}
+
+struct Shared {
+    script: VecDeque<Answer>,
+    seen: Vec<Seen>,
+    started: Option<Instant>,
+}
+
+/// The script of one test.
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    shared: Arc<Mutex<Shared>>,
+    exhausted: watch::Sender<bool>,
+}
+
+impl Scenario {
+    /// Answers in this order, whatever is asked.
+    pub(crate) fn new(script: impl IntoIterator<Item = Answer>) -> Self {
+        let shared = Shared {
+            script: script.into_iter().collect(),
+            seen: vec![],
+            started: None,
+        };
+        Self {
+            shared: Arc::new(Mutex::new(shared)),
+            exhausted: watch::channel(false).0,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let scenario = self.clone();
+        Client::new(
+            tower::service_fn(move |request| scenario.clone().answer(request)),
+            "default",
+        )
+    }
+
+    /// Until something is asked that the script has no answer for.
+    pub(crate) async fn is_played(&self) {
+        self.exhausted
+            .subscribe()
+            .wait_for(|exhausted| *exhausted)
+            .await
+            .unwrap();
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.shared.lock().unwrap().seen.clone()
+    }
+
+    /// The requests' first lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.seen().into_iter().map(|seen| seen.line).collect()
+    }
+
+    async fn answer(
+        self,
+        request: Request<Body>,
+    ) -> Result<Response<StreamBody<Frames>>, BoxError> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let header = |name| {
+            head.headers
+                .get(name)
+                .map(|value| value.to_str().unwrap().to_owned())
+                .unwrap_or_default()
+        };
+        let answer = {
+            let mut shared = self.shared.lock().unwrap();
+            let at = shared.started.get_or_insert_with(Instant::now).elapsed();
+            shared.seen.push(Seen {
+                line: format!("{} {}", head.method, head.uri),
+                content_type: header(http::header::CONTENT_TYPE),
+                accept: header(http::header::ACCEPT),
+                body: serde_json::from_slice(&body).unwrap_or_default(),
+                at,
+            });
+            shared.script.pop_front()
+        };
+        match answer {
+            Some(Answer::Http {
+                code,
+                headers,
+                parts,
+            }) => {
+                let response = headers.iter().fold(
+                    Response::builder().status(code),
+                    |response, (name, value)| response.header(*name, value),
+                );
+                Ok(response.body(StreamBody::new(frames(parts))).unwrap())
+            }
+            Some(Answer::Refused) => Err("Connection refused (os error 111)".into()),
+            Some(Answer::Silence) => Ok(silence().await),
+            None => {
+                self.exhausted.send_replace(true);
+                Ok(silence().await)
+            }
+        }
+    }
+}
+
+async fn silence() -> Response<StreamBody<Frames>> {
+    let never: Infallible = std::future::pending().await;
+    match never {}
+}
+
+type Frames = stream::BoxStream<'static, Result<Frame<Bytes>, BoxError>>;
+
+fn frames(parts: Vec<Part>) -> Frames {
+    let frames = stream::unfold(VecDeque::from(parts), async |mut parts| {
+        loop {
+            match parts.pop_front()? {
+                Part::Data(text) => return Some((Ok(Frame::data(Bytes::from(text))), parts)),
+                Part::Pause(time) => tokio::time::sleep(time).await,
+                Part::Break => {
+                    return Some((Err("connection reset by peer".into()), VecDeque::new()));
+                }
+                Part::Hang => std::future::pending().await,
+            }
+        }
+    });
+    Box::pin(frames)
+}

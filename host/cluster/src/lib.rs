@@ -1,0 +1,77 @@
+//! Talks to an API server: which kinds there are, what is in them, and what is to be changed.
+//!
+//! [`connect`] makes the client. [`discovery`] knows the kinds, [`watch`] keeps one kind's cache current, [`mod@write`] does what a plan
+//! says; [`ApiCluster`] holds them together. Requests are made here and not by `kube::Api`, because objects stay the bytes they came
+//! as, and because each request's retry is decided where its meaning is known.
+//!
+//! Nothing is spawned: what runs, runs in the caller's future. (kube's client has one task of its own, which ends with the client.)
+
+pub mod connect;
+pub mod discovery;
+mod event;
+mod path;
+pub mod request;
+pub mod watch;
+pub mod write;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use jiff::Timestamp;
+use kube::Client;
+use pilothouse_core::key::Kind;
+
+pub use path::PathError;
+
+use discovery::{Discovery, DiscoveryError};
+use watch::{ListWatch, Settings};
+
+/// An API server, as the host uses it.
+pub struct ApiCluster {
+    client: Client,
+    discovery: Discovery,
+    events: event::Recorder,
+    /// This process, in the Events it writes.
+    instance: String,
+    /// What Events are dated by.
+    now: fn() -> Timestamp,
+}
+
+impl ApiCluster {
+    /// `instance` tells this process from others that report Events under the same names: the pod's or the machine's name.
+    pub fn new(client: Client, instance: &str) -> Self {
+        Self {
+            discovery: Discovery::new(client.clone()),
+            client,
+            events: event::Recorder::default(),
+            instance: instance.to_owned(),
+            now: Timestamp::now,
+        }
+    }
+
+    /// The kinds there are.
+    pub fn discovery(&self) -> &Discovery {
+        &self.discovery
+    }
+
+    /// The list-watch of a kind; nothing of it is asked before it runs.
+    pub async fn list_watch(
+        &self,
+        kind: &Kind,
+        settings: Settings,
+    ) -> Result<ListWatch, DiscoveryError> {
+        let resource = self.discovery.resolve(kind).await?;
+        if !resource.is_watchable() {
+            return Err(DiscoveryError::Unwatchable(kind.clone()));
+        }
+        let seed = RandomState::new().build_hasher().finish();
+        Ok(ListWatch::new(
+            self.client.clone(),
+            resource,
+            settings,
+            seed,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod fake;

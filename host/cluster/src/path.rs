@@ -1,0 +1,206 @@
+//! URL paths and queries of the Kubernetes API. Whatever is put into one is percent-encoded here and nowhere else.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use pilothouse_core::key::{Kind, ObjectKey};
+
+use crate::discovery::Resource;
+
+/// All but the unreserved characters of RFC 3986. `system:node` becomes `system%3Anode`, as client-go sends it.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Why an object has no path.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// A namespaced kind, and no namespace.
+    #[error("{0} is namespaced: metadata.namespace is missing")]
+    NoNamespace(Kind),
+    /// A cluster-scoped kind, and a namespace.
+    #[error("{kind} is cluster-scoped, but namespace {namespace:?} was given")]
+    Namespace {
+        /// The kind.
+        kind: Kind,
+        /// What was given.
+        namespace: String,
+    },
+    /// Not one segment of a path (`IsValidPathSegmentName` of apimachinery).
+    #[error("{what} {value:?} cannot be part of a path")]
+    Segment {
+        /// Which part.
+        what: &'static str,
+        /// What was given.
+        value: String,
+    },
+}
+
+/// Where all objects of a kind are, or those of one namespace.
+pub(crate) fn collection(kind: &Kind, plural: &str, namespace: Option<&str>) -> String {
+    let root = if kind.group.is_empty() {
+        "/api"
+    } else {
+        "/apis"
+    };
+    let parts = [&*kind.group, &*kind.version];
+    let namespace = namespace
+        .into_iter()
+        .flat_map(|namespace| ["namespaces", namespace]);
+    let parts = parts
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .chain(namespace)
+        .chain([plural]);
+    parts.fold(root.to_owned(), |path, part| path + "/" + &encode(part))
+}
+
+/// Where objects beside this one are.
+pub(crate) fn siblings(resource: &Resource, key: &ObjectKey) -> Result<String, PathError> {
+    let namespace = (!key.namespace.is_empty()).then_some(&*key.namespace);
+    match (resource.is_namespaced, namespace) {
+        (true, None) => return Err(PathError::NoNamespace(resource.kind.clone())),
+        (false, Some(namespace)) => {
+            return Err(PathError::Namespace {
+                kind: resource.kind.clone(),
+                namespace: namespace.to_owned(),
+            });
+        }
+        _ => {}
+    }
+    if let Some(namespace) = namespace {
+        check("namespace", namespace)?;
+    }
+    Ok(collection(&resource.kind, &resource.plural, namespace))
+}
+
+/// Where this object is, or a part of it.
+pub(crate) fn object(
+    resource: &Resource,
+    key: &ObjectKey,
+    subresource: Option<&str>,
+) -> Result<String, PathError> {
+    let mut path = siblings(resource, key)?;
+    let parts = [("name", Some(&*key.name)), ("subresource", subresource)];
+    for (what, part) in parts
+        .into_iter()
+        .filter_map(|(what, part)| Some((what, part?)))
+    {
+        check(what, part)?;
+        path = path + "/" + &encode(part);
+    }
+    Ok(path)
+}
+
+/// `?a=1&b=2`, or nothing.
+pub(crate) fn query(parameters: &[(&str, String)]) -> String {
+    let parameters: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={}", encode(value)))
+        .collect();
+    if parameters.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", parameters.join("&"))
+    }
+}
+
+fn encode(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// Percent-encoded or not, some servers and proxies resolve `..` and take `%2F` for a slash.
+pub(crate) fn check(what: &'static str, value: &str) -> Result<(), PathError> {
+    if matches!(value, "" | "." | "..")
+        || value.contains(['/', '%'])
+        || value.contains(char::is_control)
+    {
+        return Err(PathError::Segment {
+            what,
+            value: value.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(kind: Kind, plural: &str, is_namespaced: bool) -> Resource {
+        Resource {
+            kind,
+            plural: plural.into(),
+            is_namespaced,
+            verbs: vec![],
+            subresources: vec![],
+        }
+    }
+
+    #[test]
+    fn an_object_has_the_path_kubernetes_gives_it() {
+        let pods = resource(Kind::new("", "v1", "Pod"), "pods", true);
+        let roles = resource(
+            Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+            "clusterroles",
+            false,
+        );
+        let cases = [
+            (
+                object(&pods, &ObjectKey::new("default", "a"), None),
+                "/api/v1/namespaces/default/pods/a",
+            ),
+            (
+                object(&pods, &ObjectKey::new("default", "a"), Some("eviction")),
+                "/api/v1/namespaces/default/pods/a/eviction",
+            ),
+            (
+                siblings(&pods, &ObjectKey::new("default", "a")),
+                "/api/v1/namespaces/default/pods",
+            ),
+            (
+                object(&roles, &ObjectKey::new("", "system:node"), None),
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+            ),
+            (
+                object(&pods, &ObjectKey::new("default", "a?b#c d"), None),
+                "/api/v1/namespaces/default/pods/a%3Fb%23c%20d",
+            ),
+        ];
+        for (have, wanted) in cases {
+            assert_eq!(have.as_deref(), Ok(wanted));
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_given_for_namespaced_kinds_and_no_others() {
+        let pods = resource(Kind::new("", "v1", "Pod"), "pods", true);
+        let nodes = resource(Kind::new("", "v1", "Node"), "nodes", false);
+        let error = object(&pods, &ObjectKey::new("", "a"), None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "v1/Pod is namespaced: metadata.namespace is missing"
+        );
+        let error = object(&nodes, &ObjectKey::new("default", "a"), None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "v1/Node is cluster-scoped, but namespace \"default\" was given"
+        );
+    }
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_is_refused() {
+        let pods = resource(Kind::new("", "v1", "Pod"), "pods", true);
+        for bad in ["", ".", "..", "a/b", "../x", "a%2Fb", "a\nb"] {
+            assert!(
+                matches!(
+                    object(&pods, &ObjectKey::new("default", bad), None),
+                    Err(PathError::Segment { what: "name", .. })
+                ),
+                "{bad:?}"
+            );
+        }
+        assert!(object(&pods, &ObjectKey::new("../kube-system", "a"), None).is_err());
+        assert!(object(&pods, &ObjectKey::new("default", "a"), Some("proxy/..")).is_err());
+    }
+}

@@ -1,0 +1,285 @@
+//! One request to the API server: sent once, under a deadline, answered or refused in one line.
+//!
+//! Nothing here repeats a request. Who may do that knows what the request does: a watch resumes, a list starts over, a write
+//! almost never.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+
+/// Most bytes read of an answer that only says why a request was refused.
+const MAX_REFUSAL: usize = 256 * 1024;
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The server refused it.
+    #[error("{0}")]
+    Status(Box<Status>),
+    /// It did not reach the server, or the answer did not reach us.
+    #[error("{}", one_line(.0))]
+    Transport(#[source] kube::Error),
+    /// No complete answer in time.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    Deadline(Duration),
+    /// More bytes than anything sensible has.
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The answer is not what such a request is answered with.
+    #[error("the answer cannot be read: {0}")]
+    Answer(#[source] serde_json::Error),
+}
+
+/// A refusal: `metav1.Status`, or what can be made of an answer that is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// `AlreadyExists`, `Expired`, …; empty if the server did not say.
+    pub reason: String,
+    /// For people, one line.
+    pub message: String,
+    /// `details.causes`, as reason and message.
+    pub causes: Vec<(String, String)>,
+    /// When the server wants to be asked again.
+    pub retry_after: Option<Duration>,
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.message.is_empty() {
+            return f.write_str(&self.message);
+        }
+        let text = StatusCode::from_u16(self.code)
+            .ok()
+            .and_then(|code| code.canonical_reason());
+        write!(f, "HTTP {} {}", self.code, text.unwrap_or(&self.reason))
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatus {
+    code: u16,
+    reason: Option<String>,
+    message: Option<String>,
+    details: Option<RawDetails>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawDetails {
+    causes: Option<Vec<RawCause>>,
+    retry_after_seconds: Option<u32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawCause {
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+impl Status {
+    /// Reads a Status object; a proxy's or the mux's plain text is its message.
+    pub(crate) fn parse(code: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        let Ok(raw) = serde_json::from_slice::<RawStatus>(body) else {
+            let message = flatten(&String::from_utf8_lossy(body), 200);
+            return Self {
+                code,
+                message,
+                retry_after,
+                ..Self::default()
+            };
+        };
+        let details = raw.details.unwrap_or_default();
+        let causes = details.causes.unwrap_or_default().into_iter();
+        let asked = details
+            .retry_after_seconds
+            .filter(|seconds| *seconds > 0)
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        Self {
+            code: if code == 0 { raw.code } else { code },
+            reason: raw.reason.unwrap_or_default(),
+            message: flatten(&raw.message.unwrap_or_default(), 2000),
+            causes: causes
+                .map(|cause| {
+                    (
+                        cause.reason.unwrap_or_default(),
+                        cause.message.unwrap_or_default(),
+                    )
+                })
+                .collect(),
+            retry_after: retry_after.or(asked),
+        }
+    }
+
+    /// The resourceVersion or `continue` token asked for is compacted away.
+    pub fn is_expired(&self) -> bool {
+        self.code == 410 || matches!(&*self.reason, "Expired" | "Gone")
+    }
+
+    /// The resourceVersion asked for is one this server has not reached. Said by a cause, by older servers in words
+    /// (client-go's `TestReflectorFullListIfTooLarge`).
+    pub fn is_too_large_resource_version(&self) -> bool {
+        let says = |text: &str| text.contains("Too large resource version");
+        let by_cause = self
+            .causes
+            .iter()
+            .any(|(reason, message)| reason == "ResourceVersionTooLarge" || says(message));
+        by_cause || ((self.code == 504 || self.reason == "Timeout") && says(&self.message))
+    }
+}
+
+impl RequestError {
+    /// What the server said, if it said something.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The HTTP status code, if there was an answer.
+    pub fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+}
+
+/// Sends a request and returns the answer once its head is here; the body is still to be read.
+pub(crate) async fn send(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    deadline: Duration,
+) -> Result<Response<Body>, RequestError> {
+    let answered = tokio::time::timeout(deadline, async {
+        let response = client
+            .send(request.map(Body::from))
+            .await
+            .map_err(RequestError::Transport)?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let retry_after = retry_after(&response);
+        let body = collect(response.into_body(), MAX_REFUSAL).await?;
+        Err(RequestError::Status(Box::new(Status::parse(
+            code,
+            retry_after,
+            &body,
+        ))))
+    });
+    answered
+        .await
+        .unwrap_or(Err(RequestError::Deadline(deadline)))
+}
+
+/// Sends a request and returns the whole body of the answer, of at most `limit` bytes.
+pub(crate) async fn fetch(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    deadline: Duration,
+    limit: usize,
+) -> Result<Vec<u8>, RequestError> {
+    let answered = tokio::time::timeout(deadline, async {
+        let response = send(client, request, deadline).await?;
+        collect(response.into_body(), limit).await
+    });
+    answered
+        .await
+        .unwrap_or(Err(RequestError::Deadline(deadline)))
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, RequestError> {
+    let mut data = body.into_data_stream();
+    let mut all = Vec::new();
+    while let Some(chunk) = data.next().await {
+        let chunk = chunk.map_err(RequestError::Transport)?;
+        if all.len() + chunk.len() > limit {
+            return Err(RequestError::TooLarge(limit));
+        }
+        all.extend_from_slice(&chunk);
+    }
+    Ok(all)
+}
+
+/// `Retry-After` in seconds; the API server never sends a date (RFC 9110, 10.2.3 allows one).
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
+    let value = response.headers().get(http::header::RETRY_AFTER)?;
+    value
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .map(Duration::from_secs)
+}
+
+/// An error of kube with its causes: its own text names the layer and hides "connection refused" three causes down.
+pub(crate) fn one_line(error: &kube::Error) -> String {
+    let mut line = String::new();
+    let mut cause = error.source().or(Some(error));
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // hyper's name for the step, where the next cause says what went wrong in it.
+        let is_label = text.starts_with("client error (") && error.source().is_some();
+        if !is_label && !line.contains(&text) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&text);
+        }
+        cause = error.source();
+    }
+    flatten(&line, 500)
+}
+
+/// One line of at most `limit` characters.
+pub(crate) fn flatten(text: &str, limit: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whether_its_resource_version_is_too_old_or_too_new() {
+        let parse = |body: &str| Status::parse(504, None, body.as_bytes());
+        let by_cause = r#"{"reason":"Timeout","message":"x","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"y"}],"retryAfterSeconds":1}}"#;
+        assert!(parse(by_cause).is_too_large_resource_version());
+        assert_eq!(parse(by_cause).retry_after, Some(Duration::from_secs(1)));
+        let by_cause_text = r#"{"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#;
+        assert!(parse(by_cause_text).is_too_large_resource_version());
+        let by_text =
+            r#"{"reason":"Timeout","message":"Too large resource version: 9, current: 3"}"#;
+        assert!(parse(by_text).is_too_large_resource_version());
+        assert!(
+            !parse(r#"{"reason":"Timeout","message":"etcd is slow"}"#)
+                .is_too_large_resource_version()
+        );
+        assert!(Status::parse(410, None, b"").is_expired());
+        assert!(Status::parse(0, None, br#"{"code":410,"reason":"Expired"}"#).is_expired());
+    }
+
+    #[test]
+    fn an_answer_that_is_no_status_object_is_its_own_message() {
+        let status = Status::parse(502, None, b"<html>\n<h1>Bad   Gateway</h1>\n</html>");
+        assert_eq!(status.to_string(), "<html> <h1>Bad Gateway</h1> </html>");
+        assert_eq!(
+            Status::parse(503, None, b"").to_string(),
+            "HTTP 503 Service Unavailable"
+        );
+    }
+}

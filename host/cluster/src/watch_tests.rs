@@ -1,0 +1,638 @@
+use std::time::Duration;
+
+use pilothouse_core::cache::Delta;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fake::{Answer, Part, Scenario, json as answer, status, stream, text};
+
+/// Writes down what it is told, one line each.
+#[derive(Default)]
+struct Record(Vec<String>);
+
+impl CacheSink for Record {
+    fn schema(&self) -> Arc<Schema> {
+        Arc::default()
+    }
+
+    fn apply(&mut self, delta: Delta) {
+        let name = |object: &Object| {
+            format!(
+                "{}@{}",
+                object.header.key,
+                object.header.resource_version.as_str()
+            )
+        };
+        self.0.push(match delta {
+            Delta::Replace {
+                objects,
+                resource_version,
+            } => {
+                let names: Vec<String> = objects.iter().map(name).collect();
+                format!(
+                    "replace [{}] at {}",
+                    names.join(" "),
+                    resource_version.as_str()
+                )
+            }
+            Delta::Upsert(object) => format!("upsert {}", name(&object)),
+            Delta::Delete(object) => format!("delete {}", name(&object)),
+            Delta::Bookmark(version) => format!("bookmark {}", version.as_str()),
+        });
+    }
+
+    fn state(&mut self, state: WatchState) {
+        self.0.push(match state {
+            WatchState::Error(error) => format!("! {error}"),
+            state => format!("{state:?}"),
+        });
+    }
+}
+
+fn pod(name: &str, version: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
+}
+
+fn page(version: &str, items: &[Value], token: &str) -> Answer {
+    answer(
+        &json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version, "continue": token}, "items": items}),
+    )
+}
+
+fn event(event_type: &str, object: &Value) -> Value {
+    json!({"type": event_type, "object": object})
+}
+
+fn bookmark(version: &str) -> Value {
+    event(
+        "BOOKMARK",
+        &json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version, "creationTimestamp": null}}),
+    )
+}
+
+fn error_event(code: u16, reason: &str) -> Value {
+    event(
+        "ERROR",
+        &json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": format!("it is {reason}")}),
+    )
+}
+
+/// Requests as they are in most assertions: without the random timeout, without the encoding and what is always there.
+fn short(line: &str) -> String {
+    let line = line.replace("GET /api/v1/pods?", "").replace(
+        "watch=true&allowWatchBookmarks=true&resourceVersion=",
+        "watch ",
+    );
+    line.split("&timeoutSeconds")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+struct Played {
+    requests: Vec<String>,
+    record: Vec<String>,
+    at: Vec<Duration>,
+}
+
+/// Runs a list-watch of pods until it asks for what the script has no answer to; that request is the last one.
+async fn play(script: impl IntoIterator<Item = Answer>) -> Played {
+    let scenario = Scenario::new(script);
+    let resource = Resource {
+        kind: Kind::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        is_namespaced: true,
+        verbs: vec!["list".into(), "watch".into()],
+        subresources: vec![],
+    };
+    let list_watch = ListWatch::new(
+        scenario.client(),
+        Arc::new(resource),
+        Settings::default(),
+        7,
+    );
+    let mut record = Record::default();
+    tokio::select! {
+        never = list_watch.run(&mut record) => match never {},
+        () = scenario.is_played() => {}
+    }
+    let seen = scenario.seen();
+    Played {
+        requests: seen.iter().map(|seen| short(&seen.line)).collect(),
+        at: seen.iter().map(|seen| seen.at).collect(),
+        record: record.0,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {
+    let played = play([
+        page("10", &[pod("a", "3")], "t/1"),
+        page("11", &[pod("b", "4")], ""),
+        stream(
+            &[
+                event("ADDED", &pod("c", "12")),
+                event("MODIFIED", &pod("a", "13")),
+                event("DELETED", &pod("b", "14")),
+                bookmark("20"),
+            ],
+            None,
+        ),
+    ])
+    .await;
+    assert_eq!(
+        played.requests,
+        [
+            "limit=500",
+            "limit=500&continue=t%2F1",
+            "watch 10",
+            "watch 20"
+        ]
+    );
+    assert_eq!(
+        played.record,
+        [
+            "Listing",
+            "replace [n/a@3 n/b@4] at 10",
+            "Watching",
+            "upsert n/c@12",
+            "upsert n/a@13",
+            "delete n/b@14",
+            "bookmark 20"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_are_those_of_a_reflector() {
+    let scenario = Scenario::new([page("10", &[], "")]);
+    let resource = Resource {
+        kind: Kind::new("example.com", "v1", "Foo"),
+        plural: "foos".into(),
+        is_namespaced: false,
+        verbs: vec![],
+        subresources: vec![],
+    };
+    let list_watch = ListWatch::new(
+        scenario.client(),
+        Arc::new(resource),
+        Settings::default(),
+        7,
+    );
+    let mut record = Record::default();
+    tokio::select! {
+        never = list_watch.run(&mut record) => match never {},
+        () = scenario.is_played() => {}
+    }
+    let lines = scenario.lines();
+    assert_eq!(lines[0], "GET /apis/example.com/v1/foos?limit=500");
+    let (watch, seconds) = lines[1].rsplit_once('=').unwrap();
+    assert_eq!(
+        watch,
+        "GET /apis/example.com/v1/foos?watch=true&allowWatchBookmarks=true&resourceVersion=10&timeoutSeconds"
+    );
+    assert!((300..=600).contains(&seconds.parse::<u64>().unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_is_resumed_without_a_list() {
+    let closed = |version: &str| {
+        let mut parts = stream(&[event("ADDED", &pod("a", version))], None);
+        if let Answer::Http { parts, .. } = &mut parts {
+            parts.push(Part::Pause(Duration::from_secs(400)));
+        }
+        parts
+    };
+    let played = play([page("10", &[], ""), closed("11"), closed("12")]).await;
+    // The pauses are beyond the quiet limit: both the server's end and ours resume.
+    assert_eq!(
+        played.requests,
+        ["limit=500", "watch 10", "watch 11", "watch 12"]
+    );
+    assert!(
+        !played.record.iter().any(|line| line.starts_with('!')),
+        "{:?}",
+        played.record
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_stays_quiet_is_opened_again() {
+    let played = play([
+        page("10", &[], ""),
+        stream(&[bookmark("12")], Some(Part::Hang)),
+    ])
+    .await;
+    assert_eq!(played.requests, ["limit=500", "watch 10", "watch 12"]);
+    assert_eq!(played.at[2], Settings::default().quiet_limit);
+    assert_eq!(
+        played.record,
+        ["Listing", "replace [] at 10", "Watching", "bookmark 12"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_not_answered_is_an_error_and_opened_again() {
+    let played = play([page("10", &[], ""), Answer::Silence]).await;
+    assert_eq!(played.requests, ["limit=500", "watch 10", "watch 10"]);
+    assert_eq!(
+        played.record[2],
+        "! cannot watch pods: no answer within 15 s"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_not_answered_is_an_error_and_asked_for_again() {
+    let played = play([Answer::Silence]).await;
+    assert_eq!(played.requests, ["limit=500", "limit=500"]);
+    assert_eq!(
+        played.record,
+        ["Listing", "! cannot list pods: no answer within 60 s"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_expired_before_the_watch_began_leads_to_a_list_that_is_not_older() {
+    let played = play([
+        page("10", &[], ""),
+        status(410, "Expired", "too old resource version"),
+        page("30", &[], ""),
+    ])
+    .await;
+    assert_eq!(
+        played.requests,
+        [
+            "limit=500",
+            "watch 10",
+            "limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan",
+            "watch 30"
+        ]
+    );
+    assert!(
+        !played.record.iter().any(|line| line.starts_with('!')),
+        "{:?}",
+        played.record
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_expires_during_the_watch_leads_to_a_list_that_is_not_older() {
+    let script = [
+        page("10", &[], ""),
+        stream(&[bookmark("15"), error_event(410, "Expired")], None),
+        page("30", &[pod("a", "22")], ""),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.requests,
+        [
+            "limit=500",
+            "watch 10",
+            "limit=500&resourceVersion=15&resourceVersionMatch=NotOlderThan",
+            "watch 30"
+        ]
+    );
+    assert_eq!(played.record[4..], ["Listing", "replace [n/a@22] at 30"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_at_a_version_that_expired_is_followed_at_once_by_one_of_the_newest() {
+    let expired = || status(410, "Expired", "too old resource version");
+    let played = play([
+        page("10", &[], ""),
+        expired(),
+        expired(),
+        page("30", &[], ""),
+    ])
+    .await;
+    assert_eq!(
+        played.requests[2..],
+        [
+            "limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan",
+            "limit=500",
+            "watch 30"
+        ]
+    );
+    assert_eq!(played.at[3], Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_at_a_version_the_server_has_not_reached_is_followed_by_one_of_the_newest() {
+    let too_large = status(504, "Timeout", "Too large resource version: 10, current: 7");
+    let played = play([
+        page("10", &[], ""),
+        status(410, "Gone", ""),
+        too_large,
+        page("9", &[], ""),
+    ])
+    .await;
+    assert_eq!(played.requests[3..], ["limit=500", "watch 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expired_is_followed_by_a_list_without_pages() {
+    let script = [
+        page("10", &[pod("a", "1")], "t1"),
+        status(410, "Expired", "The provided continue parameter is too old"),
+        page("12", &[pod("a", "1"), pod("b", "2")], ""),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.requests,
+        ["limit=500", "limit=500&continue=t1", "", "watch 12"].map(|line| if line.is_empty() {
+            "GET /api/v1/pods"
+        } else {
+            line
+        })
+    );
+    assert_eq!(
+        played.record[1], "replace [n/a@1 n/b@2] at 12",
+        "nothing is counted twice"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_that_always_expire_do_not_make_a_loop() {
+    let script = (0..20).map(|number| {
+        if number % 2 == 0 {
+            page("10", &[], "t1")
+        } else {
+            status(410, "Expired", "too old")
+        }
+    });
+    let played = play(script).await;
+    assert!(
+        *played.at.last().unwrap() > Duration::from_secs(20),
+        "{:?}",
+        played.at
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_an_error_and_leads_to_a_list() {
+    let bad = json!({"metadata": {"name": "a", "namespace": "n", "resourceVersion": "12", "labels": {"x": 1}}});
+    let script = [
+        page("10", &[pod("a", "3")], ""),
+        stream(
+            &[event("MODIFIED", &bad), event("ADDED", &pod("b", "13"))],
+            None,
+        ),
+        page("13", &[pod("a", "12")], ""),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.requests[2],
+        "limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan"
+    );
+    assert!(
+        played.record[3].starts_with("! pods \"n/a\" cannot be read:"),
+        "{:?}",
+        played.record
+    );
+    assert_eq!(
+        played.record[4..],
+        ["replace [n/a@12] at 13"],
+        "what came after it is not taken over it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_an_object_that_cannot_be_read_replaces_nothing() {
+    let played = play([
+        page("10", &[pod("a", "3"), json!({"metadata": {}})], ""),
+        page("11", &[pod("a", "3")], ""),
+    ])
+    .await;
+    assert!(
+        played.record[1].starts_with("! pods \"\" cannot be read:"),
+        "{:?}",
+        played.record
+    );
+    assert_eq!(played.record[2..], ["replace [n/a@3] at 11"]);
+    assert!(played.at[1] >= Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_is_not_a_list_and_garbage_is_not_an_event() {
+    let table = answer(&json!({"kind": "Table", "metadata": {"resourceVersion": "1"}, "rows": []}));
+    let garbage = Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![Part::Data("not json\n".into())],
+    };
+    let played = play([table, page("10", &[], ""), garbage, text(200, "<html>")]).await;
+    assert_eq!(
+        played.record[1],
+        "! the list of pods cannot be read: it is a Table"
+    );
+    assert!(
+        played.record[4].starts_with("! an event of pods cannot be read:"),
+        "{:?}",
+        played.record
+    );
+    assert!(
+        played.record[5].starts_with("! the list of pods cannot be read:"),
+        "{:?}",
+        played.record
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_may_come_in_pieces_with_its_members_in_any_order() {
+    let whole = format!("{{\"object\":{},\"type\":\"ADDED\"}}\r\n\n", pod("é", "11"));
+    let parts = whole.bytes().collect::<Vec<u8>>();
+    let cut = whole.find('é').unwrap();
+    // Within the line, and before a blank one.
+    let pieces = [
+        &parts[..cut],
+        &parts[cut..parts.len() - 1],
+        &parts[parts.len() - 1..],
+    ];
+    let parts = pieces
+        .map(|piece| Part::Data(String::from_utf8(piece.to_vec()).unwrap()))
+        .to_vec();
+    let played = play([
+        page("10", &[], ""),
+        Answer::Http {
+            code: 200,
+            headers: vec![],
+            parts,
+        },
+    ])
+    .await;
+    assert_eq!(played.record[3..], ["upsert n/é@11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_without_end_is_an_error() {
+    let long = Part::Data(" ".repeat(9 * 1024 * 1024));
+    let played = play([
+        page("10", &[], ""),
+        Answer::Http {
+            code: 200,
+            headers: vec![],
+            parts: vec![long, Part::Hang],
+        },
+    ])
+    .await;
+    assert_eq!(
+        played.record[3],
+        "! the watch of pods broke: an event is longer than 8388608 bytes"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_within_an_event_is_resumed_before_it() {
+    let half = Part::Data(r#"{"type":"ADDED","object":{"metadata":{"na"#.into());
+    let parts = vec![
+        Part::Data(format!("{}\n", event("ADDED", &pod("a", "11")))),
+        half,
+        Part::Break,
+    ];
+    let played = play([
+        page("10", &[], ""),
+        Answer::Http {
+            code: 200,
+            headers: vec![],
+            parts,
+        },
+    ])
+    .await;
+    assert_eq!(played.requests, ["limit=500", "watch 10", "watch 11"]);
+    assert_eq!(
+        played.record[4],
+        "! the watch of pods broke: connection reset by peer"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_event_does_not_take_the_cache_back() {
+    let script = [
+        page("10", &[], ""),
+        stream(
+            &[
+                event("ADDED", &pod("a", "30")),
+                event("MODIFIED", &pod("a", "12")),
+                bookmark("11"),
+            ],
+            None,
+        ),
+    ];
+    let played = play(script).await;
+    assert_eq!(played.record[3..], ["upsert n/a@30"]);
+    assert_eq!(played.requests[2], "watch 30");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_for_the_same_watch_again_when_it_says() {
+    let busy = status(429, "TooManyRequests", "too many").with_header("retry-after", "7");
+    let played = play([
+        page("10", &[], ""),
+        busy,
+        stream(&[error_event(429, "TooManyRequests")], None),
+    ])
+    .await;
+    assert_eq!(
+        played.requests,
+        ["limit=500", "watch 10", "watch 10", "watch 10"]
+    );
+    assert_eq!(played.at[2], Duration::from_secs(7));
+    assert!(played.at[3] > Duration::from_secs(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_internal_error_within_a_watch_leads_to_a_list() {
+    let played = play([
+        page("10", &[], ""),
+        stream(&[error_event(500, "InternalError")], None),
+    ])
+    .await;
+    assert_eq!(
+        played.requests[2],
+        "limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan"
+    );
+    assert_eq!(
+        played.record[3],
+        "! the watch of pods ended: it is InternalError"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_may_not_list_says_so() {
+    let played = play([status(
+        403,
+        "Forbidden",
+        "pods is forbidden: User \"x\" cannot list resource \"pods\"",
+    )])
+    .await;
+    assert_eq!(
+        played.record[1],
+        "! the host may not list pods: pods is forbidden: User \"x\" cannot list resource \"pods\""
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_may_list_but_not_watch_does_not_poll_by_lists() {
+    let forbidden = || status(403, "Forbidden", "User \"x\" cannot watch");
+    let played = play([page("10", &[], ""), forbidden(), forbidden()]).await;
+    assert_eq!(
+        played.requests,
+        ["limit=500", "watch 10", "watch 10", "watch 10"]
+    );
+    assert_eq!(
+        played.record[2..],
+        ["! the host may not watch pods: User \"x\" cannot watch"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn during_an_outage_a_kind_is_asked_for_at_most_once_a_second_and_at_least_every_five() {
+    let outage = std::iter::repeat_n(Answer::Refused, 30);
+    let played = play([page("10", &[pod("a", "3")], "")].into_iter().chain(outage)).await;
+    let gaps: Vec<Duration> = played.at[1..]
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .collect();
+    assert!(
+        gaps.iter()
+            .all(|gap| (Duration::from_secs(1)..=Duration::from_secs(5)).contains(gap)),
+        "{gaps:?}"
+    );
+    assert!(
+        played.requests[2..].iter().all(|line| line == "watch 10"),
+        "the position is kept"
+    );
+    assert_eq!(
+        played.record[2..],
+        ["! cannot watch pods: Connection refused (os error 111)"],
+        "said once"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_the_error_stays_until_something_works() {
+    let script = [
+        Answer::Refused,
+        Answer::Refused,
+        page("10", &[], ""),
+        stream(&[bookmark("11")], None),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.record,
+        [
+            "Listing",
+            "! cannot list pods: Connection refused (os error 111)",
+            "replace [] at 10",
+            "Watching",
+            "bookmark 11"
+        ]
+    );
+}
+
+/// A host runs each in a task of its own.
+#[test]
+fn a_list_watch_can_be_spawned() {
+    fn is_send(_: impl Send) {}
+    let _ = |list_watch: ListWatch, record: &mut Record| is_send(list_watch.run(record));
+}

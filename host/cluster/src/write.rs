@@ -1,0 +1,297 @@
+//! Writes: one HTTP request per [`Write`], and its answer as an [`ActionResult`].
+//!
+//! A write whose outcome is unknown is not repeated: no create happens twice. What the server turned away before doing anything
+//! is sent again a few times, when the server says when (client-go's `TestCheckRetryHandles429And5xx`):
+//! - 429 is always such a refusal, except for an eviction, where it is the answer: a PodDisruptionBudget forbids it.
+//! - 503 with `Retry-After` is one as a rule. It is believed only of writes that can be done twice to the same effect.
+
+pub(crate) mod answer;
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
+use serde_json::json;
+
+use crate::ApiCluster;
+use crate::discovery::{DiscoveryError, Resource};
+use crate::event::EventBody;
+use crate::path::{self, PathError};
+use crate::request::{RequestError, fetch};
+
+/// For one request. The API server itself gives up after 60 s, its webhooks after at most 30.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Largest answer; an object is at most 3 MiB.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Times a refused write is sent again.
+const MAX_REPEATS: u32 = 3;
+
+/// Where the server refuses and does not say for how long.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A server that wants to be left alone for longer gets its wish from the key's own back-off.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
+
+/// Why a write was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// No path leads to the object.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// Its kind is not known.
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    /// The request cannot be written down.
+    #[error("not a request: {0}")]
+    Request(#[from] http::Error),
+}
+
+impl WriteError {
+    fn into_result(self) -> ActionResult {
+        let text = self.to_string();
+        match self {
+            Self::Path(_)
+            | Self::Request(_)
+            | Self::Discovery(DiscoveryError::Ambiguous { .. }) => ActionResult::Invalid(text),
+            Self::Discovery(DiscoveryError::UnknownKind { .. }) => ActionResult::NotFound(text),
+            Self::Discovery(_) => ActionResult::Failed(text),
+        }
+    }
+}
+
+impl Cluster for ApiCluster {
+    fn write<'a>(&'a self, manager: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult> {
+        Box::pin(async move {
+            if let Operation::Event {
+                uid,
+                is_warning,
+                reason,
+                action,
+                note,
+            } = &write.operation
+            {
+                let (kind, key) = (&write.kind, &write.key);
+                let event = EventBody {
+                    manager,
+                    kind,
+                    key,
+                    uid: uid.as_deref(),
+                    is_warning: *is_warning,
+                    reason,
+                    action,
+                    note,
+                };
+                return self.event(event).await;
+            }
+            self.change(manager, write)
+                .await
+                .unwrap_or_else(WriteError::into_result)
+        })
+    }
+}
+
+impl ApiCluster {
+    async fn change(&self, manager: &str, write: &Write) -> Result<ActionResult, WriteError> {
+        let resource = self
+            .discovery()
+            .resolve_write(&write.kind, write.subresource.as_deref())
+            .await?;
+        let request = request(&resource, manager, write)?;
+        let answer = self.send(&request, can_repeat(write)).await;
+        if let Err(error) = &answer
+            && answer::is_no_such_path(error)
+        {
+            self.discovery().forget(&resource.kind);
+        }
+        let is_delete = matches!(write.operation, Operation::Delete { .. });
+        Ok(answer::result(is_delete, answer))
+    }
+
+    /// Sends a request, and again where the module's rules allow it.
+    pub(crate) async fn send(
+        &self,
+        request: &Request<Vec<u8>>,
+        can_repeat: CanRepeat,
+    ) -> Result<Vec<u8>, RequestError> {
+        let mut repeats = 0;
+        loop {
+            let answer = fetch(&self.client, request.clone(), DEADLINE, MAX_ANSWER).await;
+            let delay = match &answer {
+                Err(RequestError::Status(status)) => match status.code {
+                    429 if can_repeat != CanRepeat::Never => {
+                        Some(status.retry_after.unwrap_or(DEFAULT_RETRY_AFTER))
+                    }
+                    503 if can_repeat == CanRepeat::Always => status.retry_after,
+                    _ => None,
+                },
+                _ => None,
+            };
+            match delay.filter(|delay| repeats < MAX_REPEATS && *delay <= MAX_RETRY_AFTER) {
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => return answer,
+            }
+            repeats += 1;
+        }
+    }
+}
+
+/// When a refused request may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CanRepeat {
+    /// Not even after 429.
+    Never,
+    /// When it is certain that nothing was done.
+    IfRefused,
+    /// Done twice it does what it does once.
+    Always,
+}
+
+fn can_repeat(write: &Write) -> CanRepeat {
+    match &write.operation {
+        _ if write.subresource.as_deref() == Some("eviction") => CanRepeat::Never,
+        Operation::Apply { .. }
+        | Operation::Update { .. }
+        | Operation::Patch {
+            patch_type: PatchType::Merge,
+            ..
+        } => CanRepeat::Always,
+        // Without the uid, the second one could hit a successor of the same name.
+        Operation::Delete { uid: Some(_), .. } => CanRepeat::Always,
+        _ => CanRepeat::IfRefused,
+    }
+}
+
+fn request(
+    resource: &Resource,
+    manager: &str,
+    write: &Write,
+) -> Result<Request<Vec<u8>>, WriteError> {
+    let object = || path::object(resource, &write.key, write.subresource.as_deref());
+    let by_manager = ("fieldManager", manager.to_owned());
+    let (method, path, query, content_type, body) = match &write.operation {
+        Operation::Apply {
+            object: body,
+            force,
+        } => {
+            let query = vec![by_manager, ("force", force.to_string())];
+            // JSON is YAML; the JSON type for it exists since 1.33 alone.
+            (
+                Method::PATCH,
+                object()?,
+                query,
+                "application/apply-patch+yaml",
+                body.clone(),
+            )
+        }
+        Operation::Create { object: body } => {
+            let path = if write.subresource.is_some() {
+                object()?
+            } else {
+                path::siblings(resource, &write.key)?
+            };
+            (
+                Method::POST,
+                path,
+                vec![by_manager],
+                "application/json",
+                body.clone(),
+            )
+        }
+        Operation::Update { object: body } => (
+            Method::PUT,
+            object()?,
+            vec![by_manager],
+            "application/json",
+            body.clone(),
+        ),
+        Operation::Patch { patch_type, body } => (
+            Method::PATCH,
+            object()?,
+            vec![by_manager],
+            content_type(*patch_type),
+            body.clone(),
+        ),
+        Operation::Delete {
+            uid,
+            resource_version,
+            propagation,
+            grace_period_seconds,
+        } => {
+            let options = delete_options(
+                uid.as_deref(),
+                resource_version.as_deref(),
+                *propagation,
+                *grace_period_seconds,
+            );
+            (
+                Method::DELETE,
+                object()?,
+                vec![],
+                "application/json",
+                options,
+            )
+        }
+        Operation::Event { .. } => {
+            unreachable!("an Event is not written to the object it is about")
+        }
+    };
+    let uri = format!("{path}{}", path::query(&query));
+    Ok(build(method, uri, content_type, body.into_bytes())?)
+}
+
+pub(crate) fn build(
+    method: Method,
+    uri: String,
+    content_type: &str,
+    body: Vec<u8>,
+) -> http::Result<Request<Vec<u8>>> {
+    Request::builder()
+        .method(method)
+        .uri(uri)
+        .header(http::header::ACCEPT, "application/json")
+        .header(http::header::CONTENT_TYPE, content_type)
+        .body(body)
+}
+
+fn content_type(patch_type: PatchType) -> &'static str {
+    match patch_type {
+        PatchType::Json => "application/json-patch+json",
+        PatchType::Merge => "application/merge-patch+json",
+        PatchType::Strategic => "application/strategic-merge-patch+json",
+    }
+}
+
+fn delete_options(
+    uid: Option<&str>,
+    resource_version: Option<&str>,
+    propagation: Option<Propagation>,
+    grace_period_seconds: Option<u32>,
+) -> String {
+    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+    if let Some(uid) = uid {
+        options["preconditions"]["uid"] = uid.into();
+    }
+    if let Some(resource_version) = resource_version {
+        options["preconditions"]["resourceVersion"] = resource_version.into();
+    }
+    if let Some(propagation) = propagation {
+        options["propagationPolicy"] = match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        }
+        .into();
+    }
+    if let Some(seconds) = grace_period_seconds {
+        options["gracePeriodSeconds"] = seconds.into();
+    }
+    options.to_string()
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

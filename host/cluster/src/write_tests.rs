@@ -1,0 +1,416 @@
+use pilothouse_core::key::{Kind, ObjectKey};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fake::{Answer, Scenario, Seen, json as answer, status, text};
+
+fn discovery() -> [Answer; 2] {
+    let part = |name: &str, group: &str, kind: &str| json!({"subresource": name, "responseKind": {"group": group, "version": "v1", "kind": kind}});
+    let whole = |plural: &str, kind: &str, scope: &str, parts: &[Value]| json!({"resource": plural, "scope": scope, "responseKind": {"kind": kind}, "verbs": ["list", "watch"], "subresources": parts});
+    let document = |name: &str, resources: &[Value]| {
+        answer(
+            &json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": name}, "versions": [{"version": "v1", "resources": resources}]}]}),
+        )
+    };
+    let pod_parts = [
+        part("status", "", "Pod"),
+        part("eviction", "policy", "Eviction"),
+        part("binding", "", "Binding"),
+    ];
+    [
+        document(
+            "",
+            &[
+                whole("pods", "Pod", "Namespaced", &pod_parts),
+                whole("nodes", "Node", "Cluster", &[]),
+            ],
+        ),
+        document(
+            "apps",
+            &[whole(
+                "deployments",
+                "Deployment",
+                "Namespaced",
+                &[part("scale", "autoscaling", "Scale")],
+            )],
+        ),
+    ]
+}
+
+fn write(kind: Kind, operation: Operation) -> Write {
+    let namespace = if &*kind.kind == "Node" { "" } else { "n" };
+    Write {
+        key: ObjectKey::new(namespace, "a"),
+        kind,
+        subresource: None,
+        operation,
+    }
+}
+
+fn pod(operation: Operation) -> Write {
+    write(Kind::new("", "v1", "Pod"), operation)
+}
+
+fn on(subresource: &str, write: Write) -> Write {
+    Write {
+        subresource: Some(subresource.into()),
+        ..write
+    }
+}
+
+fn create() -> Operation {
+    Operation::Create {
+        object: r#"{"x":1}"#.into(),
+    }
+}
+
+fn apply() -> Operation {
+    Operation::Apply {
+        object: r#"{"x":1}"#.into(),
+        force: false,
+    }
+}
+
+fn delete(uid: Option<&str>) -> Operation {
+    Operation::Delete {
+        uid: uid.map(str::to_owned),
+        resource_version: None,
+        propagation: None,
+        grace_period_seconds: None,
+    }
+}
+
+/// The result, and the requests after those of discovery.
+async fn play(
+    write: &Write,
+    answers: impl IntoIterator<Item = Answer>,
+) -> (ActionResult, Vec<Seen>) {
+    let scenario = Scenario::new(discovery().into_iter().chain(answers));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let result = cluster.write("my plugin", write).await;
+    (result, scenario.seen().split_off(2))
+}
+
+fn at_version(version: &str) -> Answer {
+    answer(&json!({"kind": "Pod", "metadata": {"name": "a", "resourceVersion": version}}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_operation_is_the_request_kubernetes_expects() {
+    let patch = |patch_type| Operation::Patch {
+        patch_type,
+        body: r#"{"x":1}"#.into(),
+    };
+    let deployment = |operation| write(Kind::new("apps", "v1", "Deployment"), operation);
+    let eviction = on(
+        "eviction",
+        write(Kind::new("policy", "v1", "Eviction"), create()),
+    );
+    let pods = "/api/v1/namespaces/n/pods";
+    let by = "?fieldManager=my%20plugin";
+    let cases = [
+        (
+            pod(apply()),
+            format!("PATCH {pods}/a{by}&force=false"),
+            "application/apply-patch+yaml",
+        ),
+        (
+            deployment(Operation::Apply {
+                object: r#"{"x":1}"#.into(),
+                force: true,
+            }),
+            format!("PATCH /apis/apps/v1/namespaces/n/deployments/a{by}&force=true"),
+            "application/apply-patch+yaml",
+        ),
+        (
+            on("status", pod(apply())),
+            format!("PATCH {pods}/a/status{by}&force=false"),
+            "application/apply-patch+yaml",
+        ),
+        (
+            pod(create()),
+            format!("POST {pods}{by}"),
+            "application/json",
+        ),
+        (
+            write(Kind::new("", "v1", "Node"), create()),
+            format!("POST /api/v1/nodes{by}"),
+            "application/json",
+        ),
+        (
+            eviction,
+            format!("POST {pods}/a/eviction{by}"),
+            "application/json",
+        ),
+        (
+            on("binding", write(Kind::new("", "v1", "Binding"), create())),
+            format!("POST {pods}/a/binding{by}"),
+            "application/json",
+        ),
+        (
+            pod(Operation::Update {
+                object: r#"{"x":1}"#.into(),
+            }),
+            format!("PUT {pods}/a{by}"),
+            "application/json",
+        ),
+        (
+            pod(patch(PatchType::Json)),
+            format!("PATCH {pods}/a{by}"),
+            "application/json-patch+json",
+        ),
+        (
+            pod(patch(PatchType::Merge)),
+            format!("PATCH {pods}/a{by}"),
+            "application/merge-patch+json",
+        ),
+        (
+            on("scale", deployment(patch(PatchType::Strategic))),
+            format!("PATCH /apis/apps/v1/namespaces/n/deployments/a/scale{by}"),
+            "application/strategic-merge-patch+json",
+        ),
+    ];
+    for (write, line, content_type) in cases {
+        let (result, seen) = play(&write, [at_version("7")]).await;
+        assert_eq!(result, ActionResult::Done(Some("7".into())));
+        assert_eq!(
+            (&*seen[0].line, &*seen[0].content_type, &seen[0].body),
+            (&*line, content_type, &json!({"x": 1}))
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_carries_its_preconditions() {
+    let whole = Operation::Delete {
+        uid: Some("u".into()),
+        resource_version: Some("7".into()),
+        propagation: Some(Propagation::Foreground),
+        grace_period_seconds: Some(0),
+    };
+    let (_, seen) = play(&pod(whole), [at_version("7")]).await;
+    assert_eq!(seen[0].line, "DELETE /api/v1/namespaces/n/pods/a");
+    assert_eq!(
+        seen[0].body,
+        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u", "resourceVersion": "7"}, "propagationPolicy": "Foreground", "gracePeriodSeconds": 0})
+    );
+    let (_, seen) = play(&pod(delete(None)), [at_version("7")]).await;
+    assert_eq!(
+        seen[0].body,
+        json!({"apiVersion": "v1", "kind": "DeleteOptions"})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_is_sorted_as_the_contract_says() {
+    let said = || "it says".to_owned();
+    let cases = [
+        (
+            status(409, "AlreadyExists", "it says"),
+            ActionResult::AlreadyExists(said()),
+        ),
+        (
+            status(409, "Conflict", "it says"),
+            ActionResult::Conflict(said()),
+        ),
+        (
+            status(404, "NotFound", "it says"),
+            ActionResult::NotFound(said()),
+        ),
+        (
+            status(403, "Forbidden", "it says"),
+            ActionResult::Forbidden(said()),
+        ),
+        (
+            status(400, "BadRequest", "it says"),
+            ActionResult::Invalid(said()),
+        ),
+        (
+            status(422, "Invalid", "it says"),
+            ActionResult::Invalid(said()),
+        ),
+        (
+            status(500, "InternalError", "it says"),
+            ActionResult::Failed("HTTP 500: it says".into()),
+        ),
+        (
+            text(504, ""),
+            ActionResult::Failed("HTTP 504 Gateway Timeout".into()),
+        ),
+        (
+            Answer::Refused,
+            ActionResult::Failed("Connection refused (os error 111)".into()),
+        ),
+        (
+            Answer::Silence,
+            ActionResult::Failed("no answer within 30 s".into()),
+        ),
+        (
+            answer(&json!({"kind": "Status", "status": "Success"})),
+            ActionResult::Done(None),
+        ),
+        (text(201, "not json"), ActionResult::Done(None)),
+    ];
+    for (answer, wanted) in cases {
+        assert_eq!(play(&pod(create()), [answer]).await.0, wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_what_is_gone_succeeds_and_what_has_changed_does_not() {
+    let gone = status(404, "NotFound", "pods \"a\" not found");
+    assert_eq!(
+        play(&pod(delete(None)), [gone]).await.0,
+        ActionResult::Done(None)
+    );
+    let changed = status(
+        409,
+        "Conflict",
+        "the UID in the precondition (u) does not match",
+    );
+    assert!(matches!(
+        play(&pod(delete(Some("u"))), [changed]).await.0,
+        ActionResult::Conflict(_)
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_path_is_invalid_and_not_sent() {
+    let with_key = |kind, namespace, name| Write {
+        key: ObjectKey::new(namespace, name),
+        ..write(kind, apply())
+    };
+    let (pod, node) = (
+        || Kind::new("", "v1", "Pod"),
+        || Kind::new("", "v1", "Node"),
+    );
+    for write in [
+        with_key(pod(), "", "a"),
+        with_key(node(), "n", "a"),
+        with_key(pod(), "n", "../b"),
+        with_key(pod(), "n", "a%2fb"),
+        with_key(pod(), "n", ""),
+    ] {
+        let (result, seen) = play(&write, [at_version("7")]).await;
+        assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
+        assert!(seen.is_empty());
+    }
+    let (result, _) = play(&write(Kind::new("example.com", "v1", "Foo"), apply()), []).await;
+    assert_eq!(
+        result,
+        ActionResult::NotFound("the server has no kind example.com/v1/Foo".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_outcome_is_unknown_is_sent_once() {
+    for write in [pod(create()), pod(apply()), pod(delete(Some("u")))] {
+        for unknown in [
+            text(504, ""),
+            text(500, ""),
+            text(502, ""),
+            text(503, ""),
+            Answer::Refused,
+            Answer::Silence,
+        ] {
+            let (result, seen) = play(&write, [unknown]).await;
+            assert!(matches!(result, ActionResult::Failed(_)));
+            assert_eq!(seen.len(), 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_is_sent_again_after_429_and_not_after_503() {
+    let refused = |code| status(code, "", "later").with_header("retry-after", "2");
+    let (result, seen) = play(&pod(create()), [refused(429), at_version("7")]).await;
+    assert_eq!(result, ActionResult::Done(Some("7".into())));
+    assert_eq!(seen[1].at - seen[0].at, Duration::from_secs(2));
+    let (result, seen) = play(&pod(create()), [refused(503)]).await;
+    assert_eq!(
+        (result, seen.len()),
+        (ActionResult::Failed("HTTP 503: later".into()), 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_can_be_done_twice_is_sent_again_after_503_with_a_time() {
+    let refused = || status(503, "ServiceUnavailable", "later").with_header("retry-after", "1");
+    for write in [
+        pod(apply()),
+        pod(delete(Some("u"))),
+        pod(Operation::Update {
+            object: "{}".into(),
+        }),
+    ] {
+        assert_eq!(
+            play(&write, [refused(), at_version("7")]).await.1.len(),
+            2,
+            "{write:?}"
+        );
+    }
+    let json_patch = Operation::Patch {
+        patch_type: PatchType::Json,
+        body: "[]".into(),
+    };
+    for write in [pod(json_patch), pod(delete(None))] {
+        assert_eq!(play(&write, [refused()]).await.1.len(), 1, "{write:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_busy_is_asked_a_bounded_number_of_times() {
+    let busy =
+        |seconds: &str| status(429, "TooManyRequests", "later").with_header("retry-after", seconds);
+    let (result, seen) = play(&pod(create()), std::iter::repeat_n(busy("1"), 10)).await;
+    assert_eq!(
+        (result, seen.len()),
+        (ActionResult::Failed("HTTP 429: later".into()), 4)
+    );
+    assert_eq!(
+        play(&pod(create()), [busy("60")]).await.1.len(),
+        1,
+        "a long wait is the key's back-off"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_that_a_budget_forbids_is_not_sent_again() {
+    let forbidden = status(
+        429,
+        "TooManyRequests",
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+    )
+    .with_header("retry-after", "1");
+    let eviction = on(
+        "eviction",
+        write(Kind::new("policy", "v1", "Eviction"), create()),
+    );
+    assert_eq!(play(&eviction, [forbidden]).await.1.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_whose_path_is_gone_is_looked_up_again() {
+    let gone = text(404, "404 page not found");
+    let scenario = Scenario::new(
+        discovery()
+            .into_iter()
+            .chain([gone])
+            .chain(discovery())
+            .chain([at_version("8")]),
+    );
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    assert!(
+        matches!(
+            cluster.write("m", &pod(delete(None))).await,
+            ActionResult::NotFound(_)
+        ),
+        "not success: nobody looked for the object"
+    );
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(
+        cluster.write("m", &pod(apply())).await,
+        ActionResult::Done(Some("8".into()))
+    );
+    assert_eq!(scenario.lines().len(), 6);
+}

@@ -1,0 +1,164 @@
+//! The one wasmtime engine of the process: what guests may be made of, the pool their instances come from, and the clock that
+//! stops those that run too long. Everything a guest could observe is fixed here, so that it is the same on every machine.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+/// Between two ticks. A timeout is exact to about one tick; ten a second would already do, and 200 are no load.
+const TICK: Duration = Duration::from_millis(5);
+/// Deep enough for Python's interpreter, small enough that an overflow is found at once and fits any worker thread.
+const WASM_STACK_BYTES: usize = 512 << 10;
+/// The most any one memory can have. A plugin's own limit is lower; this is the pool's slot size, in address space only.
+pub(crate) const MEMORY_SLOT_BYTES: usize = 256 << 20;
+/// Go's table has 6,311 elements, and Python with its extensions has more. Eight bytes of address space each.
+const TABLE_ELEMENTS: usize = 64 << 10;
+/// componentize-py makes a component of many modules, one for each shared library; small ones are no hardship.
+pub(crate) const CORE_INSTANCES_PER_COMPONENT: u32 = 64;
+/// One for the guest, one for an adapter, two to spare. Many memories are how per-memory limits are got round.
+pub(crate) const MEMORIES_PER_COMPONENT: u32 = 4;
+/// A shared table and the import shims.
+pub(crate) const TABLES_PER_COMPONENT: u32 = 8;
+/// Metadata of a component: grows with its functions. Python's is the largest known.
+const COMPONENT_BYTES: usize = 4 << 20;
+/// The part of a used memory slot that is zeroed by hand and stays resident: all of a small guest's, little of a large one's.
+const KEEP_RESIDENT_BYTES: usize = 256 << 10;
+/// How many instances may be alive at once: one per worker thread and one per load, with room to spare.
+const INSTANCES: u32 = 64;
+
+/// What may differ between processes.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// Between two epoch ticks. None: no ticker, and a test calls [`Engine::increment_epoch`] by hand.
+    pub tick: Option<Duration>,
+    /// How many instances may be alive at once. One more is [`pilothouse_core::plugin::RunError::Host`].
+    pub instances: u32,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            tick: Some(TICK),
+            instances: INSTANCES,
+        }
+    }
+}
+
+/// Why there is no engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The machine lacks something: address space, most likely (`ulimit -v`).
+    #[error("engine: {0:#}")]
+    Create(wasmtime::Error),
+    /// No thread for the ticker.
+    #[error("epoch ticker: {0}")]
+    Ticker(#[source] std::io::Error),
+}
+
+/// The engine. Cloning shares it; there should be one in a process.
+#[derive(Clone)]
+pub struct Engine {
+    wasmtime: wasmtime::Engine,
+    tick: Duration,
+    ticker: Option<Arc<JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// An engine and, unless switched off, its ticker thread. The thread ends by itself within a tick of the engine's end.
+    pub fn new(options: &EngineOptions) -> Result<Self, EngineError> {
+        let wasmtime = wasmtime::Engine::new(&config(options)).map_err(EngineError::Create)?;
+        let ticker = match options.tick {
+            Some(tick) => Some(Arc::new(
+                spawn_ticker(&wasmtime, tick).map_err(EngineError::Ticker)?,
+            )),
+            None => None,
+        };
+        Ok(Self {
+            wasmtime,
+            tick: options.tick.unwrap_or(TICK),
+            ticker,
+        })
+    }
+
+    /// Moves the epoch on by one tick.
+    pub fn increment_epoch(&self) {
+        self.wasmtime.increment_epoch();
+    }
+
+    /// Whether timeouts are being kept. Without a ticker nothing but fuel ends a run.
+    pub fn is_ticking(&self) -> bool {
+        self.ticker
+            .as_ref()
+            .is_some_and(|ticker| !ticker.is_finished())
+    }
+
+    pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.wasmtime
+    }
+
+    /// How many ticks `timeout` is. One more than it fills, as the first may come at once.
+    pub(crate) fn ticks(&self, timeout: Duration) -> u64 {
+        let ticks = timeout.as_nanos().div_ceil(self.tick.as_nanos().max(1));
+        u64::try_from(ticks)
+            .unwrap_or(u64::MAX / 2)
+            .saturating_add(1)
+    }
+}
+
+fn spawn_ticker(engine: &wasmtime::Engine, tick: Duration) -> std::io::Result<JoinHandle<()>> {
+    let engine = engine.weak();
+    thread::Builder::new()
+        .name("epoch-ticker".into())
+        .spawn(move || {
+            loop {
+                thread::sleep(tick);
+                let Some(engine) = engine.upgrade() else {
+                    return;
+                };
+                engine.increment_epoch();
+            }
+        })
+}
+
+fn config(options: &EngineOptions) -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .consume_fuel(true)
+        .epoch_interruption(true)
+        .cranelift_nan_canonicalization(true)
+        .max_wasm_stack(WASM_STACK_BYTES)
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options.instances)));
+    // What toolchains emit: SIMD, bulk memory, reference types, multi-value, sign extension, which are on by default. The rest is
+    // code that need not be reachable; threads, GC and async are not even compiled in.
+    config
+        .wasm_tail_call(false)
+        .wasm_relaxed_simd(false)
+        .relaxed_simd_deterministic(true)
+        .wasm_multi_memory(false)
+        .wasm_memory64(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_wide_arithmetic(false)
+        .wasm_stack_switching(false);
+    config
+}
+
+fn pool(instances: u32) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::default();
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(CORE_INSTANCES_PER_COMPONENT))
+        .total_memories(instances.saturating_mul(MEMORIES_PER_COMPONENT))
+        .total_tables(instances.saturating_mul(TABLES_PER_COMPONENT))
+        .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
+        .max_memories_per_component(MEMORIES_PER_COMPONENT)
+        .max_tables_per_component(TABLES_PER_COMPONENT)
+        .max_component_instance_size(COMPONENT_BYTES)
+        .max_core_instance_size(COMPONENT_BYTES)
+        .max_memory_size(MEMORY_SLOT_BYTES)
+        .table_elements(TABLE_ELEMENTS)
+        .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
+        .table_keep_resident(KEEP_RESIDENT_BYTES);
+    pool
+}

@@ -1,0 +1,10 @@
+//! Time: one value for the whole run, and recorded.
+
+use crate::bindings::clock::Host;
+use crate::state::State;
+
+impl Host for State {
+    fn now(&mut self) -> wasmtime::Result<u64> {
+        Ok(self.reader("clock.now")?.now_ms())
+    }
+}

@@ -1,0 +1,147 @@
+//! The WASI (preview 2) that language runtimes insist on, without a world behind it: no environment, no arguments, no files, no
+//! sockets, and streams that end in the plugin's log. All it answers is a function of the request, so the guest stays one too.
+//!
+//! What a component imports of `wasi:` and is not answered here traps when called, and says so. The version asked for does not
+//! matter: within 0.2 the functions below never changed, and a type that differs is refused when the component is linked.
+
+mod clocks;
+mod random;
+mod streams;
+
+use pilothouse_core::key::ObjectKey;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceType, Val};
+
+use self::clocks::{Pollable, VirtualClock};
+use self::random::Random;
+use self::streams::{InputStream, LineBuffer, OutputStream};
+use crate::state::State;
+
+/// A resource of which the host never makes one: descriptors, sockets, terminals, stream errors.
+enum Absent {}
+
+/// What one run's WASI remembers.
+pub(crate) struct WasiState {
+    clock: VirtualClock,
+    random: Random,
+    stdout: LineBuffer,
+    stderr: LineBuffer,
+}
+
+impl WasiState {
+    pub(crate) fn new(key: &ObjectKey) -> Self {
+        Self {
+            clock: VirtualClock::default(),
+            random: Random::seeded_by(key),
+            stdout: LineBuffer::default(),
+            stderr: LineBuffer::default(),
+        }
+    }
+}
+
+/// Whether an import is WASI's, and so never a foreign one.
+pub(crate) fn is_wasi(import: &str) -> bool {
+    import.starts_with("wasi:")
+}
+
+/// Defines every `wasi:` interface that `component` imports, at the version it imports it.
+pub(crate) fn add_to_linker(
+    linker: &mut Linker<State>,
+    component: &Component,
+) -> wasmtime::Result<()> {
+    let engine = component.engine();
+    for (name, import) in component.component_type().imports(engine) {
+        let ComponentItem::ComponentInstance(interface) = import.ty else {
+            continue;
+        };
+        if !is_wasi(name) {
+            continue;
+        }
+        let short = name.split('@').next().unwrap_or(name);
+        let mut instance = linker.instance(name)?;
+        for (item, export) in interface.exports(engine) {
+            match export.ty {
+                ComponentItem::ComponentFunc(_) => define(&mut instance, short, item)?,
+                ComponentItem::Resource(_) => {
+                    instance.resource(item, resource_type(item), |_, _| Ok(()))?;
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+fn resource_type(name: &str) -> ResourceType {
+    match name {
+        "pollable" => ResourceType::host::<Pollable>(),
+        "input-stream" => ResourceType::host::<InputStream>(),
+        "output-stream" => ResourceType::host::<OutputStream>(),
+        _ => ResourceType::host::<Absent>(),
+    }
+}
+
+fn define(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    match interface {
+        "wasi:cli/environment" | "wasi:cli/exit" | "wasi:filesystem/preopens" => {
+            nothing(instance, interface, function)
+        }
+        "wasi:cli/stdin" | "wasi:cli/stdout" | "wasi:cli/stderr" | "wasi:io/streams" => {
+            streams::define(instance, interface, function)
+        }
+        "wasi:clocks/wall-clock" | "wasi:clocks/monotonic-clock" | "wasi:io/poll" => {
+            clocks::define(instance, interface, function)
+        }
+        "wasi:random/random" | "wasi:random/insecure" | "wasi:random/insecure-seed" => {
+            random::define(instance, interface, function)
+        }
+        _ => match function {
+            // Options of resources that do not exist here.
+            "get-terminal-stdin"
+            | "get-terminal-stdout"
+            | "get-terminal-stderr"
+            | "filesystem-error-code" => instance.func_new(function, |_, _, _, results| {
+                results[0] = Val::Option(None);
+                Ok(())
+            }),
+            _ => trap(instance, interface, function),
+        },
+    }
+}
+
+/// Answers of a world with nothing in it.
+fn nothing(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    match function {
+        "get-environment" => {
+            instance.func_wrap(function, |_, ()| Ok((Vec::<(String, String)>::new(),)))
+        }
+        "get-arguments" => instance.func_wrap(function, |_, ()| Ok((Vec::<String>::new(),))),
+        "initial-cwd" => instance.func_wrap(function, |_, ()| Ok((None::<String>,))),
+        "get-directories" => instance.func_wrap(function, |_, ()| {
+            Ok((Vec::<(Resource<Absent>, String)>::new(),))
+        }),
+        "exit" => instance.func_new(function, |_, _, _, _| {
+            wasmtime::bail!("the guest called exit")
+        }),
+        _ => trap(instance, interface, function),
+    }
+}
+
+fn trap(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    let name = format!("{interface}#{function}");
+    instance.func_new(function, move |_, _, _, _| {
+        wasmtime::bail!("{name} is not available to plugins")
+    })
+}

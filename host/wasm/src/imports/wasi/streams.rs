@@ -1,0 +1,163 @@
+//! Standard streams: input has ended, output becomes lines of the plugin's log.
+
+use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
+
+use super::{Absent, clocks, trap};
+use crate::log::{Level, PluginLog};
+use crate::state::State;
+
+/// What an output stream says it takes at once.
+const WRITABLE_BYTES: u64 = 64 << 10;
+/// A line that grows longer is written in pieces: a guest that never ends its line must not fill the host's memory.
+const LINE_BYTES: usize = 4 << 10;
+/// The representations of the two output streams.
+const STDOUT: u32 = 1;
+const STDERR: u32 = 2;
+
+pub(super) enum InputStream {}
+pub(super) enum OutputStream {}
+
+/// The part of a line that has been written so far.
+#[derive(Default)]
+pub(super) struct LineBuffer {
+    bytes: Vec<u8>,
+}
+
+impl LineBuffer {
+    fn write(&mut self, bytes: &[u8], level: Level, log: &mut PluginLog) {
+        for piece in bytes
+            .split_inclusive(|&byte| byte == b'\n')
+            .flat_map(|line| line.chunks(LINE_BYTES))
+        {
+            self.bytes.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.bytes.len() >= LINE_BYTES {
+                self.flush(level, log);
+            }
+        }
+    }
+
+    fn flush(&mut self, level: Level, log: &mut PluginLog) {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let line = text.trim_end_matches(['\r', '\n']);
+        if !line.is_empty() {
+            log.line(level, line, &[]);
+        }
+        self.bytes.clear();
+    }
+}
+
+impl State {
+    fn write(&mut self, stream: u32, bytes: &[u8]) {
+        let (buffer, level) = match stream {
+            STDERR => (&mut self.wasi.stderr, Level::Warn),
+            _ => (&mut self.wasi.stdout, Level::Info),
+        };
+        buffer.write(bytes, level, &mut self.log);
+    }
+
+    /// Writes what is left of lines that were never ended, and closes the log.
+    pub(crate) fn finish_log(&mut self) {
+        self.wasi.stdout.flush(Level::Info, &mut self.log);
+        self.wasi.stderr.flush(Level::Warn, &mut self.log);
+        self.log.finish();
+    }
+}
+
+#[derive(ComponentType, Lift, Lower)]
+#[component(variant)]
+enum StreamError {
+    #[component(name = "last-operation-failed")]
+    LastOperationFailed(Resource<Absent>),
+    #[component(name = "closed")]
+    Closed,
+}
+
+type Answer<T> = (Result<T, StreamError>,);
+
+pub(super) fn define(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    match function {
+        "get-stdin" => {
+            instance.func_wrap(function, |_, ()| Ok((Resource::<InputStream>::new_own(0),)))
+        }
+        "get-stdout" => instance.func_wrap(function, |_, ()| {
+            Ok((Resource::<OutputStream>::new_own(STDOUT),))
+        }),
+        "get-stderr" => instance.func_wrap(function, |_, ()| {
+            Ok((Resource::<OutputStream>::new_own(STDERR),))
+        }),
+        _ if function.starts_with("[method]input-stream.") => input(instance, interface, function),
+        _ if function.starts_with("[method]output-stream.") => {
+            output(instance, interface, function)
+        }
+        _ => trap(instance, interface, function),
+    }
+}
+
+fn input(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    match function {
+        "[method]input-stream.read" | "[method]input-stream.blocking-read" => instance.func_wrap(
+            function,
+            |_, (_, _): (Resource<InputStream>, u64)| -> wasmtime::Result<Answer<Vec<u8>>> {
+                Ok((Err(StreamError::Closed),))
+            },
+        ),
+        "[method]input-stream.skip" | "[method]input-stream.blocking-skip" => instance.func_wrap(
+            function,
+            |_, (_, _): (Resource<InputStream>, u64)| -> wasmtime::Result<Answer<u64>> {
+                Ok((Err(StreamError::Closed),))
+            },
+        ),
+        "[method]input-stream.subscribe" => instance
+            .func_wrap(function, |_, (_,): (Resource<InputStream>,)| {
+                Ok((clocks::ready_at_once(),))
+            }),
+        _ => trap(instance, interface, function),
+    }
+}
+
+fn output(
+    instance: &mut LinkerInstance<'_, State>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    match function {
+        "[method]output-stream.check-write" => instance.func_wrap(
+            function,
+            |_, (_,): (Resource<OutputStream>,)| -> wasmtime::Result<Answer<u64>> {
+                Ok((Ok(WRITABLE_BYTES),))
+            },
+        ),
+        "[method]output-stream.write" | "[method]output-stream.blocking-write-and-flush" => {
+            instance.func_wrap(
+                function,
+                |mut cx,
+                 (stream, bytes): (Resource<OutputStream>, Vec<u8>)|
+                 -> wasmtime::Result<Answer<()>> {
+                    cx.data_mut().write(stream.rep(), &bytes);
+                    Ok((Ok(()),))
+                },
+            )
+        }
+        // A flush asks that what was written be kept, which it is; ending the line early would break it in two.
+        "[method]output-stream.flush" | "[method]output-stream.blocking-flush" => instance
+            .func_wrap(
+                function,
+                |_, (_,): (Resource<OutputStream>,)| -> wasmtime::Result<Answer<()>> {
+                    Ok((Ok(()),))
+                },
+            ),
+        "[method]output-stream.subscribe" => instance
+            .func_wrap(function, |_, (_,): (Resource<OutputStream>,)| {
+                Ok((clocks::ready_at_once(),))
+            }),
+        _ => trap(instance, interface, function),
+    }
+}

@@ -1,0 +1,206 @@
+//! How much one run may use. wasmtime's own `StoreLimits` is per memory: ten memories under a 64 MiB limit held 630 MiB. So the
+//! [`Limiter`] here adds up everything a store holds.
+
+use std::time::Duration;
+
+use pilothouse_core::manifest::Limits;
+use wasmtime::ResourceLimiter;
+
+use crate::engine::{
+    CORE_INSTANCES_PER_COMPONENT, MEMORIES_PER_COMPONENT, MEMORY_SLOT_BYTES, TABLES_PER_COMPONENT,
+};
+
+/// What a guest may hand to the host in one call, an outcome included: two etcd objects of the largest kind, with room.
+pub(crate) const HOSTCALL_BYTES: usize = 4 << 20;
+/// Live resource handles. The contract has no resources; a language's WASI keeps a handful of streams.
+pub(crate) const HANDLES: usize = 1_000;
+/// A table element is a pointer.
+const TABLE_ELEMENT_BYTES: usize = 8;
+
+/// The limits of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Bytes of linear memory and tables, all of an instance's together.
+    pub memory_bytes: u64,
+    /// Fuel: about one unit per wasm instruction, bulk operations by size.
+    pub fuel: u64,
+    /// Wall-clock time, the backstop behind fuel.
+    pub timeout: Duration,
+    /// Runs of one plugin at the same time. Kept by whoever schedules them.
+    pub concurrency: u32,
+}
+
+/// What plugins get and may get: the operator's last word on what manifests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitPolicy {
+    /// For a manifest that asks for nothing.
+    pub default: RunLimits,
+    /// For one that asks for more. No more than 256 MiB of memory can be given, whatever this says.
+    pub max: RunLimits,
+}
+
+impl Default for LimitPolicy {
+    fn default() -> Self {
+        let default = RunLimits {
+            memory_bytes: 64 << 20,
+            // Around a second of a loop; a small Rust guest's turn takes some 30,000, a Python one's 400,000.
+            fuel: 1_000_000_000,
+            timeout: Duration::from_secs(2),
+            concurrency: 4,
+        };
+        let max = RunLimits {
+            memory_bytes: MEMORY_SLOT_BYTES as u64,
+            fuel: 10_000_000_000,
+            timeout: Duration::from_secs(30),
+            concurrency: 64,
+        };
+        Self { default, max }
+    }
+}
+
+impl LimitPolicy {
+    /// The limits of a plugin that asks for `asked`.
+    pub fn grant(&self, asked: &Limits) -> RunLimits {
+        let Self { default, max } = self;
+        RunLimits {
+            memory_bytes: asked
+                .memory_bytes
+                .unwrap_or(default.memory_bytes)
+                .min(max.memory_bytes)
+                .min(MEMORY_SLOT_BYTES as u64),
+            fuel: asked.fuel.unwrap_or(default.fuel).min(max.fuel),
+            timeout: asked.timeout.unwrap_or(default.timeout).min(max.timeout),
+            concurrency: asked
+                .concurrency
+                .unwrap_or(default.concurrency)
+                .min(max.concurrency),
+        }
+    }
+}
+
+/// Adds up what a store holds. Memories and tables never shrink, so the sum is also the peak.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    limit: usize,
+    used: usize,
+    /// What was asked for when it was refused. A guest seldom survives that, and its trap then says nothing of memory.
+    refused: Option<usize>,
+}
+
+impl Limiter {
+    pub(crate) fn new(limits: &RunLimits) -> Self {
+        Self {
+            limit: usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX),
+            used: 0,
+            refused: None,
+        }
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Why the guest got no more, if it asked.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let wanted = self.refused?;
+        Some(format!(
+            "memory: asked for {wanted} bytes in all, limit {}",
+            self.limit
+        ))
+    }
+
+    fn grow(&mut self, by: usize) -> bool {
+        let wanted = self.used.saturating_add(by);
+        if wanted > self.limit {
+            self.refused = Some(wanted);
+            return false;
+        }
+        self.used = wanted;
+        true
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        // The guest's own maximum is not the host's refusal, and what will not be given must not be counted.
+        if maximum.is_some_and(|maximum| desired > maximum && maximum < MEMORY_SLOT_BYTES) {
+            return Ok(false);
+        }
+        Ok(self.grow(desired.saturating_sub(current)))
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        Ok(self.grow(
+            desired
+                .saturating_sub(current)
+                .saturating_mul(TABLE_ELEMENT_BYTES),
+        ))
+    }
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES_PER_COMPONENT as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES_PER_COMPONENT as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES_PER_COMPONENT as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_gets_the_default_what_it_asks_for_or_the_maximum() {
+        let policy = LimitPolicy::default();
+        assert_eq!(policy.grant(&Limits::default()), policy.default);
+        let asked = Limits {
+            fuel: Some(5),
+            memory_bytes: Some(u64::MAX),
+            ..Limits::default()
+        };
+        let granted = policy.grant(&asked);
+        assert_eq!(
+            (granted.fuel, granted.memory_bytes),
+            (5, policy.max.memory_bytes)
+        );
+    }
+
+    #[test]
+    fn memories_and_tables_count_together() {
+        let limits = RunLimits {
+            memory_bytes: 100,
+            ..LimitPolicy::default().default
+        };
+        let mut limiter = Limiter::new(&limits);
+        assert!(limiter.memory_growing(0, 60, None).unwrap());
+        assert!(
+            !limiter.memory_growing(0, 60, None).unwrap(),
+            "a second memory"
+        );
+        assert!(limiter.table_growing(0, 5, None).unwrap());
+        assert!(!limiter.table_growing(5, 6, None).unwrap());
+        assert_eq!(limiter.used(), 100);
+        assert_eq!(
+            limiter.refusal().unwrap(),
+            "memory: asked for 108 bytes in all, limit 100"
+        );
+    }
+}

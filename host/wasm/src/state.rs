@@ -1,0 +1,50 @@
+//! What a store carries for one run, and nothing for the next: what the guest may read, what it may use, where its lines go.
+
+use pilothouse_core::key::ObjectKey;
+use pilothouse_core::reader::Reader;
+
+use crate::imports::wasi::WasiState;
+use crate::limits::{Limiter, RunLimits};
+use crate::log::PluginLog;
+
+/// The `T` of `Store<T>`.
+pub(crate) struct State {
+    /// None in `describe`, which has nothing to read.
+    reader: Option<Reader>,
+    pub(crate) limiter: Limiter,
+    pub(crate) log: PluginLog,
+    pub(crate) wasi: WasiState,
+}
+
+impl State {
+    pub(crate) fn new(
+        key: &ObjectKey,
+        reader: Option<Reader>,
+        log: PluginLog,
+        limits: &RunLimits,
+    ) -> Self {
+        Self {
+            reader,
+            limiter: Limiter::new(limits),
+            log,
+            wasi: WasiState::new(key),
+        }
+    }
+
+    /// The reader, or a trap that says why there is none.
+    pub(crate) fn reader(&mut self, import: &str) -> wasmtime::Result<&mut Reader> {
+        self.reader.as_mut().ok_or_else(|| {
+            wasmtime::format_err!("{import} was called from describe, which may call no import")
+        })
+    }
+
+    /// The reader where there is one.
+    pub(crate) fn reader_if_any(&mut self) -> Option<&mut Reader> {
+        self.reader.as_mut()
+    }
+
+    /// The reader and what it recorded, back to whom it belongs.
+    pub(crate) fn take_reader(&mut self) -> Option<Reader> {
+        self.reader.take()
+    }
+}

@@ -1,0 +1,195 @@
+//! A guest that breaks, loops, floods or lies ends its own run and nothing else.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_core::snapshot::Snapshot;
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy};
+
+use crate::support::{GET, GET_A, SAY_A, guest, reader, reader_of, request, said};
+
+fn over_limit(error: RunError) -> String {
+    match error {
+        RunError::OverLimit(text) => text,
+        other => panic!("not over a limit: {other}"),
+    }
+}
+
+#[test]
+fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
+    let plugin = guest()
+        .with("(global $runs (mut i32) (i32.const 0))")
+        // Breaks for keys whose name begins with b.
+        .reconciling("(if (i32.eq (i32.load8_u (local.get 2)) (i32.const 98)) (then unreachable))")
+        .plugin();
+    let error = plugin.reconcile(&request("b"), &mut reader()).unwrap_err();
+    assert!(
+        matches!(&error, RunError::Trap(text) if text.contains("unreachable")),
+        "{error}"
+    );
+    assert!(plugin.reconcile(&request("a"), &mut reader()).is_ok());
+}
+
+#[test]
+fn what_was_read_is_given_back_also_after_a_trap() {
+    let broken = format!("{GET_A} unreachable");
+    let plugin = guest().with(GET).reconciling(broken.leak()).plugin();
+    let mut reader = reader();
+    plugin.reconcile(&request("a"), &mut reader).unwrap_err();
+    assert_eq!(reader.into_reads().len(), 1);
+}
+
+#[test]
+fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
+    for looping in [
+        guest().reconciling("(loop $l (br $l))"),
+        // The host calls this to hand the request over.
+        guest().reallocating("(loop $l (br $l))"),
+    ] {
+        assert!(over_limit(looping.run_error()).starts_with("fuel: all of its "));
+    }
+    let in_start = guest().with("(func $s (loop $l (br $l))) (start $s)");
+    assert!(in_start.load_error().contains("fuel: all of its "));
+}
+
+#[test]
+fn a_run_longer_than_its_timeout_ends() {
+    let tick = EngineOptions {
+        tick: None,
+        instances: 2,
+    };
+    let engine = Engine::new(&tick).unwrap();
+    let mut policy = LimitPolicy::default();
+    policy.default.timeout = Duration::from_millis(10);
+    (policy.default.fuel, policy.max.fuel) = (u64::MAX / 4, u64::MAX / 4);
+    let plugin = guest()
+        .reconciling("(loop $l (br $l))")
+        .load_with(&engine, &policy)
+        .unwrap();
+    let has_ended = AtomicBool::new(false);
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !has_ended.load(Ordering::Relaxed) {
+                engine.increment_epoch();
+                thread::yield_now();
+            }
+        });
+        let error = plugin.reconcile(&request("a"), &mut reader()).unwrap_err();
+        has_ended.store(true, Ordering::Relaxed);
+        error
+    });
+    assert!(
+        matches!(error, RunError::Timeout(timeout) if timeout == Duration::from_millis(10)),
+        "{error}"
+    );
+    assert!(!engine.is_ticking() && crate::support::engine().is_ticking());
+}
+
+#[test]
+fn a_guest_that_is_refused_memory_is_over_its_limit() {
+    let bomb = guest().reconciling(
+        "(loop $l (br_if $l (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) unreachable",
+    );
+    let text = over_limit(bomb.run_error());
+    assert!(
+        text.starts_with("memory: asked for ") && text.ends_with(&format!("limit {}", 64 << 20)),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_table_counts_as_memory() {
+    let bomb = guest()
+        .with("(table $t 1 funcref)")
+        .reconciling("(drop (table.grow $t (ref.null func) (i32.const 60000))) unreachable");
+    let mut policy = LimitPolicy::default();
+    policy.default.memory_bytes = 256 << 10;
+    let plugin = bomb.load_with(crate::support::engine(), &policy).unwrap();
+    let error = plugin.reconcile(&request("a"), &mut reader()).unwrap_err();
+    assert!(over_limit(error).starts_with("memory: asked for "));
+}
+
+#[test]
+fn a_guest_may_live_with_being_refused_memory() {
+    let modest = guest()
+        .reconciling("(drop (memory.grow (i32.const 60000)))")
+        .plugin();
+    assert!(modest.reconcile(&request("a"), &mut reader()).is_ok());
+}
+
+#[test]
+fn a_stack_overflow_is_a_trap() {
+    let deep = guest()
+        .with("(func $deep (call $deep))")
+        .reconciling("(call $deep)");
+    assert!(matches!(deep.run_error(), RunError::Trap(text) if text.contains("stack")));
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_a_trap() {
+    for broken in [
+        // Text that is not UTF-8, beyond the memory, at a wrapping address.
+        "(i32.store8 (i32.const 100) (i32.const 255)) (call $fail (i32.const 100) (i32.const 1))",
+        "(call $fail (i32.const 131070) (i32.const 100))",
+        "(call $fail (i32.const -4) (i32.const 8))",
+        // Neither outcome nor failure; an unaligned list of actions; an unknown action.
+        "(i32.store8 (i32.const 2048) (i32.const 9))",
+        "(i32.store (i32.const 2056) (i32.const 4097)) (i32.store (i32.const 2060) (i32.const 1))",
+        "(i32.store (i32.const 2056) (i32.const 4096)) (i32.store (i32.const 2060) (i32.const 1)) (i32.store8 (i32.const 4096) (i32.const 77))",
+    ] {
+        let error = guest().reconciling(broken).run_error();
+        assert!(matches!(error, RunError::Trap(_)), "{broken}: {error}");
+    }
+}
+
+#[test]
+fn an_answer_larger_than_an_answer_may_be_is_refused_before_it_is_copied() {
+    let flood = guest()
+        .with_pages(200)
+        .reconciling("(call $fail (i32.const 65536) (i32.const 10000000))");
+    let text = over_limit(flood.run_error());
+    assert_eq!(
+        text,
+        format!("an answer or an argument of more than {} bytes", 4 << 20)
+    );
+}
+
+#[test]
+fn a_failure_s_text_is_cut() {
+    let wordy = guest().reconciling("(memory.fill (i32.const 65536) (i32.const 65) (i32.const 60000)) (call $fail (i32.const 65536) (i32.const 60000))");
+    assert!(said(wordy.run_error()).len() < 3_000);
+}
+
+#[test]
+fn a_panic_of_the_host_is_the_run_s_error() {
+    let plugin = guest().with(GET).reconciling(SAY_A).plugin();
+    // A scope that names a kind which the snapshot does not have cannot be; if it is, the reader panics.
+    let error = plugin
+        .reconcile(&request("a"), &mut reader_of(Snapshot::default(), 7))
+        .unwrap_err();
+    assert!(
+        matches!(&error, RunError::Host(text) if text.starts_with("panic: ")),
+        "{error}"
+    );
+    assert!(
+        said(plugin.reconcile(&request("a"), &mut reader()).unwrap_err()).contains(r#""name":"a""#)
+    );
+}
+
+#[test]
+fn no_room_for_another_instance_is_the_host_s_fault() {
+    let engine = Engine::new(&EngineOptions {
+        instances: 0,
+        ..EngineOptions::default()
+    });
+    let error = guest()
+        .load_with(&engine.unwrap(), &LimitPolicy::default())
+        .err()
+        .expect("it loads");
+    assert!(
+        error.to_string().contains("no room for another instance"),
+        "{error}"
+    );
+}

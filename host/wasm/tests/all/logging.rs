@@ -1,0 +1,65 @@
+//! A plugin's lines reach the host's log, and can do no more there than be read.
+
+use std::sync::{Arc, Mutex};
+
+use pilothouse_core::plugin::Plugin;
+
+use crate::support::{Guest, LOG, guest, reader, request};
+
+/// What was logged while `guest` ran once.
+pub fn logged_by(guest: &Guest) -> String {
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let plugin = guest.plugin();
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        drop(plugin.reconcile(&request("a"), &mut reader()));
+    });
+    let bytes = sink.0.lock().unwrap();
+    String::from_utf8(bytes.clone()).unwrap()
+}
+
+#[test]
+fn a_line_says_whose_it_is_and_is_escaped() {
+    let line = guest()
+        .with(LOG)
+        .reconciling(
+            r#"(i32.store8 (i32.const 97) (i32.const 10)) (call $log (i32.const 2) (i32.const 96) (i32.const 2) (i32.const 0) (i32.const 0))"#,
+        );
+    let log = logged_by(&line);
+    assert_eq!(log.lines().count(), 1, "{log}");
+    for part in ["WARN plugin: a\\n", r#"plugin="guest""#, "object=default/a"] {
+        assert!(log.contains(part), "{part} in {log}");
+    }
+}
+
+#[test]
+fn a_flood_is_cut_off_and_counted() {
+    let flood = guest().with(LOG).reconciling(
+        "(local $i i32) (loop $l (call $log (i32.const 1) (i32.const 96) (i32.const 1) (i32.const 0) (i32.const 0))
+            (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5000))))",
+    );
+    let log = logged_by(&flood);
+    assert_eq!(log.lines().count(), 101);
+    assert!(
+        log.lines()
+            .last()
+            .unwrap()
+            .contains("dropped=4900 limit=100"),
+        "{log}"
+    );
+}

@@ -1,0 +1,112 @@
+//! The same request on the same snapshot is the same answer, to the byte and to the unit of fuel.
+
+use std::thread;
+
+use pilothouse_core::plugin::{Plugin, Request};
+
+use crate::support::{GET, NOW_MS, SAY_A, guest, reader, request, said};
+
+#[test]
+fn a_hundred_runs_give_the_same_bytes_for_the_same_fuel() {
+    let plugin = guest().with(GET).reconciling(SAY_A).plugin();
+    let run = || {
+        let (result, stats) = plugin.run(&request("a"), &mut reader());
+        (said(result.unwrap_err()), stats.fuel, stats.memory_bytes)
+    };
+    let first = run();
+    assert!(
+        first.0.contains(r#""name":"a""#) && first.1 > 0 && first.2 >= 128 << 10,
+        "{first:?}"
+    );
+    for _ in 0..100 {
+        assert_eq!(run(), first);
+    }
+}
+
+#[test]
+fn nothing_is_left_from_one_run_to_the_next() {
+    let counting = guest()
+        .with("(global $runs (mut i32) (i32.const 0))")
+        .reconciling(
+            "(global.set $runs (i32.add (global.get $runs) (i32.const 1)))
+            (i32.store8 (i32.const 500) (i32.add (i32.load8_u (i32.const 500)) (i32.add (global.get $runs) (i32.const 47))))
+            (call $fail (i32.const 500) (i32.const 1))",
+        )
+        .plugin();
+    for _ in 0..3 {
+        assert_eq!(
+            said(
+                counting
+                    .reconcile(&request("a"), &mut reader())
+                    .unwrap_err()
+            ),
+            "0"
+        );
+    }
+}
+
+#[test]
+fn plugins_run_beside_each_other() {
+    let (quick, endless) = (
+        guest().plugin(),
+        guest().reconciling("(loop $l (br $l))").plugin(),
+    );
+    thread::scope(|scope| {
+        scope.spawn(|| endless.reconcile(&request("a"), &mut reader()).unwrap_err());
+        for _ in 0..4 {
+            scope.spawn(|| {
+                (0..100).for_each(|_| drop(quick.reconcile(&request("a"), &mut reader()).unwrap()));
+            });
+        }
+    });
+}
+
+#[test]
+fn the_request_arrives_whole() {
+    // The config's address and length are the last two parameters.
+    let echo = guest()
+        .reconciling("(call $fail (local.get 7) (local.get 8))")
+        .plugin();
+    let request = Request {
+        config: r#"{"größe":1}"#.into(),
+        ..request("a")
+    };
+    assert_eq!(
+        said(echo.reconcile(&request, &mut reader()).unwrap_err()),
+        request.config
+    );
+}
+
+#[test]
+fn the_clock_stands_still_and_reading_it_is_recorded() {
+    let now = r#"(import "pilothouse:controller/clock@0.1.0" "now" (func $now (result i64)))"#;
+    let later =
+        "(i64.store (i32.const 2072) (call $now)) (i32.store8 (i32.const 2064) (i32.const 1))";
+    let plugin = guest().with(now).reconciling(later).plugin();
+    let mut reader = reader();
+    let outcome = plugin.reconcile(&request("a"), &mut reader).unwrap();
+    assert_eq!(
+        outcome.requeue_after.unwrap().as_millis(),
+        u128::from(NOW_MS)
+    );
+    assert!(reader.depends_on_time());
+}
+
+#[test]
+fn a_list_is_one_json_array_and_a_kind_out_of_scope_is_denied() {
+    let list = r#"(import "pilothouse:controller/cluster@0.1.0" "list"
+        (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let pods = "(call $list (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 3072))
+        (call $fail (i32.load (i32.const 3076)) (i32.load (i32.const 3080)))";
+    let text = said(guest().with(list).reconciling(pods).run_error());
+    assert!(
+        text.starts_with("[{") && text.contains(r#""name":"a""#) && text.contains(r#""name":"b""#),
+        "{text}"
+    );
+
+    // The kind v1/po.
+    let denied = SAY_A.replacen("(i32.const 3)", "(i32.const 2)", 1);
+    let text = said(guest().with(GET).reconciling(denied.leak()).run_error());
+    assert_eq!(text, "v1/Po is not among the manifest's reads");
+}

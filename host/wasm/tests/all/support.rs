@@ -1,0 +1,259 @@
+//! Guests written in WAT against the real world, and something for them to read.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use pilothouse_core::cache::{Delta, KindCache};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::object::{Object, Schema};
+use pilothouse_core::outcome::Failure;
+use pilothouse_core::plugin::{Plugin, Request, RunError};
+use pilothouse_core::reader::{KindScope, Reader, Scope};
+use pilothouse_core::snapshot::Snapshot;
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
+use wit_component::{StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// The time of every test's reconcile.
+pub const NOW_MS: u64 = 1_700_000_000_123;
+
+/// A guest: a core module of the contract's world. Memory below 64 KiB is the template's; [`Guest::module`] says what is where.
+pub struct Guest {
+    abi: &'static str,
+    name: &'static str,
+    world: &'static str,
+    packages: &'static str,
+    items: &'static str,
+    describe: &'static str,
+    reconcile: &'static str,
+    realloc: &'static str,
+    pages: u32,
+}
+
+pub fn guest() -> Guest {
+    Guest {
+        abi: "0.1.0",
+        name: "guest",
+        world: "",
+        packages: "",
+        items: "",
+        describe: "",
+        reconcile: "",
+        realloc: "",
+        pages: 2,
+    }
+}
+
+impl Guest {
+    pub fn of_abi(self, abi: &'static str) -> Self {
+        Self { abi, ..self }
+    }
+
+    /// At most 9 characters.
+    pub fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// With these lines of WIT in its world, from these packages.
+    pub fn of_world_with(self, world: &'static str, packages: &'static str) -> Self {
+        Self {
+            world,
+            packages,
+            ..self
+        }
+    }
+
+    /// With these core imports, globals and functions.
+    pub fn with(self, items: &'static str) -> Self {
+        Self { items, ..self }
+    }
+
+    pub fn describing(self, describe: &'static str) -> Self {
+        Self { describe, ..self }
+    }
+
+    pub fn reconciling(self, reconcile: &'static str) -> Self {
+        Self { reconcile, ..self }
+    }
+
+    pub fn reallocating(self, realloc: &'static str) -> Self {
+        Self { realloc, ..self }
+    }
+
+    pub fn with_pages(self, pages: u32) -> Self {
+        Self { pages, ..self }
+    }
+
+    /// 16: name, 32: version, 64: "v1", 72: "Pod", 80: "default", 96: "a", 1024: the manifest (a singleton that reads nothing),
+    /// 2048: the answer of `reconcile` (all zero: an outcome without actions), 3072: the answers of imports.
+    pub fn module(&self) -> Vec<u8> {
+        let Self {
+            name,
+            items,
+            describe,
+            reconcile,
+            realloc,
+            pages,
+            ..
+        } = self;
+        let name_bytes = name.len();
+        let text = format!(
+            r#"(module {items}
+                (memory (export "memory") {pages})
+                (data (i32.const 16) "{name}") (data (i32.const 32) "1.0.0")
+                (data (i32.const 64) "v1") (data (i32.const 72) "Pod") (data (i32.const 80) "default") (data (i32.const 96) "a")
+                (data (i32.const 1024) "\10\00\00\00\{name_bytes:02x}\00\00\00\20\00\00\00\05\00\00\00\01")
+                (global $heap (mut i32) (i32.const 65536))
+                (func $alloc (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+                    {realloc}
+                    (global.set $heap (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+                    (global.get $heap)
+                    (global.set $heap (i32.add (global.get $heap) (local.get 3))))
+                ;; The answer is a failure to retry, with this text.
+                (func $fail (param $text i32) (param $bytes i32)
+                    (i32.store8 (i32.const 2048) (i32.const 1))
+                    (i32.store (i32.const 2060) (local.get $text))
+                    (i32.store (i32.const 2064) (local.get $bytes)))
+                (func (export "describe") (result i32) {describe} (i32.const 1024))
+                (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+                    {reconcile} (i32.const 2048)))"#
+        );
+        let mut module = wat::parse_str(&text).unwrap();
+        self.embed_world(&mut module);
+        module
+    }
+
+    fn embed_world(&self, module: &mut Vec<u8>) {
+        let mut resolve = Resolve::default();
+        if !self.packages.is_empty() {
+            resolve.push_source("packages.wit", self.packages).unwrap();
+        }
+        let wit = contract(self.abi).replacen(
+            "  import cluster;",
+            &format!("  import cluster;\n{}", self.world),
+            1,
+        );
+        let package = resolve.push_source("controller.wit", &wit).unwrap();
+        let world = resolve
+            .select_world(&[package], Some("controller"))
+            .unwrap();
+        embed_component_metadata(module, &resolve, world, StringEncoding::UTF8, false).unwrap();
+    }
+
+    pub fn load(&self) -> Result<WasmPlugin, LoadError> {
+        self.load_with(engine(), &LimitPolicy::default())
+    }
+
+    pub fn load_with(
+        &self,
+        engine: &Engine,
+        policy: &LimitPolicy,
+    ) -> Result<WasmPlugin, LoadError> {
+        load(engine, &self.module(), policy)
+    }
+
+    pub fn plugin(&self) -> WasmPlugin {
+        self.load().unwrap()
+    }
+
+    /// Runs it once for default/a and says what went wrong.
+    pub fn run_error(&self) -> RunError {
+        self.plugin()
+            .reconcile(&request("a"), &mut reader())
+            .unwrap_err()
+    }
+
+    pub fn load_error(&self) -> String {
+        self.load().err().expect("it loads").to_string()
+    }
+}
+
+/// The contract's files as one, at another version.
+fn contract(abi: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());
+    let lines: Vec<String> = texts
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let body = lines
+        .iter()
+        .filter(|line| !line.starts_with("package "))
+        .map(|line| format!("{line}\n"));
+    format!(
+        "package pilothouse:controller@{abi};\n{}",
+        body.collect::<String>()
+    )
+}
+
+/// One engine for all tests: a pool reserves much address space.
+pub fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| Engine::new(&EngineOptions::default()).unwrap())
+}
+
+pub fn request(name: &str) -> Request {
+    Request {
+        key: ObjectKey::new("default", name),
+        attempt: 1,
+        previous: vec![],
+        config: "{}".into(),
+    }
+}
+
+/// Reads pods; there are default/a and default/b.
+pub fn reader() -> Reader {
+    let pod = Kind::new("", "v1", "Pod");
+    let mut pods = KindCache::new(pod.clone());
+    let parse = |name: &str| {
+        let json =
+            format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"{name}"}}}}"#);
+        Object::parse(&pod, &json, &Schema::default()).unwrap()
+    };
+    pods.apply(Delta::Replace {
+        objects: vec![parse("a"), parse("b")],
+        resource_version: ResourceVersion::new("1"),
+    });
+    let snapshot = Snapshot {
+        sequence: 1,
+        kinds: Arc::new(vec![pods]),
+    };
+    reader_of(snapshot, 0)
+}
+
+pub fn reader_of(snapshot: Snapshot, kind: usize) -> Reader {
+    let mut scope = Scope::default();
+    let pods = KindScope {
+        kind,
+        view: None,
+        indexes: Default::default(),
+    };
+    scope.kinds.insert(Kind::new("", "v1", "Pod"), pods);
+    Reader::new(snapshot, Arc::new(scope), NOW_MS)
+}
+
+/// The text a guest failed with: how test guests say what they saw.
+pub fn said(error: RunError) -> String {
+    match error {
+        RunError::Failure(Failure::Retry(text)) => text,
+        other => panic!("not a failure to retry: {other}"),
+    }
+}
+
+/// Core imports and calls that guests share.
+pub const GET: &str = r#"(import "pilothouse:controller/cluster@0.1.0" "get"
+    (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+pub const GET_A: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
+    (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))";
+/// Gets default/a and fails with what was got.
+pub const SAY_A: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
+    (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))
+    (call $fail (i32.load (i32.const 3080)) (i32.load (i32.const 3084)))";
+pub const LOG: &str =
+    r#"(import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;

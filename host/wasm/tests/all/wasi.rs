@@ -1,0 +1,101 @@
+//! The WASI that language runtimes get: an empty world, the same on every run.
+
+use pilothouse_core::plugin::{Plugin, RunError};
+
+use crate::logging::logged_by;
+use crate::support::{Guest, guest, reader, request, said};
+
+const PACKAGES: &str = "
+    package test:wasi;
+    package wasi:random@0.2.6 { interface random { get-random-u64: func() -> u64; } }
+    package wasi:clocks@0.2.6 { interface monotonic-clock { now: func() -> u64; } }
+    package wasi:sockets@0.2.6 { interface instance-network { resource network; instance-network: func() -> network; } }
+    package wasi:cli@0.2.6 {
+        interface exit { exit: func(status: result); }
+        interface stdout { use wasi:io/streams@0.2.6.{output-stream}; get-stdout: func() -> output-stream; }
+    }
+    package wasi:io@0.2.6 {
+        interface error { resource error; }
+        interface streams {
+            use error.{error};
+            variant stream-error { last-operation-failed(error), closed }
+            resource output-stream { blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>; }
+        }
+    }";
+const WORLD: &str = "
+  import wasi:random/random@0.2.6;
+  import wasi:clocks/monotonic-clock@0.2.6;
+  import wasi:sockets/instance-network@0.2.6;
+  import wasi:cli/exit@0.2.6;
+  import wasi:cli/stdout@0.2.6;";
+
+fn wasi_guest() -> Guest {
+    guest().of_world_with(WORLD, PACKAGES)
+}
+
+#[test]
+fn random_bytes_depend_on_the_key_alone() {
+    let plugin = wasi_guest()
+        .with(r#"(import "wasi:random/random@0.2.6" "get-random-u64" (func $random (result i64)))"#)
+        // As eight letters.
+        .reconciling("(i64.store (i32.const 500) (i64.or (i64.and (call $random) (i64.const 0x0f0f0f0f0f0f0f0f)) (i64.const 0x4040404040404040)))
+            (call $fail (i32.const 500) (i32.const 8))")
+        .plugin();
+    let drawn = |name| said(plugin.reconcile(&request(name), &mut reader()).unwrap_err());
+    assert_eq!(drawn("a"), drawn("a"));
+    assert_ne!(drawn("a"), drawn("b"));
+}
+
+#[test]
+fn waiting_for_the_monotonic_clock_ends_and_is_not_reading_the_time() {
+    let plugin = wasi_guest()
+        .with(r#"(import "wasi:clocks/monotonic-clock@0.2.6" "now" (func $now (result i64)))"#)
+        .reconciling("(loop $l (br_if $l (i64.lt_u (call $now) (i64.const 5000000000))))")
+        .plugin();
+    let mut reader = reader();
+    plugin.reconcile(&request("a"), &mut reader).unwrap();
+    assert!(!reader.depends_on_time());
+}
+
+#[test]
+fn there_is_no_network_and_no_exit() {
+    let sockets = wasi_guest()
+        .with(r#"(import "wasi:sockets/instance-network@0.2.6" "instance-network" (func $network (result i32)))"#)
+        .reconciling("(drop (call $network))");
+    let exit = wasi_guest()
+        .with(r#"(import "wasi:cli/exit@0.2.6" "exit" (func $exit (param i32)))"#)
+        .reconciling("(call $exit (i32.const 1))");
+    for (guest, expected) in [
+        (
+            sockets,
+            "wasi:sockets/instance-network#instance-network is not available to plugins",
+        ),
+        (exit, "the guest called exit"),
+    ] {
+        let error = guest.run_error();
+        assert!(
+            matches!(&error, RunError::Trap(text) if text.contains(expected)),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn output_becomes_lines_of_the_plugin_s_log() {
+    let print = wasi_guest()
+        .with(
+            r#"(import "wasi:cli/stdout@0.2.6" "get-stdout" (func $stdout (result i32)))
+            (import "wasi:io/streams@0.2.6" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))"#,
+        )
+        .reconciling(
+            "(i32.store (i32.const 500) (i32.const 0x620a6161))
+            (call $write (call $stdout) (i32.const 500) (i32.const 4) (i32.const 3072))
+            (call $write (call $stdout) (i32.const 500) (i32.const 2) (i32.const 3072))",
+        );
+    let log = logged_by(&print);
+    let messages: Vec<&str> = log
+        .lines()
+        .map(|line| line.split_whitespace().nth(3).unwrap_or(line))
+        .collect();
+    assert_eq!(messages, ["aa", "baa"], "{log}");
+}
