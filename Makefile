@@ -10,7 +10,7 @@ plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
 
 rust_plugins := endpoints
-test_guests := hello-rust misbehaving widgets
+test_guests := hello-rust lister misbehaving widgets
 
 say = @printf '==> %s\n' "$(1)"
 

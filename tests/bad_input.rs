@@ -7,17 +7,31 @@ use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, guest, plugin_d
 use serde_json::{Value, json};
 
 fn options(plugins: &Path, kubeconfig: &Path) -> HostOptions {
-    HostOptions { plugins: plugins.into(), kubeconfig: kubeconfig.into(), arguments: vec![] }
+    HostOptions {
+        plugins: plugins.into(),
+        kubeconfig: kubeconfig.into(),
+        arguments: vec![],
+    }
 }
 
 /// The host must end, with an error whose one line says all of this.
 async fn expect_end(options: &HostOptions, says: &[&str]) -> Result<()> {
     let (status, log) = Host::fails(options).await?;
     assert!(!status.success(), "{log}");
-    let errors = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter(|line| line["level"] == "ERROR");
-    let messages: Vec<String> = errors.filter_map(|line| line["message"].as_str().map(str::to_owned)).collect();
-    let is_said = |message: &String| says.iter().all(|part| message.contains(part)) && !message.contains('\n');
-    assert!(messages.iter().any(is_said), "want {says:?} in one line of {messages:?}\n{log}");
+    let errors = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["level"] == "ERROR");
+    let messages: Vec<String> = errors
+        .filter_map(|line| line["message"].as_str().map(str::to_owned))
+        .collect();
+    let is_said = |message: &String| {
+        says.iter().all(|part| message.contains(part)) && !message.contains('\n')
+    };
+    assert!(
+        messages.iter().any(is_said),
+        "want {says:?} in one line of {messages:?}\n{log}"
+    );
     Ok(())
 }
 
@@ -41,26 +55,49 @@ fn kubeconfig(server: &str, token: &str) -> String {
 #[tokio::test]
 async fn a_plugin_directory_that_is_missing_or_empty_ends_the_host() -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let config = write(directory.path(), "config", &kubeconfig("https://127.0.0.1:1", "t"))?;
-    expect_end(&options(&directory.path().join("absent"), &config), &["absent", "--plugins"]).await?;
+    let config = write(
+        directory.path(),
+        "config",
+        &kubeconfig("https://127.0.0.1:1", "t"),
+    )?;
+    expect_end(
+        &options(&directory.path().join("absent"), &config),
+        &["absent", "--plugins"],
+    )
+    .await?;
     expect_end(&options(directory.path(), &config), &["has no *.wasm file"]).await
 }
 
 #[tokio::test]
 async fn a_kubeconfig_that_is_missing_or_broken_ends_the_host() -> Result<()> {
     let (directory, plugins) = (tempfile::tempdir()?, plugin_directory(&["hello-rust"]));
-    expect_end(&options(plugins.path(), &directory.path().join("absent")), &["absent"]).await?;
+    expect_end(
+        &options(plugins.path(), &directory.path().join("absent")),
+        &["absent"],
+    )
+    .await?;
     let broken = write(directory.path(), "broken", "{{{")?;
     expect_end(&options(plugins.path(), &broken), &["broken"]).await?;
-    let config = write(directory.path(), "config", &kubeconfig("https://127.0.0.1:1", "t"))?;
-    let unknown = HostOptions { arguments: vec!["--context".into(), "there".into()], ..options(plugins.path(), &config) };
+    let config = write(
+        directory.path(),
+        "config",
+        &kubeconfig("https://127.0.0.1:1", "t"),
+    )?;
+    let unknown = HostOptions {
+        arguments: vec!["--context".into(), "there".into()],
+        ..options(plugins.path(), &config)
+    };
     expect_end(&unknown, &["there", "here"]).await
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_ends_the_host() -> Result<()> {
     let (directory, plugins) = (tempfile::tempdir()?, plugin_directory(&["hello-rust"]));
-    let config = write(directory.path(), "config", &kubeconfig("https://127.0.0.1:1", "t"))?;
+    let config = write(
+        directory.path(),
+        "config",
+        &kubeconfig("https://127.0.0.1:1", "t"),
+    )?;
     expect_end(&options(plugins.path(), &config), &["https://127.0.0.1:1"]).await
 }
 
@@ -78,7 +115,11 @@ async fn a_wrong_token_ends_the_host() -> Result<()> {
 async fn an_address_in_use_ends_the_host() -> Result<()> {
     let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
     let (directory, plugins) = (tempfile::tempdir()?, plugin_directory(&["hello-rust"]));
-    let config = write(directory.path(), "config", &kubeconfig("https://127.0.0.1:1", "t"))?;
+    let config = write(
+        directory.path(),
+        "config",
+        &kubeconfig("https://127.0.0.1:1", "t"),
+    )?;
     let mut options = options(plugins.path(), &config);
     // The last --listen wins.
     options.arguments = vec!["--listen".into(), taken.local_addr()?.to_string()];
@@ -89,8 +130,14 @@ async fn an_address_in_use_ends_the_host() -> Result<()> {
 fn not_plugins(directory: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     write(directory, "text.wasm", "hello")?;
     write(directory, "empty.wasm", "")?;
-    std::fs::write(directory.join("module.wasm"), [0, b'a', b's', b'm', 1, 0, 0, 0])?;
-    std::fs::write(directory.join("component.wasm"), [0, b'a', b's', b'm', 13, 0, 1, 0])?;
+    std::fs::write(
+        directory.join("module.wasm"),
+        [0, b'a', b's', b'm', 1, 0, 0, 0],
+    )?;
+    std::fs::write(
+        directory.join("component.wasm"),
+        [0, b'a', b's', b'm', 13, 0, 1, 0],
+    )?;
     let whole = std::fs::read(guest("hello-rust"))?;
     std::fs::write(directory.join("cut.wasm"), &whole[..whole.len() / 2])?;
     let newer = replace(&whole, b"pilothouse:controller/", b"@0.1.0", b"@0.9.0");
@@ -110,7 +157,9 @@ fn not_plugins(directory: &Path) -> Result<Vec<(&'static str, &'static str)>> {
 /// Every `old` after a `prefix` becomes `new`, which is of the same length.
 fn replace(bytes: &[u8], prefix: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    let starts: Vec<usize> = (0..bytes.len() - old.len()).filter(|&at| bytes[at..].starts_with(old)).collect();
+    let starts: Vec<usize> = (0..bytes.len() - old.len())
+        .filter(|&at| bytes[at..].starts_with(old))
+        .collect();
     for at in starts {
         let before = &bytes[at.saturating_sub(prefix.len() + 16)..at];
         if before.windows(prefix.len()).any(|window| window == prefix) {
@@ -129,7 +178,10 @@ async fn a_file_that_is_not_a_plugin_is_named_and_the_others_run() -> Result<()>
         let plugin = host.plugin(file).await?;
         let said = plugin["reason"].as_str().unwrap_or_default();
         assert_eq!(plugin["state"], "failed", "{file}: {plugin}");
-        assert!(said.contains(reason) && !said.is_empty() && !said.contains('\n'), "{file}: want {reason:?}, have {said:?}");
+        assert!(
+            said.contains(reason) && !said.is_empty() && !said.contains('\n'),
+            "{file}: want {reason:?}, have {said:?}"
+        );
     }
     assert_eq!(host.plugin("hello-rust.wasm").await?["state"], "running");
     Ok(())
@@ -139,31 +191,57 @@ async fn a_file_that_is_not_a_plugin_is_named_and_the_others_run() -> Result<()>
 async fn when_no_plugin_loads_the_host_ends() -> Result<()> {
     let (server, directory) = (Server::start().await?, tempfile::tempdir()?);
     write(directory.path(), "text.wasm", "hello")?;
-    expect_end(&options(directory.path(), server.kubeconfig()), &["no plugin could be loaded"]).await
+    expect_end(
+        &options(directory.path(), server.kubeconfig()),
+        &["no plugin could be loaded"],
+    )
+    .await
 }
 
 #[tokio::test]
 async fn a_kind_the_server_forbids_stops_its_plugin_only() -> Result<()> {
-    let rbac = ServerOptions { rbac: true, tokens: vec!["configs=configs".into()] };
+    let rbac = ServerOptions {
+        rbac: true,
+        tokens: vec!["configs=configs".into()],
+    };
     let server = Server::start_with(rbac).await?;
     if !server.is_own() {
         return Ok(());
     }
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch", "create", "patch"]}]);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "configs"}, "rules": rules});
-    server.api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await?;
+    server
+        .api
+        .create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role)
+        .await?;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "configs"},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "configs"}],
         "roleRef": {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "configs"},
     });
-    server.api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
+    server
+        .api
+        .create(
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+            &binding,
+        )
+        .await?;
 
     let plugins = plugin_directory(&["endpoints", "hello-rust"]);
     let host = Host::ready(plugins.path(), &server.kubeconfig_for("configs")?).await?;
-    host.eventually("hello-rust.wasm", "running", |plugin| plugin["state"] == "running").await?;
-    let endpoints = host.eventually("endpoints.wasm", "waiting", |plugin| plugin["state"] == "waiting").await?;
+    host.eventually("hello-rust.wasm", "running", |plugin| {
+        plugin["state"] == "running"
+    })
+    .await?;
+    let endpoints = host
+        .eventually("endpoints.wasm", "waiting", |plugin| {
+            plugin["state"] == "waiting"
+        })
+        .await?;
     let reason = endpoints["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("forbidden") || reason.contains("may not"), "{reason}");
+    assert!(
+        reason.contains("forbidden") || reason.contains("may not"),
+        "{reason}"
+    );
     Ok(())
 }

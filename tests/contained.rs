@@ -11,9 +11,15 @@ const BAD: &[(&str, &str)] = &[
     ("memory", "over limit"),
     ("recursion", "trap"),
     ("invalid-json", "action 1 (apply): invalid JSON"),
-    ("other-kind", "apply of v1/Secret is not among the manifest's writes"),
+    (
+        "other-kind",
+        "apply of v1/Secret is not among the manifest's writes",
+    ),
     ("escape", "is not a namespace's name"),
-    ("reads-secrets", "v1/Secret is not among the manifest's reads"),
+    (
+        "reads-secrets",
+        "v1/Secret is not among the manifest's reads",
+    ),
     ("terminal", "terminal: told to"),
 ];
 
@@ -34,24 +40,57 @@ async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
     create("well", "misbehave").await?;
     create("friend", "hello").await?;
 
-    server.api.eventually(&format!("{configmaps}/well-done"), "there", |found| found.is_some()).await?;
-    server.api.eventually(&format!("{configmaps}/friend-greeting"), "there", |found| found.is_some()).await?;
-    host.eventually("misbehaving.wasm", "failing for every bad key", |plugin| plugin["keys"]["failed"] == BAD.len()).await?;
+    server
+        .api
+        .eventually(&format!("{configmaps}/well-done"), "there", |found| {
+            found.is_some()
+        })
+        .await?;
+    server
+        .api
+        .eventually(&format!("{configmaps}/friend-greeting"), "there", |found| {
+            found.is_some()
+        })
+        .await?;
+    host.eventually("misbehaving.wasm", "failing for every bad key", |plugin| {
+        plugin["keys"]["failed"] == BAD.len()
+    })
+    .await?;
     let log = host.log();
     for (name, reason) in BAD {
         let errors: Vec<String> = failures(&log, &format!("{namespace}/{name}"));
-        assert!(errors.iter().any(|error| error.contains(reason)), "{name}: want {reason:?}, have {errors:?}\n{log}");
+        assert!(
+            errors.iter().any(|error| error.contains(reason)),
+            "{name}: want {reason:?}, have {errors:?}\n{log}"
+        );
     }
     let (status, _) = host.get("/healthz").await?;
     assert_eq!(status, 200);
-    assert!(server.api.get("/api/v1/namespaces/kube-system/configmaps/escaped").await?.is_none());
-    assert!(server.api.get(&format!("/api/v1/namespaces/{namespace}/secrets/stolen")).await?.is_none());
+    assert!(
+        server
+            .api
+            .get("/api/v1/namespaces/kube-system/configmaps/escaped")
+            .await?
+            .is_none()
+    );
+    assert!(
+        server
+            .api
+            .get(&format!("/api/v1/namespaces/{namespace}/secrets/stolen"))
+            .await?
+            .is_none()
+    );
     Ok(())
 }
 
 /// What went wrong with an object, from the log.
 fn failures(log: &str, object: &str) -> Vec<String> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let of_object = lines.filter(|line| line["message"] == "reconcile failed" && line["object"] == object);
-    of_object.filter_map(|line| line["error"].as_str().map(str::to_owned)).collect()
+    let lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let of_object =
+        lines.filter(|line| line["message"] == "reconcile failed" && line["object"] == object);
+    of_object
+        .filter_map(|line| line["error"].as_str().map(str::to_owned))
+        .collect()
 }

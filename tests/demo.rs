@@ -27,17 +27,34 @@ async fn demo() -> Result<()> {
     println!("==> starting an API server");
     let server = Server::start().await?;
     println!("==> starting pilothouse");
-    let plugins = std::env::var("PILOTHOUSE_GUESTS").context("PILOTHOUSE_GUESTS is not set; run `make run`")?;
+    let plugins = std::env::var("PILOTHOUSE_GUESTS")
+        .context("PILOTHOUSE_GUESTS is not set; run `make run`")?;
     let host = Host::ready(plugins.as_ref(), server.kubeconfig()).await?;
     let (_, status) = host.get("/plugins").await?;
     for plugin in serde_json::from_str::<Vec<Value>>(&status)? {
-        println!("    plugin {} {} is {}", text(&plugin["name"]), text(&plugin["version"]), text(&plugin["state"]));
+        println!(
+            "    plugin {} {} is {}",
+            text(&plugin["name"]),
+            text(&plugin["version"]),
+            text(&plugin["state"])
+        );
     }
     println!("==> a Service, and pods that come and go; what the endpoints plugin makes of it:\n");
-    Story { api: &server.api, started: Instant::now() }.tell().await?;
+    Story {
+        api: &server.api,
+        started: Instant::now(),
+    }
+    .tell()
+    .await?;
     println!("\nEverything keeps running. Try, from another terminal:\n");
-    println!("  kubectl --kubeconfig {} get endpoints,services,pods", server.kubeconfig().display());
-    println!("  kubectl --kubeconfig {} label pod blue-1 app=other --overwrite", server.kubeconfig().display());
+    println!(
+        "  kubectl --kubeconfig {} get endpoints,services,pods",
+        server.kubeconfig().display()
+    );
+    println!(
+        "  kubectl --kubeconfig {} label pod blue-1 app=other --overwrite",
+        server.kubeconfig().display()
+    );
     println!("  curl http://{}/plugins", host.address());
     println!("\nCtrl-C ends it.");
     watch(&server.api).await
@@ -60,7 +77,8 @@ impl Story<'_> {
             "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
         });
         self.api.create(SERVICES, &service).await?;
-        self.show("service web, for pods with app=web, is created", "").await?;
+        self.show("service web, for pods with app=web, is created", "")
+            .await?;
         self.create_pod("blue-1").await?;
         self.set_status("blue-1", "10.1.0.1", false).await?;
         self.show("pod blue-1 starts", "!10.1.0.1").await?;
@@ -68,14 +86,28 @@ impl Story<'_> {
         self.show("pod blue-1 turns ready", "10.1.0.1").await?;
         self.create_pod("blue-2").await?;
         self.set_status("blue-2", "10.1.0.2", true).await?;
-        self.show("pod blue-2 comes, ready", "10.1.0.1 10.1.0.2").await?;
+        self.show("pod blue-2 comes, ready", "10.1.0.1 10.1.0.2")
+            .await?;
         self.set_status("blue-1", "10.1.0.1", false).await?;
-        self.show("pod blue-1 fails its readiness probe", "10.1.0.2 !10.1.0.1").await?;
-        self.api.merge(&format!("{PODS}/blue-2"), &json!({"metadata": {"labels": {"app": "other"}}})).await?;
-        self.show("pod blue-2 is labelled app=other", "!10.1.0.1").await?;
-        self.api.merge(&format!("{PODS}/blue-2"), &json!({"metadata": {"labels": {"app": "web"}}})).await?;
+        self.show("pod blue-1 fails its readiness probe", "10.1.0.2 !10.1.0.1")
+            .await?;
+        self.api
+            .merge(
+                &format!("{PODS}/blue-2"),
+                &json!({"metadata": {"labels": {"app": "other"}}}),
+            )
+            .await?;
+        self.show("pod blue-2 is labelled app=other", "!10.1.0.1")
+            .await?;
+        self.api
+            .merge(
+                &format!("{PODS}/blue-2"),
+                &json!({"metadata": {"labels": {"app": "web"}}}),
+            )
+            .await?;
         self.set_status("blue-1", "10.1.0.1", true).await?;
-        self.show("both are well again", "10.1.0.1 10.1.0.2").await?;
+        self.show("both are well again", "10.1.0.1 10.1.0.2")
+            .await?;
         self.api.delete(&format!("{PODS}/blue-2")).await?;
         self.show("pod blue-2 is deleted", "10.1.0.1").await
     }
@@ -91,17 +123,24 @@ impl Story<'_> {
     async fn set_status(&self, name: &str, ip: &str, is_ready: bool) -> Result<()> {
         let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
         let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [ready]}});
-        self.api.merge(&format!("{PODS}/{name}/status"), &status).await.map(drop)
+        self.api
+            .merge(&format!("{PODS}/{name}/status"), &status)
+            .await
+            .map(drop)
     }
 
     /// Says what was done, waits for the Endpoints that must follow, and says how long that took.
     async fn show(&self, what: &str, wanted: &str) -> Result<()> {
         println!("{:7.2}s  {what}", self.started.elapsed().as_secs_f64());
         let done = Instant::now();
-        let is_wanted = |found: Option<&Value>| found.is_some_and(|found| describe(found) == wanted);
+        let is_wanted =
+            |found: Option<&Value>| found.is_some_and(|found| describe(found) == wanted);
         self.api.eventually(ENDPOINTS, wanted, is_wanted).await?;
         let shown = if wanted.is_empty() { "nobody" } else { wanted };
-        println!("          -> endpoints web: {shown}   (after {} ms)", done.elapsed().as_millis());
+        println!(
+            "          -> endpoints web: {shown}   (after {} ms)",
+            done.elapsed().as_millis()
+        );
         sleep(Duration::from_millis(400)).await;
         Ok(())
     }
@@ -112,7 +151,9 @@ fn describe(endpoints: &Value) -> String {
     let collect = |list: &str, mark: &str| {
         let subsets = endpoints["subsets"].as_array().into_iter().flatten();
         let addresses = subsets.flat_map(|subset| subset[list].as_array().into_iter().flatten());
-        let mut addresses: Vec<String> = addresses.map(|address| format!("{mark}{}", text(&address["ip"]))).collect();
+        let mut addresses: Vec<String> = addresses
+            .map(|address| format!("{mark}{}", text(&address["ip"])))
+            .collect();
         addresses.sort();
         addresses
     };
@@ -127,7 +168,10 @@ async fn watch(api: &Api) -> Result<()> {
     loop {
         let found = api.get(ENDPOINTS).await?.map(|found| describe(&found));
         if last.is_some() && last.as_ref() != Some(&found) {
-            println!("          -> endpoints web: {}", found.as_deref().unwrap_or("gone"));
+            println!(
+                "          -> endpoints web: {}",
+                found.as_deref().unwrap_or("gone")
+            );
         }
         last = Some(found);
         // The server answers at all, so that its end is noticed.

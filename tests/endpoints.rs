@@ -21,7 +21,12 @@ impl Rig {
         let plugins = plugin_directory(&["endpoints"]);
         let host = Host::ready(plugins.path(), server.kubeconfig()).await?;
         let namespace = server.namespace().await?;
-        Ok(Self { server, host, plugins, namespace })
+        Ok(Self {
+            server,
+            host,
+            plugins,
+            namespace,
+        })
     }
 
     fn api(&self) -> &Api {
@@ -37,7 +42,12 @@ impl Rig {
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"team": "blue"}},
             "spec": {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": "web"}]},
         });
-        self.api().create(&format!("/api/v1/namespaces/{}/services", self.namespace), &service).await
+        self.api()
+            .create(
+                &format!("/api/v1/namespaces/{}/services", self.namespace),
+                &service,
+            )
+            .await
     }
 
     /// A running pod with an address, ready or not.
@@ -48,7 +58,9 @@ impl Rig {
                 {"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 8080}]},
             ]},
         });
-        self.api().create(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod).await?;
+        self.api()
+            .create(&format!("/api/v1/namespaces/{}/pods", self.namespace), &pod)
+            .await?;
         self.set_pod_status(name, ip, is_ready).await
     }
 
@@ -57,20 +69,37 @@ impl Rig {
             "phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
             "conditions": [{"type": "Ready", "status": if is_ready { "True" } else { "False" }}],
         }});
-        self.api().merge(&format!("{}/status", self.path("pods", name)), &status).await.map(drop)
+        self.api()
+            .merge(&format!("{}/status", self.path("pods", name)), &status)
+            .await
+            .map(drop)
     }
 
     async fn expect(&self, service: &str, ready: &[&str], not_ready: &[&str]) -> Result<Value> {
-        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let set = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
         let wanted = (set(ready), set(not_ready));
         let what = format!("{wanted:?}");
-        let is_wanted = |found: Option<&Value>| found.is_some_and(|found| addresses(found) == wanted);
-        let found = self.api().eventually(&self.path("endpoints", service), &what, is_wanted).await?;
+        let is_wanted =
+            |found: Option<&Value>| found.is_some_and(|found| addresses(found) == wanted);
+        let found = self
+            .api()
+            .eventually(&self.path("endpoints", service), &what, is_wanted)
+            .await?;
         Ok(found.unwrap_or_default())
     }
 
     async fn expect_gone(&self, service: &str) -> Result<()> {
-        self.api().eventually(&self.path("endpoints", service), "gone", |found| found.is_none()).await.map(drop)
+        self.api()
+            .eventually(&self.path("endpoints", service), "gone", |found| {
+                found.is_none()
+            })
+            .await
+            .map(drop)
     }
 }
 
@@ -79,7 +108,9 @@ fn addresses(endpoints: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
     let collect = |list: &str| {
         let subsets = endpoints["subsets"].as_array().into_iter().flatten();
         let addresses = subsets.flat_map(|subset| subset[list].as_array().into_iter().flatten());
-        addresses.filter_map(|address| address["ip"].as_str().map(str::to_owned)).collect()
+        addresses
+            .filter_map(|address| address["ip"].as_str().map(str::to_owned))
+            .collect()
     };
     (collect("addresses"), collect("notReadyAddresses"))
 }
@@ -95,10 +126,21 @@ async fn a_service_gets_the_endpoints_of_its_pods() -> Result<()> {
 
     assert_eq!(endpoints["metadata"]["labels"]["team"], "blue");
     let subset = &endpoints["subsets"][0];
-    assert_eq!(subset["ports"], json!([{"name": "http", "port": 8080, "protocol": "TCP"}]));
+    assert_eq!(
+        subset["ports"],
+        json!([{"name": "http", "port": 8080, "protocol": "TCP"}])
+    );
     let address = &subset["addresses"][0];
-    assert_eq!((&address["nodeName"], &address["targetRef"]["name"]), (&json!("node-1"), &json!("a")));
-    let managers: Vec<_> = endpoints["metadata"]["managedFields"].as_array().into_iter().flatten().map(|entry| &entry["manager"]).collect();
+    assert_eq!(
+        (&address["nodeName"], &address["targetRef"]["name"]),
+        (&json!("node-1"), &json!("a"))
+    );
+    let managers: Vec<_> = endpoints["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|entry| &entry["manager"])
+        .collect();
     assert_eq!(managers, ["endpoints"], "written under the plugin's name");
     Ok(())
 }
@@ -114,10 +156,20 @@ async fn every_change_that_matters_is_followed() -> Result<()> {
     rig.set_pod_status("a", "10.1.0.1", false).await?;
     rig.expect("web", &["10.1.0.2"], &["10.1.0.1"]).await?;
 
-    rig.api().merge(&rig.path("pods", "a"), &json!({"metadata": {"labels": {"app": "db"}}})).await?;
+    rig.api()
+        .merge(
+            &rig.path("pods", "a"),
+            &json!({"metadata": {"labels": {"app": "db"}}}),
+        )
+        .await?;
     rig.expect("web", &["10.1.0.2"], &[]).await?;
 
-    rig.api().merge(&rig.path("services", "web"), &json!({"spec": {"selector": {"app": "db"}}})).await?;
+    rig.api()
+        .merge(
+            &rig.path("services", "web"),
+            &json!({"spec": {"selector": {"app": "db"}}}),
+        )
+        .await?;
     rig.expect("web", &[], &["10.1.0.1"]).await?;
 
     rig.api().delete(&rig.path("pods", "a")).await?;
@@ -134,11 +186,19 @@ async fn a_pod_that_is_being_deleted_is_left_out() -> Result<()> {
     rig.create_pod("a", "web", "10.1.0.1", true).await?;
     rig.expect("web", &["10.1.0.1"], &[]).await?;
     // A finalizer keeps the pod there, terminating, for as long as the test looks.
-    rig.api().merge(&rig.path("pods", "a"), &json!({"metadata": {"finalizers": ["example.dev/hold"]}})).await?;
+    rig.api()
+        .merge(
+            &rig.path("pods", "a"),
+            &json!({"metadata": {"finalizers": ["example.dev/hold"]}}),
+        )
+        .await?;
     rig.api().delete(&rig.path("pods", "a")).await?;
     rig.expect("web", &[], &[]).await?;
     let pod = rig.api().get(&rig.path("pods", "a")).await?;
-    assert!(pod.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_string()), "the pod is still there");
+    assert!(
+        pod.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_string()),
+        "the pod is still there"
+    );
     Ok(())
 }
 
@@ -159,9 +219,18 @@ async fn what_is_not_its_own_it_leaves_alone() -> Result<()> {
     rig.create_service("web", json!({"app": "web"})).await?;
     rig.expect("web", &[], &[]).await?;
 
-    let endpoints = rig.api().get(&rig.path("endpoints", "by-hand")).await?.unwrap_or_default();
+    let endpoints = rig
+        .api()
+        .get(&rig.path("endpoints", "by-hand"))
+        .await?
+        .unwrap_or_default();
     assert!(addresses(&endpoints).0.contains("192.0.2.1"), "{endpoints}");
-    assert!(rig.api().get(&rig.path("endpoints", "leader")).await?.is_some());
+    assert!(
+        rig.api()
+            .get(&rig.path("endpoints", "leader"))
+            .await?
+            .is_some()
+    );
     Ok(())
 }
 
@@ -184,7 +253,14 @@ async fn a_thousand_ready_pods_are_the_most_a_service_gets() -> Result<()> {
             is_marked && addresses(found).0.len() == 1000
         })
     };
-    rig.api().eventually(&rig.path("endpoints", "web"), "full and marked as truncated", is_full).await.map(drop)
+    rig.api()
+        .eventually(
+            &rig.path("endpoints", "web"),
+            "full and marked as truncated",
+            is_full,
+        )
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -220,11 +296,25 @@ async fn an_idle_cluster_costs_no_writes() -> Result<()> {
     let before = rig.server.requests("patch", "endpoints").await?;
     assert!(before > 0, "the plugin writes by apply");
     // Touches the service where the plugin does not look, and a pod's label that selects nothing.
-    rig.api().merge(&rig.path("services", "web"), &json!({"metadata": {"annotations": {"a": "b"}}})).await?;
-    rig.api().merge(&rig.path("pods", "a"), &json!({"metadata": {"labels": {"unrelated": "yes"}}})).await?;
+    rig.api()
+        .merge(
+            &rig.path("services", "web"),
+            &json!({"metadata": {"annotations": {"a": "b"}}}),
+        )
+        .await?;
+    rig.api()
+        .merge(
+            &rig.path("pods", "a"),
+            &json!({"metadata": {"labels": {"unrelated": "yes"}}}),
+        )
+        .await?;
     rig.create_service("next", json!({"app": "none"})).await?;
     rig.expect("next", &[], &[]).await?;
-    assert_eq!(rig.server.requests("patch", "endpoints").await?, before + 1, "one write, for the new service");
+    assert_eq!(
+        rig.server.requests("patch", "endpoints").await?,
+        before + 1,
+        "one write, for the new service"
+    );
     Ok(())
 }
 

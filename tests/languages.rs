@@ -18,9 +18,17 @@ async fn greetings(plugin: &str) -> Result<BTreeMap<String, Value>> {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"hello": "true"}}, "data": data});
         let source = server.api.create(&configmaps, &object).await?;
         let greeting = format!("{name}-greeting");
-        let found = server.api.eventually(&format!("{configmaps}/{greeting}"), "there", |found| found.is_some()).await?;
+        let found = server
+            .api
+            .eventually(&format!("{configmaps}/{greeting}"), "there", |found| {
+                found.is_some()
+            })
+            .await?;
         let found = found.context("no greeting")?;
-        assert_eq!(found["metadata"]["ownerReferences"][0]["uid"], source["metadata"]["uid"]);
+        assert_eq!(
+            found["metadata"]["ownerReferences"][0]["uid"],
+            source["metadata"]["uid"]
+        );
         greetings.insert(greeting, found["data"].clone());
     }
     Ok(greetings)

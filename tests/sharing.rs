@@ -13,7 +13,12 @@ async fn plugins_that_read_the_same_kind_share_one_watch() -> Result<()> {
     // All three read ConfigMaps, each with a view of its own.
     let plugins = plugin_directory(&["hello-rust", "hello-python", "misbehaving"]);
     let mut host = Host::ready(plugins.path(), server.kubeconfig()).await?;
-    assert_eq!(server.open_watches("configmaps").await?, 1, "{}", host.log());
+    assert_eq!(
+        server.open_watches("configmaps").await?,
+        1,
+        "{}",
+        host.log()
+    );
     host.kill().await?;
     Ok(())
 }
@@ -23,9 +28,17 @@ async fn a_kind_that_is_defined_later_is_picked_up() -> Result<()> {
     let server = Server::start().await?;
     let namespace = server.namespace().await?;
     let plugins = plugin_directory(&["widgets"]);
-    let options = HostOptions { plugins: plugins.path().into(), kubeconfig: server.kubeconfig().into(), arguments: vec![] };
+    let options = HostOptions {
+        plugins: plugins.path().into(),
+        kubeconfig: server.kubeconfig().into(),
+        arguments: vec![],
+    };
     let mut host = Host::start(&options).await?;
-    let waiting = host.eventually("widgets.wasm", "waiting", |plugin| plugin["state"] == "waiting").await?;
+    let waiting = host
+        .eventually("widgets.wasm", "waiting", |plugin| {
+            plugin["state"] == "waiting"
+        })
+        .await?;
     let reason = waiting["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("example.dev/v1/Widget"), "{reason}");
     host.wait_until_ready().await?;
@@ -42,15 +55,38 @@ async fn a_kind_that_is_defined_later_is_picked_up() -> Result<()> {
             }}}],
         },
     });
-    server.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
-    host.eventually("widgets.wasm", "running", |plugin| plugin["state"] == "running").await?;
+    server
+        .api
+        .create(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            &definition,
+        )
+        .await?;
+    host.eventually("widgets.wasm", "running", |plugin| {
+        plugin["state"] == "running"
+    })
+    .await?;
 
     let widget = json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 3}});
     let collection = format!("/apis/example.dev/v1/namespaces/{namespace}/widgets");
     server.api.create(&collection, &widget).await?;
     let config_map = format!("/api/v1/namespaces/{namespace}/configmaps/a");
-    server.api.eventually(&config_map, "written", |found| found.is_some_and(|found| found["data"]["size"] == "3")).await?;
-    let is_reported = |found: Option<&serde_json::Value>| found.is_some_and(|found| found["status"]["observedSize"] == 3);
-    server.api.eventually(&format!("{collection}/a"), "reported in its status", is_reported).await?;
+    server
+        .api
+        .eventually(&config_map, "written", |found| {
+            found.is_some_and(|found| found["data"]["size"] == "3")
+        })
+        .await?;
+    let is_reported = |found: Option<&serde_json::Value>| {
+        found.is_some_and(|found| found["status"]["observedSize"] == 3)
+    };
+    server
+        .api
+        .eventually(
+            &format!("{collection}/a"),
+            "reported in its status",
+            is_reported,
+        )
+        .await?;
     Ok(())
 }

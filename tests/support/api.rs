@@ -33,25 +33,35 @@ impl Api {
     }
 
     pub async fn create(&self, collection: &str, object: &Value) -> Result<Value> {
-        self.send(Method::POST, collection, "application/json", object).await
+        self.send(Method::POST, collection, "application/json", object)
+            .await
     }
 
     pub async fn update(&self, path: &str, object: &Value) -> Result<Value> {
-        self.send(Method::PUT, path, "application/json", object).await
+        self.send(Method::PUT, path, "application/json", object)
+            .await
     }
 
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
-        self.send(Method::PATCH, path, "application/merge-patch+json", patch).await
+        self.send(Method::PATCH, path, "application/merge-patch+json", patch)
+            .await
     }
 
     /// Deletes at once, as `kubectl delete --grace-period=0 --force` does.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
-        self.send(Method::DELETE, path, "application/json", &options).await.map(drop)
+        self.send(Method::DELETE, path, "application/json", &options)
+            .await
+            .map(drop)
     }
 
     /// Waits until the object at `path` is as wanted; says what it was when it never is.
-    pub async fn eventually(&self, path: &str, what: &str, is_wanted: impl Fn(Option<&Value>) -> bool) -> Result<Option<Value>> {
+    pub async fn eventually(
+        &self,
+        path: &str,
+        what: &str,
+        is_wanted: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<Option<Value>> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let found = self.get(path).await?;
@@ -60,20 +70,41 @@ impl Api {
             }
             if Instant::now() > deadline {
                 let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
-                bail!("{path} never was {what}; it is {}", found.chars().take(2000).collect::<String>());
+                bail!(
+                    "{path} never was {what}; it is {}",
+                    found.chars().take(2000).collect::<String>()
+                );
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
     pub async fn request_text(&self, method: Method, path: &str) -> Result<String> {
-        let request = Request::builder().method(method.clone()).uri(path).body(Vec::new())?;
-        self.client.request_text(request).await.with_context(|| format!("{method} {path}"))
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(path)
+            .body(Vec::new())?;
+        self.client
+            .request_text(request)
+            .await
+            .with_context(|| format!("{method} {path}"))
     }
 
-    async fn send(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Result<Value> {
-        let request = Request::builder().method(method.clone()).uri(path).header("content-type", content_type);
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: &Value,
+    ) -> Result<Value> {
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(path)
+            .header("content-type", content_type);
         let request = request.body(body.to_string().into_bytes())?;
-        self.client.request(request).await.with_context(|| format!("{method} {path}"))
+        self.client
+            .request(request)
+            .await
+            .with_context(|| format!("{method} {path}"))
     }
 }

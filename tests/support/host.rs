@@ -28,7 +28,12 @@ pub struct Host {
 impl Host {
     /// Starts the host and waits until it is ready.
     pub async fn ready(plugins: &Path, kubeconfig: &Path) -> Result<Self> {
-        let mut host = Self::start(&HostOptions { plugins: plugins.into(), kubeconfig: kubeconfig.into(), arguments: vec![] }).await?;
+        let mut host = Self::start(&HostOptions {
+            plugins: plugins.into(),
+            kubeconfig: kubeconfig.into(),
+            arguments: vec![],
+        })
+        .await?;
         host.wait_until_ready().await?;
         Ok(host)
     }
@@ -38,27 +43,46 @@ impl Host {
         let (mut child, log) = spawn(options)?;
         for _ in 0..1200 {
             if let Some(line) = find_line(&log, "listening") {
-                let address = line["address"].as_str().context("no address in the log")?.parse()?;
-                return Ok(Self { child, address, log });
+                let address = line["address"]
+                    .as_str()
+                    .context("no address in the log")?
+                    .parse()?;
+                return Ok(Self {
+                    child,
+                    address,
+                    log,
+                });
             }
             if let Some(status) = child.try_wait()? {
-                bail!("the host ended with {status}:\n{}", std::fs::read_to_string(log.path())?);
+                bail!(
+                    "the host ended with {status}:\n{}",
+                    std::fs::read_to_string(log.path())?
+                );
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        bail!("the host does not listen:\n{}", std::fs::read_to_string(log.path())?)
+        bail!(
+            "the host does not listen:\n{}",
+            std::fs::read_to_string(log.path())?
+        )
     }
 
     /// Runs the host until it ends by itself; says how, and what it logged.
     pub async fn fails(options: &HostOptions) -> Result<(ExitStatus, String)> {
         let (mut child, log) = spawn(options)?;
-        let status = tokio::time::timeout(Duration::from_secs(60), child.wait()).await.context("the host does not end")??;
+        let status = tokio::time::timeout(Duration::from_secs(60), child.wait())
+            .await
+            .context("the host does not end")??;
         Ok((status, std::fs::read_to_string(log.path())?))
     }
 
     pub async fn wait_until_ready(&mut self) -> Result<()> {
         for _ in 0..2400 {
-            if self.get("/readyz").await.is_ok_and(|(status, _)| status == 200) {
+            if self
+                .get("/readyz")
+                .await
+                .is_ok_and(|(status, _)| status == 200)
+            {
                 return Ok(());
             }
             if let Some(status) = self.child.try_wait()? {
@@ -77,7 +101,9 @@ impl Host {
     /// `GET` of the host's own address: status and body.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         let mut stream = TcpStream::connect(self.address).await?;
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: host\r\n\r\n").as_bytes()).await?;
+        stream
+            .write_all(format!("GET {path} HTTP/1.0\r\nHost: host\r\n\r\n").as_bytes())
+            .await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
@@ -89,11 +115,19 @@ impl Host {
     pub async fn plugin(&self, file: &str) -> Result<Value> {
         let (_, body) = self.get("/plugins").await?;
         let plugins: Vec<Value> = serde_json::from_str(&body)?;
-        plugins.into_iter().find(|plugin| plugin["file"] == file).with_context(|| format!("no plugin {file} in {body}"))
+        plugins
+            .into_iter()
+            .find(|plugin| plugin["file"] == file)
+            .with_context(|| format!("no plugin {file} in {body}"))
     }
 
     /// Waits until `/plugins` says of a file what is wanted.
-    pub async fn eventually(&self, file: &str, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    pub async fn eventually(
+        &self,
+        file: &str,
+        what: &str,
+        is_wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
         let mut last = Value::Null;
         for _ in 0..1200 {
             last = self.plugin(file).await?;
@@ -113,10 +147,17 @@ impl Host {
     /// As Kubernetes does: SIGTERM, and 30 s.
     pub async fn terminate(mut self) -> Result<(ExitStatus, String)> {
         let id = self.child.id().context("the host has ended")?;
-        let sent = Command::new("kill").arg("-TERM").arg(id.to_string()).status().await?;
+        let sent = Command::new("kill")
+            .arg("-TERM")
+            .arg(id.to_string())
+            .status()
+            .await?;
         anyhow::ensure!(sent.success(), "cannot signal the host");
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await;
-        Ok((status.context("the host does not end within 30 s of SIGTERM")??, self.log()))
+        Ok((
+            status.context("the host does not end within 30 s of SIGTERM")??,
+            self.log(),
+        ))
     }
 
     /// Everything it has logged.
@@ -126,7 +167,8 @@ impl Host {
 }
 
 fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {
-    let binary = std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set; run `make test`")?;
+    let binary =
+        std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set; run `make test`")?;
     let log = tempfile::NamedTempFile::new()?;
     let child = Command::new(&binary)
         .arg("run")
@@ -148,6 +190,8 @@ fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {
 /// The first log line with this message.
 fn find_line(log: &tempfile::NamedTempFile, message: &str) -> Option<Value> {
     let text = std::fs::read_to_string(log.path()).ok()?;
-    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.find(|line| line["message"] == message)
 }

@@ -14,16 +14,22 @@ pub use server::{Server, ServerOptions};
 
 /// A guest, as built by `make plugins` or `make guests`.
 pub fn guest(name: &str) -> PathBuf {
-    let directories = std::env::var("PILOTHOUSE_GUESTS").expect("PILOTHOUSE_GUESTS is not set; run `make test`");
-    let mut candidates = directories.split(':').map(|directory| PathBuf::from(directory).join(format!("{name}.wasm")));
-    candidates.find(|path| path.is_file()).unwrap_or_else(|| panic!("no guest {name}.wasm in {directories}; run `make test`"))
+    let directories =
+        std::env::var("PILOTHOUSE_GUESTS").expect("PILOTHOUSE_GUESTS is not set; run `make test`");
+    let mut candidates = directories
+        .split(':')
+        .map(|directory| PathBuf::from(directory).join(format!("{name}.wasm")));
+    candidates
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("no guest {name}.wasm in {directories}; run `make test`"))
 }
 
 /// A plugin directory with these guests.
 pub fn plugin_directory(guests: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for name in guests {
-        std::fs::copy(guest(name), directory.path().join(format!("{name}.wasm"))).expect("copying a guest");
+        std::fs::copy(guest(name), directory.path().join(format!("{name}.wasm")))
+            .expect("copying a guest");
     }
     directory
 }

@@ -34,9 +34,13 @@ pub struct Server {
 /// Who serves. Processes end with the value.
 enum Backend {
     /// `tests/apiserver`.
-    Own { child: Child, directory: TempDir, options: ServerOptions },
+    Own { _child: Child, directory: TempDir },
     /// The binaries of `KUBEBUILDER_ASSETS`.
-    Envtest { _etcd: Child, _apiserver: Child, _directory: TempDir },
+    Envtest {
+        _etcd: Child,
+        _apiserver: Child,
+        _directory: TempDir,
+    },
     /// `PILOTHOUSE_TEST_KUBECONFIG`.
     Cluster,
 }
@@ -48,16 +52,21 @@ impl Server {
     }
 
     pub async fn start_with(options: ServerOptions) -> Result<Self> {
-        let (backend, kubeconfig) = if let Ok(kubeconfig) = std::env::var("PILOTHOUSE_TEST_KUBECONFIG") {
-            (Backend::Cluster, PathBuf::from(kubeconfig))
-        } else if let Ok(assets) = std::env::var("KUBEBUILDER_ASSETS") {
-            envtest(Path::new(&assets)).await?
-        } else {
-            own(tempfile::tempdir()?, options).await?
-        };
+        let (backend, kubeconfig) =
+            if let Ok(kubeconfig) = std::env::var("PILOTHOUSE_TEST_KUBECONFIG") {
+                (Backend::Cluster, PathBuf::from(kubeconfig))
+            } else if let Ok(assets) = std::env::var("KUBEBUILDER_ASSETS") {
+                envtest(Path::new(&assets)).await?
+            } else {
+                own(tempfile::tempdir()?, options).await?
+            };
         let api = Api::new(client(&kubeconfig).await?);
         wait_until_ready(&api).await?;
-        Ok(Self { backend, kubeconfig, api })
+        Ok(Self {
+            backend,
+            kubeconfig,
+            api,
+        })
     }
 
     pub fn kubeconfig(&self) -> &Path {
@@ -87,19 +96,37 @@ impl Server {
 
     /// How many watches of a resource (`pods`) are open now, whoever opened them.
     pub async fn open_watches(&self, resource: &str) -> Result<u64> {
-        let text = self.api.request_text(Method::GET, "/testing/requests").await?;
+        let text = self
+            .api
+            .request_text(Method::GET, "/testing/requests")
+            .await?;
         let records: Value = serde_json::from_str(&text)?;
-        let records = records.as_array().or_else(|| records["requests"].as_array()).context("no list of requests")?;
-        let of_resource = records.iter().filter(|record| record["resource"] == resource && record["verb"] == "watch");
-        Ok(of_resource.filter_map(|record| record["open"].as_u64()).sum())
+        let records = records
+            .as_array()
+            .or_else(|| records["requests"].as_array())
+            .context("no list of requests")?;
+        let of_resource = records
+            .iter()
+            .filter(|record| record["resource"] == resource && record["verb"] == "watch");
+        Ok(of_resource
+            .filter_map(|record| record["open"].as_u64())
+            .sum())
     }
 
     /// How many requests with this verb came since the start.
     pub async fn requests(&self, verb: &str, resource: &str) -> Result<u64> {
-        let text = self.api.request_text(Method::GET, "/testing/requests").await?;
+        let text = self
+            .api
+            .request_text(Method::GET, "/testing/requests")
+            .await?;
         let records: Value = serde_json::from_str(&text)?;
-        let records = records.as_array().or_else(|| records["requests"].as_array()).context("no list of requests")?;
-        let matching = records.iter().filter(|record| record["resource"] == resource && record["verb"] == verb);
+        let records = records
+            .as_array()
+            .or_else(|| records["requests"].as_array())
+            .context("no list of requests")?;
+        let matching = records
+            .iter()
+            .filter(|record| record["resource"] == resource && record["verb"] == verb);
         Ok(matching.filter_map(|record| record["count"].as_u64()).sum())
     }
 
@@ -107,20 +134,25 @@ impl Server {
     pub async fn namespace(&self) -> Result<String> {
         let object = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "pilothouse-test-"}});
         let created = self.api.create("/api/v1/namespaces", &object).await?;
-        let name = created["metadata"]["name"].as_str().context("a namespace without a name")?;
+        let name = created["metadata"]["name"]
+            .as_str()
+            .context("a namespace without a name")?;
         Ok(name.to_owned())
     }
 }
 
 async fn client(kubeconfig: &Path) -> Result<kube::Client> {
     let config = Kubeconfig::read_from(kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    let config =
+        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     Ok(kube::Client::try_from(config)?)
 }
 
 async fn wait_until_ready(api: &Api) -> Result<()> {
     for _ in 0..600 {
-        if api.request_text(Method::GET, "/readyz").await.is_ok() && api.get("/api/v1/namespaces/default").await?.is_some() {
+        if api.request_text(Method::GET, "/readyz").await.is_ok()
+            && api.get("/api/v1/namespaces/default").await?.is_some()
+        {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -144,26 +176,46 @@ async fn wait_for_file(path: &Path, child: &mut Child) -> Result<()> {
 /// The user and kernel end the process with the test, however that ends.
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true);
     command
 }
 
 async fn own(directory: TempDir, options: ServerOptions) -> Result<(Backend, PathBuf)> {
-    let binary = std::env::var("PILOTHOUSE_TESTSERVER").context("PILOTHOUSE_TESTSERVER is not set; run `make test`")?;
+    let binary = std::env::var("PILOTHOUSE_TESTSERVER")
+        .context("PILOTHOUSE_TESTSERVER is not set; run `make test`")?;
     let kubeconfig = directory.path().join("kubeconfig");
     let mut command = command(Path::new(&binary));
-    command.arg("--data-dir").arg(directory.path().join("data")).arg("--kubeconfig").arg(&kubeconfig);
-    command.args(["--authorization-mode", if options.rbac { "rbac" } else { "always-allow" }]);
+    command
+        .arg("--data-dir")
+        .arg(directory.path().join("data"))
+        .arg("--kubeconfig")
+        .arg(&kubeconfig);
+    command.args([
+        "--authorization-mode",
+        if options.rbac { "rbac" } else { "always-allow" },
+    ]);
     for token in &options.tokens {
         command.args(["--token", token]);
     }
     let log = std::fs::File::create(directory.path().join("log"))?;
-    let mut child = command.stderr(log).spawn().with_context(|| format!("cannot start {binary}"))?;
+    let mut child = command
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("cannot start {binary}"))?;
     if let Err(error) = wait_for_file(&kubeconfig, &mut child).await {
         let log = std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
         return Err(error.context(log));
     }
-    Ok((Backend::Own { child, directory, options }, kubeconfig))
+    Ok((
+        Backend::Own {
+            _child: child,
+            directory,
+        },
+        kubeconfig,
+    ))
 }
 
 /// What controller-runtime's envtest does: etcd and kube-apiserver on free ports, a token file for the administrator.
@@ -174,18 +226,47 @@ async fn envtest(assets: &Path) -> Result<(Backend, PathBuf)> {
     let etcd = command(&assets.join("etcd"))
         .arg("--data-dir")
         .arg(path("etcd"))
-        .args(["--listen-client-urls", &format!("http://127.0.0.1:{etcd_port}")])
-        .args(["--advertise-client-urls", &format!("http://127.0.0.1:{etcd_port}")])
-        .args(["--listen-peer-urls", &format!("http://127.0.0.1:{peer_port}"), "--unsafe-no-fsync"])
+        .args([
+            "--listen-client-urls",
+            &format!("http://127.0.0.1:{etcd_port}"),
+        ])
+        .args([
+            "--advertise-client-urls",
+            &format!("http://127.0.0.1:{etcd_port}"),
+        ])
+        .args([
+            "--listen-peer-urls",
+            &format!("http://127.0.0.1:{peer_port}"),
+            "--unsafe-no-fsync",
+        ])
         .stderr(Stdio::null())
         .spawn()
         .context("cannot start etcd of KUBEBUILDER_ASSETS")?;
-    std::fs::write(path("tokens.csv"), "pilothouse-test,admin,admin,system:masters\n")?;
-    let key = std::process::Command::new("openssl").args(["genrsa", "-out"]).arg(path("sa.key")).arg("2048").output();
-    ensure!(key.context("openssl is needed for KUBEBUILDER_ASSETS")?.status.success(), "openssl cannot make a key");
+    std::fs::write(
+        path("tokens.csv"),
+        "pilothouse-test,admin,admin,system:masters\n",
+    )?;
+    let key = std::process::Command::new("openssl")
+        .args(["genrsa", "-out"])
+        .arg(path("sa.key"))
+        .arg("2048")
+        .output();
+    ensure!(
+        key.context("openssl is needed for KUBEBUILDER_ASSETS")?
+            .status
+            .success(),
+        "openssl cannot make a key"
+    );
     let apiserver = command(&assets.join("kube-apiserver"))
         .args(["--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")])
-        .args(["--secure-port", &port.to_string(), "--bind-address", "127.0.0.1", "--authorization-mode", "RBAC"])
+        .args([
+            "--secure-port",
+            &port.to_string(),
+            "--bind-address",
+            "127.0.0.1",
+            "--authorization-mode",
+            "RBAC",
+        ])
         .arg("--cert-dir")
         .arg(path("certs"))
         .arg("--token-auth-file")
@@ -194,7 +275,12 @@ async fn envtest(assets: &Path) -> Result<(Backend, PathBuf)> {
         .arg(path("sa.key"))
         .arg("--service-account-key-file")
         .arg(path("sa.key"))
-        .args(["--service-account-issuer", "https://kubernetes.default.svc", "--service-cluster-ip-range", "10.0.0.0/24"])
+        .args([
+            "--service-account-issuer",
+            "https://kubernetes.default.svc",
+            "--service-cluster-ip-range",
+            "10.0.0.0/24",
+        ])
         .args(["--disable-admission-plugins", "ServiceAccount"])
         .stderr(std::fs::File::create(path("log"))?)
         .spawn()
@@ -207,9 +293,18 @@ async fn envtest(assets: &Path) -> Result<(Backend, PathBuf)> {
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     });
     std::fs::write(&kubeconfig, config.to_string())?;
-    Ok((Backend::Envtest { _etcd: etcd, _apiserver: apiserver, _directory: directory }, kubeconfig))
+    Ok((
+        Backend::Envtest {
+            _etcd: etcd,
+            _apiserver: apiserver,
+            _directory: directory,
+        },
+        kubeconfig,
+    ))
 }
 
 fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?
+        .local_addr()?
+        .port())
 }

@@ -21,9 +21,12 @@ pub enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(args_override_self = true, after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Logs go to standard error; RUST_LOG chooses what (default: info).
-Ends with status 0 after SIGTERM or SIGINT, and with another when nothing can run: no plugin loads, or the cluster cannot be reached.")]
+Ends with status 0 after SIGTERM or SIGINT, and with another when nothing can run: no plugin loads, or the cluster cannot be reached."
+)]
 pub struct RunArgs {
     /// Directory whose *.wasm files are the controllers.
     #[arg(long, value_name = "DIR")]

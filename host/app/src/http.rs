@@ -22,9 +22,9 @@ pub struct Answers {
 
 /// Takes the address, so that one already in use is known before anything else starts.
 pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}; choose another address with --listen"))
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; choose another address with --listen")
+    })
 }
 
 pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
@@ -42,7 +42,11 @@ pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
 
 async fn readyz(State(answers): State<Answers>, RawQuery(query): RawQuery) -> Response {
     let (is_ready, text) = answers.sources.readiness();
-    let is_verbose = query.is_some_and(|query| query.split('&').any(|part| part == "verbose" || part.starts_with("verbose=")));
+    let is_verbose = query.is_some_and(|query| {
+        query
+            .split('&')
+            .any(|part| part == "verbose" || part.starts_with("verbose="))
+    });
     match (is_ready, is_verbose) {
         (true, false) => "ok".into_response(),
         (true, true) => text.into_response(),

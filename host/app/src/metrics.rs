@@ -45,8 +45,9 @@ fn queue_histogram() -> Histogram {
 /// As controller-runtime's `reconcile_time_seconds`.
 fn reconcile_histogram() -> Histogram {
     Histogram::new([
-        0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0,
-        3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8,
+        0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0,
+        15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
     ])
 }
 
@@ -54,15 +55,38 @@ impl Metrics {
     pub fn new(shared: Arc<Shared>) -> Self {
         let queue_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let work_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
-        let reconcile_time = Histograms::new_with_constructor(reconcile_histogram as fn() -> Histogram);
+        let reconcile_time =
+            Histograms::new_with_constructor(reconcile_histogram as fn() -> Histogram);
         let reconcile_timeouts = Family::default();
         let mut registry = Registry::default();
-        registry.register("workqueue_queue_duration_seconds", "How long a key waits before it runs", queue_duration.clone());
-        registry.register("workqueue_work_duration_seconds", "How long a key runs, its writes included", work_duration.clone());
-        registry.register("controller_runtime_reconcile_time_seconds", "How long a reconcile takes, its writes included", reconcile_time.clone());
-        registry.register("controller_runtime_reconcile_timeouts", "Reconciles that ran out of time", reconcile_timeouts.clone());
+        registry.register(
+            "workqueue_queue_duration_seconds",
+            "How long a key waits before it runs",
+            queue_duration.clone(),
+        );
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "How long a key runs, its writes included",
+            work_duration.clone(),
+        );
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
+            "How long a reconcile takes, its writes included",
+            reconcile_time.clone(),
+        );
+        registry.register(
+            "controller_runtime_reconcile_timeouts",
+            "Reconciles that ran out of time",
+            reconcile_timeouts.clone(),
+        );
         registry.register_collector(Box::new(HubMetrics { shared }));
-        Self { registry, queue_duration, work_duration, reconcile_time, reconcile_timeouts }
+        Self {
+            registry,
+            queue_duration,
+            work_duration,
+            reconcile_time,
+            reconcile_timeouts,
+        }
     }
 
     /// A plugin is there: its series begin at zero.
@@ -70,20 +94,31 @@ impl Metrics {
         drop(self.queue_duration.get_or_create(&queue_label(plugin)));
         drop(self.work_duration.get_or_create(&queue_label(plugin)));
         drop(self.reconcile_time.get_or_create(&controller_label(plugin)));
-        drop(self.reconcile_timeouts.get_or_create(&controller_label(plugin)));
+        drop(
+            self.reconcile_timeouts
+                .get_or_create(&controller_label(plugin)),
+        );
     }
 
     pub fn waited(&self, plugin: &str, time: Duration) {
-        self.queue_duration.get_or_create(&queue_label(plugin)).observe(time.as_secs_f64());
+        self.queue_duration
+            .get_or_create(&queue_label(plugin))
+            .observe(time.as_secs_f64());
     }
 
     pub fn ran(&self, plugin: &str, time: Duration) {
-        self.work_duration.get_or_create(&queue_label(plugin)).observe(time.as_secs_f64());
-        self.reconcile_time.get_or_create(&controller_label(plugin)).observe(time.as_secs_f64());
+        self.work_duration
+            .get_or_create(&queue_label(plugin))
+            .observe(time.as_secs_f64());
+        self.reconcile_time
+            .get_or_create(&controller_label(plugin))
+            .observe(time.as_secs_f64());
     }
 
     pub fn timed_out(&self, plugin: &str) {
-        self.reconcile_timeouts.get_or_create(&controller_label(plugin)).inc();
+        self.reconcile_timeouts
+            .get_or_create(&controller_label(plugin))
+            .inc();
     }
 
     /// In the OpenMetrics text format, which Prometheus reads.
@@ -95,11 +130,16 @@ impl Metrics {
 }
 
 fn controller_label(plugin: &str) -> ControllerLabel {
-    ControllerLabel { controller: plugin.to_owned() }
+    ControllerLabel {
+        controller: plugin.to_owned(),
+    }
 }
 
 fn queue_label(plugin: &str) -> QueueLabel {
-    QueueLabel { name: plugin.to_owned(), controller: plugin.to_owned() }
+    QueueLabel {
+        name: plugin.to_owned(),
+        controller: plugin.to_owned(),
+    }
 }
 
 /// What the hub itself knows.
@@ -127,22 +167,62 @@ const QUEUE_GAUGES: &[PerPlugin] = &[PerPlugin {
 }];
 
 const QUEUE_COUNTERS: &[PerPlugin] = &[
-    PerPlugin { name: "workqueue_adds", help: "Keys that became ready to run", value: |plugin| plugin.queue.adds },
-    PerPlugin { name: "workqueue_retries", help: "Retries after a failure", value: |plugin| plugin.queue.retries },
+    PerPlugin {
+        name: "workqueue_adds",
+        help: "Keys that became ready to run",
+        value: |plugin| plugin.queue.adds,
+    },
+    PerPlugin {
+        name: "workqueue_retries",
+        help: "Retries after a failure",
+        value: |plugin| plugin.queue.retries,
+    },
 ];
 
 const CONTROLLER_GAUGES: &[PerPlugin] = &[
-    PerPlugin { name: "controller_runtime_active_workers", help: "Keys running", value: |plugin| plugin.running as u64 },
-    PerPlugin { name: "controller_runtime_max_concurrent_reconciles", help: "Keys that may run at once", value: |plugin| plugin.concurrency as u64 },
-    PerPlugin { name: "pilothouse_delayed_keys", help: "Keys waiting for their time", value: |plugin| plugin.delayed as u64 },
-    PerPlugin { name: "pilothouse_failing_keys", help: "Keys that failed when they last ran", value: |plugin| plugin.failing as u64 },
-    PerPlugin { name: "pilothouse_recorded_reads", help: "Recorded reads, counted once per key", value: |plugin| plugin.recorded_reads as u64 },
+    PerPlugin {
+        name: "controller_runtime_active_workers",
+        help: "Keys running",
+        value: |plugin| plugin.running as u64,
+    },
+    PerPlugin {
+        name: "controller_runtime_max_concurrent_reconciles",
+        help: "Keys that may run at once",
+        value: |plugin| plugin.concurrency as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_delayed_keys",
+        help: "Keys waiting for their time",
+        value: |plugin| plugin.delayed as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_failing_keys",
+        help: "Keys that failed when they last ran",
+        value: |plugin| plugin.failing as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_recorded_reads",
+        help: "Recorded reads, counted once per key",
+        value: |plugin| plugin.recorded_reads as u64,
+    },
 ];
 
 const CONTROLLER_COUNTERS: &[PerPlugin] = &[
-    PerPlugin { name: "controller_runtime_reconcile_errors", help: "Reconciles that failed", value: |plugin| plugin.reconciles.error },
-    PerPlugin { name: "controller_runtime_terminal_reconcile_errors", help: "Failures that are not retried", value: |plugin| plugin.reconciles.terminal },
-    PerPlugin { name: "controller_runtime_reconcile_panics", help: "Guests that broke: traps, limits, timeouts", value: |plugin| plugin.reconciles.trapped },
+    PerPlugin {
+        name: "controller_runtime_reconcile_errors",
+        help: "Reconciles that failed",
+        value: |plugin| plugin.reconciles.error,
+    },
+    PerPlugin {
+        name: "controller_runtime_terminal_reconcile_errors",
+        help: "Failures that are not retried",
+        value: |plugin| plugin.reconciles.terminal,
+    },
+    PerPlugin {
+        name: "controller_runtime_reconcile_panics",
+        help: "Guests that broke: traps, limits, timeouts",
+        value: |plugin| plugin.reconciles.trapped,
+    },
 ];
 
 impl Collector for HubMetrics {
@@ -172,7 +252,8 @@ fn gauge<L: EncodeLabelSet>(
     label: fn(&str) -> L,
 ) -> Result<(), std::fmt::Error> {
     let value = ConstGauge::new(0i64);
-    let mut family = encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
+    let mut family =
+        encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
     for plugin in plugins {
         let value = ConstGauge::new(i64::try_from((metric.value)(plugin)).unwrap_or(i64::MAX));
         value.encode(family.encode_family(&label(&plugin.name))?)?;
@@ -187,7 +268,8 @@ fn counter<L: EncodeLabelSet>(
     label: fn(&str) -> L,
 ) -> Result<(), std::fmt::Error> {
     let value = ConstCounter::new(0u64);
-    let mut family = encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
+    let mut family =
+        encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
     for plugin in plugins {
         let value = ConstCounter::new((metric.value)(plugin));
         value.encode(family.encode_family(&label(&plugin.name))?)?;
@@ -196,10 +278,18 @@ fn counter<L: EncodeLabelSet>(
 }
 
 /// `controller_runtime_reconcile_total{controller,result}`, every result from zero.
-fn reconciles(encoder: &mut DescriptorEncoder<'_>, plugins: &[SeatStatus]) -> Result<(), std::fmt::Error> {
+fn reconciles(
+    encoder: &mut DescriptorEncoder<'_>,
+    plugins: &[SeatStatus],
+) -> Result<(), std::fmt::Error> {
     let value = ConstCounter::new(0u64);
     let name = "controller_runtime_reconcile";
-    let mut family = encoder.encode_descriptor(name, "Reconciles, by how they ended", None, value.metric_type())?;
+    let mut family = encoder.encode_descriptor(
+        name,
+        "Reconciles, by how they ended",
+        None,
+        value.metric_type(),
+    )?;
     for plugin in plugins {
         let counts = &plugin.reconciles;
         for (result, count) in [
@@ -221,10 +311,19 @@ impl HubMetrics {
         let snapshot = self.shared.look(|hub| hub.snapshot().clone());
         let value = ConstGauge::new(0i64);
         let name = "pilothouse_cached_objects";
-        let mut family = encoder.encode_descriptor(name, "Objects in the cache of a kind", None, value.metric_type())?;
+        let mut family = encoder.encode_descriptor(
+            name,
+            "Objects in the cache of a kind",
+            None,
+            value.metric_type(),
+        )?;
         for cache in snapshot.kinds.iter() {
             let kind = cache.kind();
-            let labels = [("group", &*kind.group), ("version", &*kind.version), ("kind", &*kind.kind)];
+            let labels = [
+                ("group", &*kind.group),
+                ("version", &*kind.version),
+                ("kind", &*kind.kind),
+            ];
             let count = i64::try_from(cache.len()).unwrap_or(i64::MAX);
             ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
         }

@@ -1,5 +1,6 @@
 //! The plugin directory: loads every file, and lets a plugin in once the cluster serves all its kinds.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use pilothouse_core::hub::{PluginId, Settings};
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::plugin::Plugin;
 use pilothouse_wasm::{Engine, LimitPolicy, WasmPlugin};
+use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use crate::metrics::Metrics;
@@ -52,6 +54,12 @@ impl Roster {
         self.lock().clone()
     }
 
+    fn has_only_failures(&self) -> bool {
+        self.lock()
+            .iter()
+            .all(|entry| matches!(entry.state, State::Failed(_)))
+    }
+
     fn set(&self, number: usize, state: State) {
         self.lock()[number].state = state;
     }
@@ -68,13 +76,20 @@ pub fn find(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .with_context(|| format!("cannot read the plugin directory {shown}; --plugins names a directory with *.wasm files"))?;
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.with_context(|| format!("cannot read the plugin directory {shown}"))?.path();
-        if path.extension().is_some_and(|extension| extension == "wasm") {
+        let path = entry
+            .with_context(|| format!("cannot read the plugin directory {shown}"))?
+            .path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "wasm")
+        {
             files.push(path);
         }
     }
     if files.is_empty() {
-        bail!("the plugin directory {shown} has no *.wasm file; copy a plugin there and start again");
+        bail!(
+            "the plugin directory {shown} has no *.wasm file; copy a plugin there and start again"
+        );
     }
     files.sort();
     Ok(files)
@@ -97,41 +112,71 @@ struct Candidate {
     plugin: Arc<WasmPlugin>,
 }
 
+/// A file that is being read and compiled, off the async threads.
+type Loading = JoinSet<(usize, String, anyhow::Result<WasmPlugin>)>;
+
 impl Loader {
-    /// Loads every file, then keeps looking for the kinds that are missing. Never ends well: it ends when nothing can run, or
-    /// when a watch dies.
+    /// Loads every file, and lets each plugin in as soon as it is loaded and its kinds are there. Never ends well: it ends when
+    /// nothing can run, or when a watch dies.
     pub async fn run(mut self, files: Vec<PathBuf>) -> anyhow::Error {
-        let mut waiting = self.load(files).await;
-        if waiting.is_empty() {
-            return anyhow::anyhow!("no plugin could be loaded; the reasons are above");
-        }
+        let mut loading = self.load(files);
+        let mut waiting = Vec::new();
         loop {
-            waiting = self.let_in(waiting).await;
-            let is_all_in = waiting.is_empty();
             tokio::select! {
                 error = self.watches.failed() => return error,
-                () = tokio::time::sleep(LOOK_AGAIN), if !is_all_in => {}
+                Some(loaded) = loading.join_next() => waiting.extend(loaded.ok().and_then(|loaded| self.loaded(loaded))),
+                () = tokio::time::sleep(LOOK_AGAIN), if !waiting.is_empty() => {}
+            }
+            waiting = self.let_in(waiting).await;
+            if loading.is_empty() && self.roster.has_only_failures() {
+                return anyhow::anyhow!("no plugin could be loaded; the reasons are above");
             }
         }
     }
 
-    async fn load(&self, files: Vec<PathBuf>) -> Vec<Candidate> {
+    fn load(&self, files: Vec<PathBuf>) -> Loading {
         let names = files.iter().map(|path| file_name(path));
-        *self.roster.lock() = names.map(|file| Entry { file, manifest: None, state: State::Loading }).collect();
-        let mut loaded = Vec::new();
+        *self.roster.lock() = names
+            .map(|file| Entry {
+                file,
+                manifest: None,
+                state: State::Loading,
+            })
+            .collect();
+        let mut loading = Loading::new();
         for (number, path) in files.into_iter().enumerate() {
-            let file = file_name(&path);
             let engine = self.engine.clone();
-            let result = tokio::task::spawn_blocking(move || load_file(&engine, &path)).await;
-            match result.unwrap_or_else(|panic| Err(anyhow::anyhow!("loading panicked: {panic}"))) {
-                Ok(plugin) => {
-                    self.roster.lock()[number].manifest = Some(Arc::new(plugin.manifest().clone()));
-                    loaded.push(Candidate { number, file, plugin: Arc::new(plugin) });
-                }
-                Err(reason) => self.fail(number, &file, &format!("{reason:#}")),
+            loading.spawn_blocking(move || {
+                let result = catch_unwind(AssertUnwindSafe(|| load_file(&engine, &path)));
+                let result = result.unwrap_or_else(|_| {
+                    Err(anyhow::anyhow!(
+                        "the host panicked while loading it; see the panic above"
+                    ))
+                });
+                (number, file_name(&path), result)
+            });
+        }
+        loading
+    }
+
+    fn loaded(
+        &self,
+        (number, file, result): (usize, String, anyhow::Result<WasmPlugin>),
+    ) -> Option<Candidate> {
+        match result {
+            Ok(plugin) => {
+                self.roster.lock()[number].manifest = Some(Arc::new(plugin.manifest().clone()));
+                Some(Candidate {
+                    number,
+                    file,
+                    plugin: Arc::new(plugin),
+                })
+            }
+            Err(reason) => {
+                self.fail(number, &file, &format!("{reason:#}"));
+                None
             }
         }
-        loaded
     }
 
     fn fail(&self, number: usize, file: &str, reason: &str) {
@@ -171,16 +216,27 @@ impl Loader {
         if entry.state != state {
             if let State::Waiting(reason) = &state {
                 let plugin = &candidate.plugin.manifest().name;
-                warn!(plugin, file = candidate.file, reason, "plugin waits for a kind");
+                warn!(
+                    plugin,
+                    file = candidate.file,
+                    reason,
+                    "plugin waits for a kind"
+                );
             }
             entry.state = state;
         }
     }
 
     fn join(&mut self, candidate: Candidate) {
-        let Candidate { number, file, plugin } = candidate;
+        let Candidate {
+            number,
+            file,
+            plugin,
+        } = candidate;
         let manifest = plugin.manifest().clone();
-        let joined = self.shared.change(|hub, now| hub.join(plugin, &Settings::default(), now));
+        let joined = self
+            .shared
+            .change(|hub, now| hub.join(plugin, &Settings::default(), now));
         let id = match joined {
             Ok(id) => id,
             Err(error) => return self.fail(number, &file, &error.to_string()),
@@ -190,15 +246,27 @@ impl Loader {
             self.watches.ensure(id, kind, &self.cluster, &self.shared);
         }
         self.roster.set(number, State::Joined(id));
-        info!(plugin = manifest.name, version = manifest.version, file, "plugin loaded");
+        info!(
+            plugin = manifest.name,
+            version = manifest.version,
+            file,
+            "plugin loaded"
+        );
     }
 }
 
 fn load_file(engine: &Engine, path: &Path) -> anyhow::Result<WasmPlugin> {
     let bytes = std::fs::read(path).context("cannot read the file")?;
-    Ok(pilothouse_wasm::load(engine, &bytes, &LimitPolicy::default())?)
+    Ok(pilothouse_wasm::load(
+        engine,
+        &bytes,
+        &LimitPolicy::default(),
+    )?)
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }

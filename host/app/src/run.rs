@@ -30,7 +30,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let files = plugins::find(&args.plugins)?;
     let listener = http::bind(args.listen).await?;
-    let options = Options { kubeconfig: args.kubeconfig, context: args.context };
+    let options = Options {
+        kubeconfig: args.kubeconfig,
+        context: args.context,
+    };
     let cluster = tokio::select! {
         cluster = connect(&options) => Arc::new(cluster?),
         () = signals.received() => return Ok(()),
@@ -43,14 +46,22 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let count = args.workers.map_or_else(cores, NonZeroUsize::get);
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let loader = Loader {
-        engine: Engine::new(&EngineOptions::default()).context("cannot start the WebAssembly engine")?,
+        engine: Engine::new(&EngineOptions::default())
+            .context("cannot start the WebAssembly engine")?,
         cluster,
         shared: shared.clone(),
         roster: roster.clone(),
         metrics: metrics.clone(),
         watches: Watches::new(troubles.clone()),
     };
-    let answers = Answers { sources: Sources { shared, roster, troubles }, metrics };
+    let answers = Answers {
+        sources: Sources {
+            shared,
+            roster,
+            troubles,
+        },
+        metrics,
+    };
 
     let background = async {
         tokio::select! {
@@ -80,13 +91,19 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 async fn connect(options: &Options) -> Result<ApiCluster, ConnectError> {
     let connection = Connection::open(options, &Environment::of_process()).await?;
     let version = connection.check(FIRST_ANSWER).await?;
-    info!(server = connection.server, version, kubeconfig = connection.origin, "connected");
+    info!(
+        server = connection.server,
+        version,
+        kubeconfig = connection.origin,
+        "connected"
+    );
     Ok(ApiCluster::new(connection.client, &instance()))
 }
 
 /// This process among others of its kind: the pod's name, or the machine's.
 fn instance() -> String {
-    let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
+    let name =
+        std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));
     name.map_or_else(|_| "pilothouse".to_owned(), |name| name.trim().to_owned())
 }
 

@@ -55,9 +55,13 @@ impl Shared {
             if is_stopping() && hub.is_drained() {
                 return None;
             }
-            let sleep = due.map_or(LONGEST_SLEEP, |due| due.saturating_sub(now).min(LONGEST_SLEEP));
+            let sleep = due.map_or(LONGEST_SLEEP, |due| {
+                due.saturating_sub(now).min(LONGEST_SLEEP)
+            });
             let wait = self.changed.wait_timeout(hub, sleep);
-            hub = wait.map(|(hub, _)| hub).unwrap_or_else(|poisoned| poisoned.into_inner().0);
+            hub = wait
+                .map(|(hub, _)| hub)
+                .unwrap_or_else(|poisoned| poisoned.into_inner().0);
         }
     }
 
@@ -68,6 +72,8 @@ impl Shared {
 }
 
 fn wall_clock_ms() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since_epoch = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
 }

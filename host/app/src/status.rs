@@ -74,9 +74,16 @@ pub struct LastError {
 impl Sources {
     pub fn plugins(&self) -> Vec<PluginStatus> {
         let seats = self.shared.look(|hub| hub.status());
-        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let troubles = self
+            .troubles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let entries = self.roster.entries();
-        entries.iter().map(|entry| self.plugin(entry, &seats, &troubles)).collect()
+        entries
+            .iter()
+            .map(|entry| self.plugin(entry, &seats, &troubles))
+            .collect()
     }
 
     /// What keeps the host from being ready, and what is fine: one line each, as `/readyz?verbose` of Kubernetes components.
@@ -88,16 +95,30 @@ impl Sources {
         let mut text = String::new();
         for plugin in &plugins {
             let mark = if is_pending(plugin) { '-' } else { '+' };
-            let reason = plugin.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let reason = plugin
+                .reason
+                .as_ref()
+                .map(|reason| format!(": {reason}"))
+                .unwrap_or_default();
             text += &format!("[{mark}]{} {}{reason}\n", plugin.file, plugin.state);
         }
-        text += if is_ready { "readyz check passed\n" } else { "readyz check failed\n" };
+        text += if is_ready {
+            "readyz check passed\n"
+        } else {
+            "readyz check failed\n"
+        };
         (is_ready, text)
     }
 
-    fn plugin(&self, entry: &Entry, seats: &[SeatStatus], troubles: &BTreeMap<Kind, String>) -> PluginStatus {
+    fn plugin(
+        &self,
+        entry: &Entry,
+        seats: &[SeatStatus],
+        troubles: &BTreeMap<Kind, String>,
+    ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
-        let seat = manifest.and_then(|manifest| seats.iter().find(|seat| seat.name == manifest.name));
+        let seat =
+            manifest.and_then(|manifest| seats.iter().find(|seat| seat.name == manifest.name));
         let seat = seat.filter(|_| matches!(entry.state, State::Joined(_)));
         let (state, reason) = state(entry, seat, troubles);
         let text = |kind: &Kind| kind.to_string();
@@ -110,7 +131,11 @@ impl Sources {
             kinds: manifest.map_or_else(Kinds::default, |manifest| Kinds {
                 subject: manifest.subject_kind().map(text),
                 reads: manifest.reads.iter().map(|read| text(&read.kind)).collect(),
-                writes: manifest.writes.iter().map(|write| text(&write.kind)).collect(),
+                writes: manifest
+                    .writes
+                    .iter()
+                    .map(|write| text(&write.kind))
+                    .collect(),
             }),
             keys: seat.map_or_else(Keys::default, |seat| Keys {
                 queued: seat.queued,
@@ -123,23 +148,33 @@ impl Sources {
                 requeue_after: seat.reconciles.requeue_after,
                 error: seat.reconciles.error,
             }),
-            last_error: seat.and_then(|seat| seat.last_error.as_ref()).map(|error| LastError {
-                object: error.key.to_string(),
-                message: error.message.clone(),
-                seconds_ago: self.shared.now().saturating_sub(error.at).as_secs(),
-            }),
+            last_error: seat
+                .and_then(|seat| seat.last_error.as_ref())
+                .map(|error| LastError {
+                    object: error.key.to_string(),
+                    message: error.message.clone(),
+                    seconds_ago: self.shared.now().saturating_sub(error.at).as_secs(),
+                }),
         }
     }
 }
 
-fn state(entry: &Entry, seat: Option<&SeatStatus>, troubles: &BTreeMap<Kind, String>) -> (&'static str, Option<String>) {
+fn state(
+    entry: &Entry,
+    seat: Option<&SeatStatus>,
+    troubles: &BTreeMap<Kind, String>,
+) -> (&'static str, Option<String>) {
     match (&entry.state, seat) {
         (State::Loading, _) => ("loading", None),
         (State::Waiting(reason), _) => ("waiting", Some(reason.clone())),
         (State::Failed(reason), _) => ("failed", Some(reason.clone())),
         (State::Joined(_), None) => ("loading", None),
         (State::Joined(_), Some(seat)) => {
-            let mut unsynced = seat.reads.iter().filter(|(_, is_synced)| !is_synced).map(|(kind, _)| kind);
+            let mut unsynced = seat
+                .reads
+                .iter()
+                .filter(|(_, is_synced)| !is_synced)
+                .map(|(kind, _)| kind);
             let trouble = unsynced.clone().find_map(|kind| troubles.get(kind));
             match (unsynced.next(), trouble) {
                 (None, _) => ("running", None),

@@ -27,15 +27,29 @@ pub struct Watches {
 
 impl Watches {
     pub fn new(troubles: Troubles) -> Self {
-        Self { troubles, ..Self::default() }
+        Self {
+            troubles,
+            ..Self::default()
+        }
     }
 
     /// Watches a kind, unless it is being watched.
-    pub fn ensure(&mut self, id: KindId, kind: Kind, cluster: &Arc<ApiCluster>, shared: &Arc<Shared>) {
+    pub fn ensure(
+        &mut self,
+        id: KindId,
+        kind: Kind,
+        cluster: &Arc<ApiCluster>,
+        shared: &Arc<Shared>,
+    ) {
         if !self.kinds.insert(id) {
             return;
         }
-        let mut sink = HubSink { shared: shared.clone(), id, kind: kind.clone(), troubles: self.troubles.clone() };
+        let mut sink = HubSink {
+            shared: shared.clone(),
+            id,
+            kind: kind.clone(),
+            troubles: self.troubles.clone(),
+        };
         let cluster = cluster.clone();
         self.tasks.spawn(async move {
             loop {
@@ -72,7 +86,8 @@ impl CacheSink for HubSink {
     }
 
     fn apply(&mut self, delta: Delta) {
-        self.shared.change(|hub, now| hub.apply(self.id, delta, now));
+        self.shared
+            .change(|hub, now| hub.apply(self.id, delta, now));
     }
 
     fn state(&mut self, state: WatchState) {

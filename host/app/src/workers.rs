@@ -46,8 +46,17 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub fn start(count: usize, shared: Arc<Shared>, cluster: Arc<dyn Cluster>, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
-        let bench = Bench { shared, metrics, is_stopping: Arc::default() };
+    pub fn start(
+        count: usize,
+        shared: Arc<Shared>,
+        cluster: Arc<dyn Cluster>,
+        metrics: Arc<Metrics>,
+    ) -> anyhow::Result<Self> {
+        let bench = Bench {
+            shared,
+            metrics,
+            is_stopping: Arc::default(),
+        };
         let (ends, ended) = mpsc::unbounded_channel();
         let (jobs, queue) = mpsc::unbounded_channel();
         let spawn = |number| {
@@ -63,7 +72,12 @@ impl Workers {
         };
         let threads = (0..count).map(spawn).collect::<anyhow::Result<Vec<_>>>()?;
         let writer = tokio::spawn(write(bench.clone(), cluster, queue));
-        Ok(Self { bench, threads, writer, ended })
+        Ok(Self {
+            bench,
+            threads,
+            writer,
+            ended,
+        })
     }
 
     /// Waits until a worker ends, which none does by itself: it has panicked, and its key will never be given back.
@@ -87,7 +101,10 @@ impl Workers {
             return 0;
         }
         let status = self.bench.shared.look(|hub| hub.status());
-        status.iter().map(|plugin| plugin.queued + plugin.running).sum()
+        status
+            .iter()
+            .map(|plugin| plugin.queued + plugin.running)
+            .sum()
     }
 }
 
@@ -103,7 +120,10 @@ impl Drop for End {
 
 impl Bench {
     fn run(&self, jobs: &mpsc::UnboundedSender<Job>) {
-        while let Some(turn) = self.shared.next_turn(|| self.is_stopping.load(Ordering::SeqCst)) {
+        while let Some(turn) = self
+            .shared
+            .next_turn(|| self.is_stopping.load(Ordering::SeqCst))
+        {
             self.decide(turn, jobs);
         }
     }
@@ -112,7 +132,8 @@ impl Bench {
         let started = tokio::time::Instant::now();
         self.metrics.waited(turn.plugin_name(), turn.waited);
         let decision = turn.decide();
-        self.shared.change(|hub, now| hub.decided(&turn, &decision, now));
+        self.shared
+            .change(|hub, now| hub.decided(&turn, &decision, now));
         match decision.result {
             Err(error) => {
                 self.metrics.ran(turn.plugin_name(), started.elapsed());
@@ -120,19 +141,33 @@ impl Bench {
             }
             Ok((plan, requeue_after)) => {
                 // The writer outlives the workers, except when the host is ending.
-                let _ = jobs.send(Job { turn, plan, requeue_after, started });
+                let _ = jobs.send(Job {
+                    turn,
+                    plan,
+                    requeue_after,
+                    started,
+                });
             }
         }
     }
 
     async fn write(&self, cluster: &dyn Cluster, job: Job) {
-        let Job { turn, plan, requeue_after, started } = job;
-        let Executed { results, failure } = plan.execute(cluster, turn.plugin_name(), turn.applied()).await;
+        let Job {
+            turn,
+            plan,
+            requeue_after,
+            started,
+        } = job;
+        let Executed { results, failure } = plan
+            .execute(cluster, turn.plugin_name(), turn.applied())
+            .await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
         self.report(&turn, &results);
         match failure {
             Some(failure) => self.fail(&turn, &TurnError::Write(failure), results),
-            None => self.shared.change(|hub, now| hub.settled(&turn, requeue_after, results, now)),
+            None => self
+                .shared
+                .change(|hub, now| hub.settled(&turn, requeue_after, results, now)),
         }
     }
 
@@ -162,7 +197,8 @@ impl Bench {
             error = %error,
             "reconcile failed"
         );
-        self.shared.change(|hub, now| hub.failed(turn, error, results, now));
+        self.shared
+            .change(|hub, now| hub.failed(turn, error, results, now));
     }
 }
 

@@ -1,6 +1,8 @@
 //! For each Widget (`example.dev/v1`): reports its size in its status and keeps a ConfigMap of its name.
 
-use pilothouse_sdk::{Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb};
+use pilothouse_sdk::{
+    Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+};
 use serde_json::{Value, json};
 
 struct Widgets;
@@ -25,7 +27,9 @@ impl Controller for Widgets {
         let metadata = json!({"namespace": request.key.namespace, "name": request.key.name});
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size.to_string()}});
         let status = json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata, "status": {"observedSize": size}});
-        Ok(Outcome::done().with(Apply::new(&config)?).with(Apply::new(&status)?.subresource("status")))
+        Ok(Outcome::done()
+            .with(Apply::new(&config)?)
+            .with(Apply::new(&status)?.subresource("status")))
     }
 }
 

@@ -1,0 +1,357 @@
+//! `make bench`: what the host, the boundary and the whole loop cost. Ratios are within one run; machines differ.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pilothouse_core::cache::Delta;
+use pilothouse_core::hub::{Hub, Next, Settings, Turn};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::manifest::Manifest;
+use pilothouse_core::object::Object;
+use pilothouse_core::outcome::{Action, Failure, Outcome};
+use pilothouse_core::plugin::{Plugin, Request, RunError};
+use pilothouse_core::reader::{ListFilter, Reader};
+use pilothouse_core::selector::{LabelSelector, Requirement};
+use pilothouse_sdk as sdk;
+use pilothouse_tests::{Api, Host, Server, guest, plugin_directory};
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+fn main() -> Result<()> {
+    // `cargo test` runs benches too, to see that they build.
+    if std::env::args().any(|argument| argument == "--test") {
+        return Ok(());
+    }
+    let engine = Engine::new(&EngineOptions::default())?;
+    boundary(&engine)?;
+    overhead(&engine)?;
+    tokio::runtime::Runtime::new()?.block_on(latency())
+}
+
+fn row(what: &str, figure: &str, target: &str) {
+    println!("  {what:<58} {figure:>12}   {target}");
+}
+
+fn load(engine: &Engine, name: &str) -> Result<Arc<WasmPlugin>> {
+    let bytes = std::fs::read(guest(name))?;
+    Ok(Arc::new(pilothouse_wasm::load(
+        engine,
+        &bytes,
+        &LimitPolicy::default(),
+    )?))
+}
+
+/// A hub with one plugin and these objects in its caches.
+fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> {
+    let mut hub = Hub::default();
+    let settings = Settings {
+        config: config.to_owned(),
+        ..Settings::default()
+    };
+    let id = hub.join(plugin, &settings, Duration::ZERO)?;
+    for (kind_id, kind) in hub.kinds_of(id) {
+        let of_kind = objects.iter().filter(|object| object["kind"] == *kind.kind);
+        let parsed = of_kind.map(|object| {
+            Ok(Object::parse(
+                &kind,
+                &object.to_string(),
+                &hub.schema(kind_id),
+            )?)
+        });
+        let delta = Delta::Replace {
+            objects: parsed.collect::<Result<_>>()?,
+            resource_version: ResourceVersion::new("1"),
+        };
+        hub.apply(kind_id, delta, Duration::ZERO);
+    }
+    Ok(hub)
+}
+
+/// The median time of one whole turn: hand out, run, plan, register.
+fn time_turns(
+    plugin: Arc<dyn Plugin>,
+    config: &str,
+    objects: &[Value],
+    turns: usize,
+) -> Result<Duration> {
+    let mut hub = hub(plugin, config, objects)?;
+    let mut times = Vec::with_capacity(turns);
+    let mut now = Duration::ZERO;
+    while times.len() < turns {
+        now += Duration::from_secs(3600);
+        let started = Instant::now();
+        let Next::Run(mut turn) = hub.next(now, 0) else {
+            anyhow::bail!("nothing to run");
+        };
+        let decision = turn.decide();
+        hub.decided(&turn, &decision, now);
+        black_box(
+            decision
+                .result
+                .map_err(|error| anyhow::anyhow!("{error}"))?,
+        );
+        times.push(started.elapsed());
+        again(&mut hub, &turn, now);
+    }
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
+/// The key is run again, whatever the outcome.
+fn again(hub: &mut Hub, turn: &Turn, now: Duration) {
+    hub.settled(turn, Some(Duration::from_secs(1)), Vec::new(), now);
+}
+
+fn pod(number: usize, app: &str) -> Value {
+    let filler = "x".repeat(1000);
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "namespace": "default", "name": format!("pod-{number}"), "uid": format!("uid-{number}"), "resourceVersion": "1",
+            "labels": {"app": app}, "annotations": {"filler": filler},
+        },
+        "spec": {
+            "nodeName": format!("node-{}", number % 10),
+            "containers": [{"name": "c", "image": "i", "env": [{"name": "FILLER", "value": filler}],
+                "ports": [{"name": "web", "containerPort": 8080, "protocol": "TCP"}]}],
+        },
+        "status": {
+            "phase": "Running", "podIP": format!("10.0.{}.{}", number / 250, number % 250 + 1),
+            "podIPs": [{"ip": format!("10.0.{}.{}", number / 250, number % 250 + 1)}],
+            "conditions": [{"type": "Ready", "status": "True", "message": filler}],
+        },
+    })
+}
+
+/// A guest that lists 1,000 pods of three fields, against one that does not.
+fn boundary(engine: &Engine) -> Result<()> {
+    println!(
+        "the boundary: 1,000 pods of {} bytes, three fields of each",
+        pod(0, "a").to_string().len()
+    );
+    let pods: Vec<Value> = (0..1000).map(|number| pod(number, "a")).collect();
+    let plugin = load(engine, "lister")?;
+    let time = |how: &str| {
+        time_turns(
+            plugin.clone(),
+            &json!({"list": how}).to_string(),
+            &pods,
+            300,
+        )
+    };
+    let (not, text, decoded) = (time("not")?, time("text")?, time("decoded")?);
+    row(
+        "a turn in a fresh instance that reads nothing",
+        &format!("{not:.1?}"),
+        "",
+    );
+    row(
+        "list, as the guest's text, above that",
+        &format!("{:.1?}", text.saturating_sub(not)),
+        "<= 1 ms",
+    );
+    row(
+        "list, decoded by the guest, above that",
+        &format!("{:.1?}", decoded.saturating_sub(not)),
+        "",
+    );
+    Ok(())
+}
+
+/// The endpoints controller as a guest, against the same code called natively on the same hub.
+fn overhead(engine: &Engine) -> Result<()> {
+    let wasm = load(engine, "endpoints")?;
+    let native = Arc::new(Native {
+        manifest: wasm.manifest().clone(),
+    });
+    println!("the endpoints controller: guest against the same code, native, in the same hub");
+    for count in [10, 100, 1000] {
+        let mut objects: Vec<Value> = (0..count).map(|number| pod(number, "web")).collect();
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "default", "name": "web", "uid": "s", "resourceVersion": "1"},
+            "spec": {"selector": {"app": "web"}, "clusterIP": "10.96.0.1", "ports": [{"name": "http", "port": 80, "targetPort": "web"}]},
+        }));
+        let turns = 3000 / count.max(10);
+        let (guest, native) = (
+            time_turns(wasm.clone(), "{}", &objects, turns)?,
+            time_turns(native.clone(), "{}", &objects, turns)?,
+        );
+        let ratio = guest.as_secs_f64() / native.as_secs_f64();
+        row(
+            &format!("a service of {count} pods: guest {guest:.0?}, native {native:.0?}"),
+            &format!("{ratio:.2} x"),
+            "",
+        );
+    }
+    Ok(())
+}
+
+/// The endpoints crate, linked in.
+struct Native {
+    manifest: Manifest,
+}
+
+impl Plugin for Native {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
+        let cluster = ReaderCluster(std::cell::RefCell::new(reader));
+        let request = sdk::Request {
+            key: sdk::ObjectKey::new(&request.key.namespace, &request.key.name),
+            attempt: request.attempt,
+            previous: Vec::new(),
+            config: request.config.clone(),
+        };
+        let outcome =
+            <endpoints::EndpointsController as sdk::Controller>::reconcile(&request, &cluster);
+        let outcome = outcome.map_err(|failure| Failure::Terminal(format!("{failure:?}")))?;
+        Ok(Outcome {
+            actions: outcome.actions.into_iter().map(action).collect(),
+            requeue_after: None,
+        })
+    }
+}
+
+fn action(action: sdk::Action) -> Action {
+    match action {
+        sdk::Action::Apply(apply) => Action::Apply {
+            object: apply.object,
+            subresource: apply.subresource,
+            force: apply.force,
+        },
+        other => panic!("the benchmark's service needs no {other:?}"),
+    }
+}
+
+/// The SDK's cluster, on the host's reader.
+struct ReaderCluster<'a>(std::cell::RefCell<&'a mut Reader>);
+
+fn kind(kind: &sdk::Kind) -> Kind {
+    Kind::new(&kind.group, &kind.version, &kind.kind)
+}
+
+fn filter(filter: &sdk::Filter) -> ListFilter {
+    match filter {
+        sdk::Filter::Labels(selector) => {
+            let requirements = selector.iter().map(|requirement| match requirement {
+                sdk::LabelRequirement::Equals((name, value)) => {
+                    Requirement::Equals(name.clone(), value.clone())
+                }
+                other => panic!("the benchmark's service needs no {other:?}"),
+            });
+            ListFilter::Labels(LabelSelector {
+                requirements: requirements.collect(),
+            })
+        }
+        _ => ListFilter::Everything,
+    }
+}
+
+impl sdk::Cluster for ReaderCluster<'_> {
+    fn get_json(
+        &self,
+        of: &sdk::Kind,
+        key: &sdk::ObjectKey,
+    ) -> Result<Option<String>, sdk::ReadError> {
+        let key = ObjectKey::new(&key.namespace, &key.name);
+        let mut reader = self.0.borrow_mut();
+        let found = reader
+            .get(&kind(of), &key)
+            .map_err(|error| sdk::ReadError::Denied(error.to_string()))?;
+        Ok(found.map(str::to_owned))
+    }
+
+    fn get_part_json(
+        &self,
+        of: &sdk::Kind,
+        key: &sdk::ObjectKey,
+        pointer: &str,
+    ) -> Result<Option<String>, sdk::ReadError> {
+        let key = ObjectKey::new(&key.namespace, &key.name);
+        self.0
+            .borrow_mut()
+            .get_part(&kind(of), &key, pointer)
+            .map_err(|error| sdk::ReadError::Denied(error.to_string()))
+    }
+
+    fn list_json(
+        &self,
+        of: &sdk::Kind,
+        namespace: Option<&str>,
+        by: &sdk::Filter,
+    ) -> Result<String, sdk::ReadError> {
+        self.0
+            .borrow_mut()
+            .list(&kind(of), namespace, &filter(by))
+            .map_err(|error| sdk::ReadError::Denied(error.to_string()))
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.borrow_mut().now_ms())
+    }
+
+    fn log(&self, _: sdk::Level, _: &str, _: &[(&str, &str)]) {}
+}
+
+/// From a pod's readiness changing at the server to the Endpoints that say so, through the whole loop.
+async fn latency() -> Result<()> {
+    println!("the whole loop: a pod's status is written; until its Service's Endpoints are");
+    let server = Server::start().await?;
+    let plugins = plugin_directory(&["endpoints"]);
+    let host = Host::ready(plugins.path(), server.kubeconfig()).await?;
+    let times = toggle(&server.api, 400).await.with_context(|| host.log())?;
+    let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
+    row("p50", &format!("{:.1?}", percentile(50)), "");
+    row("p99", &format!("{:.1?}", percentile(99)), "<= 1 s");
+    Ok(())
+}
+
+/// Sorted times, of which each includes one GET's round trip or two.
+async fn toggle(api: &Api, times: usize) -> Result<Vec<Duration>> {
+    let path = |resource: &str| format!("/api/v1/namespaces/default/{resource}");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    api.create(&path("services"), &service).await?;
+    for number in 0..10 {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{number}"), "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        api.create(&path("pods"), &pod).await?;
+        set_ready(api, number, true).await?;
+    }
+    let endpoints = path("endpoints/web");
+    let ready = |found: Option<&Value>| {
+        found
+            .and_then(|found| Some(found["subsets"][0]["addresses"].as_array()?.len()))
+            .unwrap_or_default()
+    };
+    api.eventually(&endpoints, "complete", |found| ready(found) == 10)
+        .await?;
+    let mut measured = Vec::with_capacity(times);
+    for number in 0..times {
+        let is_ready = number % 2 == 1;
+        set_ready(api, 0, is_ready).await?;
+        let started = Instant::now();
+        let wanted = if is_ready { 10 } else { 9 };
+        while ready(api.get(&endpoints).await?.as_ref()) != wanted {}
+        measured.push(started.elapsed());
+    }
+    measured.sort();
+    Ok(measured)
+}
+
+async fn set_ready(api: &Api, number: usize, is_ready: bool) -> Result<()> {
+    let ip = format!("10.1.0.{}", number + 1);
+    let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
+    let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [ready]}});
+    api.merge(
+        &format!("/api/v1/namespaces/default/pods/p{number}/status"),
+        &status,
+    )
+    .await
+    .map(drop)
+}

@@ -1,0 +1,171 @@
+//! Upstream's endpoints cases, as data, through the built plugin: the files under `plugins/endpoints/cases`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pilothouse_core::cache::Delta;
+use pilothouse_core::hub::{Hub, Next, Settings};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::manifest::Manifest;
+use pilothouse_core::object::Object;
+use pilothouse_core::outcome::{Action, Delete, Outcome, PatchType};
+use pilothouse_core::plugin::{Plugin, Request, RunError};
+use pilothouse_core::reader::Reader;
+use pilothouse_tests::guest;
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
+use serde_json::{Value, json};
+
+/// The plugin, and what it last wanted done.
+struct Recorded {
+    plugin: Arc<WasmPlugin>,
+    outcome: Mutex<Option<Outcome>>,
+}
+
+impl Plugin for Recorded {
+    fn manifest(&self) -> &Manifest {
+        self.plugin.manifest()
+    }
+
+    fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
+        let outcome = self.plugin.reconcile(request, reader)?;
+        *self.outcome.lock().unwrap() = Some(outcome.clone());
+        Ok(outcome)
+    }
+}
+
+/// What the plugin wants done about a key of a cluster with these objects.
+fn actions(plugin: &Arc<WasmPlugin>, objects: &[Value], key: &ObjectKey) -> Result<Vec<Value>> {
+    let recorded = Arc::new(Recorded {
+        plugin: plugin.clone(),
+        outcome: Mutex::default(),
+    });
+    let mut hub = Hub::default();
+    let id = hub.join(recorded.clone(), &Settings::default(), Duration::ZERO)?;
+    for (kind_id, kind) in hub.kinds_of(id) {
+        let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
+        let parsed = of_kind.map(|object| {
+            Ok(Object::parse(
+                &kind,
+                &object.to_string(),
+                &hub.schema(kind_id),
+            )?)
+        });
+        let delta = Delta::Replace {
+            objects: parsed.collect::<Result<_>>()?,
+            resource_version: ResourceVersion::new("1"),
+        };
+        hub.apply(kind_id, delta, Duration::ZERO);
+    }
+    while let Next::Run(mut turn) = hub.next(Duration::ZERO, 0) {
+        if turn.request.key == *key {
+            let decision = turn.decide();
+            decision
+                .result
+                .map_err(|error| anyhow::anyhow!("{error}"))?;
+            let outcome = recorded
+                .outcome
+                .lock()
+                .unwrap()
+                .take()
+                .context("no outcome")?;
+            return Ok(outcome.actions.iter().map(to_json).collect());
+        }
+    }
+    // Nothing of this key is there, so nobody runs it.
+    Ok(Vec::new())
+}
+
+fn kind_of(object: &Value) -> Kind {
+    Kind::from_api_version(
+        object["apiVersion"].as_str().unwrap_or_default(),
+        object["kind"].as_str().unwrap_or_default(),
+    )
+}
+
+/// An action as the cases write it.
+fn to_json(action: &Action) -> Value {
+    let parse = |text: &str| {
+        serde_json::from_str::<Value>(text)
+            .unwrap_or_else(|error| json!({"not JSON": error.to_string()}))
+    };
+    match action {
+        Action::Apply { object, force, .. } => {
+            json!({"apply": {"object": parse(object), "force": force}})
+        }
+        Action::Delete(Delete { kind, key, uid, .. }) => json!({"delete": {
+            "kind": kind_json(kind), "key": key_json(key), "uid": uid,
+        }}),
+        Action::Patch {
+            kind,
+            key,
+            patch_type: PatchType::Merge,
+            body,
+            ..
+        } => json!({"patch": {
+            "kind": kind_json(kind), "key": key_json(key), "patch-type": "merge-patch", "body": parse(body),
+        }}),
+        other => json!({"unexpected": format!("{other:?}")}),
+    }
+}
+
+fn kind_json(kind: &Kind) -> Value {
+    json!({"group": *kind.group, "version": *kind.version, "kind": *kind.kind})
+}
+
+fn key_json(key: &ObjectKey) -> Value {
+    json!({"namespace": *key.namespace, "name": *key.name})
+}
+
+fn cases() -> Result<BTreeMap<String, Value>> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../plugins/endpoints/cases");
+    let mut cases = BTreeMap::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let text = std::fs::read_to_string(&path)?;
+        let case = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        cases.insert(
+            path.file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            case,
+        );
+    }
+    Ok(cases)
+}
+
+#[test]
+fn every_case_holds_through_the_built_plugin() -> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let plugin = pilothouse_wasm::load(
+        &engine,
+        &std::fs::read(guest("endpoints"))?,
+        &LimitPolicy::default(),
+    )?;
+    let plugin = Arc::new(plugin);
+    let cases = cases()?;
+    let mut wrong = Vec::new();
+    for (name, case) in &cases {
+        let text = |path: &str| {
+            case.pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let key = ObjectKey::new(text("/key/namespace"), text("/key/name"));
+        let objects = case["objects"].as_array().context("objects")?;
+        let have = Value::from(actions(&plugin, objects, &key).with_context(|| name.clone())?);
+        if have != case["expect"] {
+            wrong.push(format!(
+                "{name}: {}\n  want {}\n  have {have}",
+                text("/description"),
+                case["expect"]
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases.len() >= 25, "only {} cases", cases.len());
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Lists the pods of a namespace as its configuration says: not at all, as text, or decoded. For measuring.
+
+use pilothouse_sdk::{
+    Cluster, Controller, Failure, Filter, Kind, Manifest, Outcome, Request, Selection,
+};
+use serde::Deserialize;
+
+struct Lister;
+
+#[derive(Deserialize)]
+struct Configuration {
+    list: How,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum How {
+    Not,
+    Text,
+    Decoded,
+}
+
+/// A pod as the manifest cuts it.
+#[derive(Deserialize)]
+struct Pod {
+    metadata: Metadata,
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    node_name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    phase: String,
+    #[serde(rename = "podIP")]
+    pod_ip: String,
+}
+
+impl Controller for Lister {
+    fn manifest() -> Manifest {
+        let pod = Kind::core("v1", "Pod");
+        Manifest::new("lister", "1.0.0", Selection::of(&pod))
+            .reads(&pod, [".spec.nodeName", ".status.phase", ".status.podIP"])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let pod = Kind::core("v1", "Pod");
+        let seen = match request.configuration::<Configuration>()?.list {
+            How::Not => 1,
+            How::Text => cluster.list_json(&pod, None, &Filter::Everything)?.len(),
+            How::Decoded => {
+                let pods: Vec<Pod> = cluster.list(&pod, None, &Filter::Everything)?;
+                let sizes = pods.iter().map(|pod| {
+                    pod.metadata.name.len()
+                        + pod.spec.node_name.len()
+                        + pod.status.phase.len()
+                        + pod.status.pod_ip.len()
+                });
+                sizes.sum()
+            }
+        };
+        // Used, so that no compiler leaves it out.
+        if seen == 0 {
+            Err(Failure::terminal("saw nothing"))
+        } else {
+            Ok(Outcome::done())
+        }
+    }
+}
+
+pilothouse_sdk::register!(Lister);
