@@ -24,14 +24,13 @@ build: check-rust ## Build the host: target/release/pilothouse
 
 run: check-tools testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
 	$(call say,building the host and the demo)
-	cargo build --locked --package pilothouse --package pilothouse-tests --bins
+	cargo build --locked --workspace --bins
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
 
 test: check-tools testserver plugins guests ## Run every test
 	$(call say,building the host and the tests)
-	cargo build --locked
-	cargo test --locked --workspace --no-run
+	cargo build --locked --workspace --all-targets
 	$(call say,testing)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace
@@ -40,7 +39,7 @@ bench: check-tools testserver plugins guests ## Measure, as ratios within one ru
 	$(call say,building the host and the benchmarks (release))
 	cargo build --release --locked
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench loop
 
 lint: check-rust ## Formatting, clippy, docs, shell scripts, the Go vet of what is ours
 	cargo fmt --all --check

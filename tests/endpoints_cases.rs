@@ -1,4 +1,8 @@
 //! Upstream's endpoints cases, as data, through the built plugin: the files under `plugins/endpoints/cases`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy knows the tests of an integration test, but not its helpers"
+)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::hub::SeatStatus;
+use pilothouse_core::hub::{Hub, SeatStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -227,7 +227,7 @@ const CONTROLLER_COUNTERS: &[PerPlugin] = &[
 
 impl Collector for HubMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let plugins = self.shared.look(|hub| hub.status());
+        let plugins = self.shared.look(Hub::status);
         for metric in QUEUE_GAUGES {
             gauge(&mut encoder, metric, &plugins, queue_label)?;
         }

@@ -234,9 +234,13 @@ impl Loader {
             plugin,
         } = candidate;
         let manifest = plugin.manifest().clone();
+        let settings = Settings {
+            concurrency: plugin.limits().concurrency,
+            ..Settings::default()
+        };
         let joined = self
             .shared
-            .change(|hub, now| hub.join(plugin, &Settings::default(), now));
+            .change(|hub, now| hub.join(plugin, &settings, now));
         let id = match joined {
             Ok(id) => id,
             Err(error) => return self.fail(number, &file, &error.to_string()),

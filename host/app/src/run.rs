@@ -46,8 +46,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let count = args.workers.map_or_else(cores, NonZeroUsize::get);
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let loader = Loader {
-        engine: Engine::new(&EngineOptions::default())
-            .context("cannot start the WebAssembly engine")?,
+        engine: engine(count)?,
         cluster,
         shared: shared.clone(),
         roster: roster.clone(),
@@ -98,6 +97,17 @@ async fn connect(options: &Options) -> Result<ApiCluster, ConnectError> {
         "connected"
     );
     Ok(ApiCluster::new(connection.client, &instance()))
+}
+
+/// An engine with room for an instance on every worker, and as many that are being asked what they are.
+fn engine(workers: usize) -> anyhow::Result<Engine> {
+    let instances = u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX);
+    let options = EngineOptions::default();
+    let options = EngineOptions {
+        instances: options.instances.max(instances),
+        ..options
+    };
+    Engine::new(&options).context("cannot start the WebAssembly engine")
 }
 
 /// This process among others of its kind: the pod's name, or the machine's.

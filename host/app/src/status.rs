@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use pilothouse_core::hub::SeatStatus;
+use pilothouse_core::hub::{Hub, SeatStatus};
 use pilothouse_core::key::Kind;
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub struct LastError {
 
 impl Sources {
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        let seats = self.shared.look(|hub| hub.status());
+        let seats = self.shared.look(Hub::status);
         let troubles = self
             .troubles
             .lock()

@@ -9,7 +9,7 @@ use anyhow::Context;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_core::cluster::Cluster;
-use pilothouse_core::hub::{Turn, TurnError};
+use pilothouse_core::hub::{Hub, Turn, TurnError};
 use pilothouse_core::outcome::ActionResult;
 use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
@@ -100,7 +100,7 @@ impl Workers {
         if tokio::time::timeout(limit, all_ended).await.is_ok() {
             return 0;
         }
-        let status = self.bench.shared.look(|hub| hub.status());
+        let status = self.bench.shared.look(Hub::status);
         status
             .iter()
             .map(|plugin| plugin.queued + plugin.running)

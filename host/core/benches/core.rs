@@ -210,7 +210,7 @@ fn read_sets(cache: &KindCache) {
         .collect();
     let mut woken = 0;
     let matching = per_operation(changes.len(), |number| {
-        woken += sets.touched(0, &changes[number], None).len()
+        woken += sets.touched(0, &changes[number], None).len();
     });
     black_box(woken);
     row(

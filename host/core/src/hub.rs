@@ -36,7 +36,7 @@ pub type PluginId = u64;
 pub struct Settings {
     /// The plugin's configuration, as JSON.
     pub config: String,
-    /// Keys that may run at the same time, where the manifest does not say.
+    /// Keys that may run at the same time: what the manifest asks for, as far as it is granted.
     pub concurrency: u32,
 }
 

@@ -472,10 +472,19 @@ fn turns_are_shared_between_plugins_however_long_a_queue_is() {
 }
 
 #[test]
-fn no_more_keys_run_at_once_than_the_plugin_asks_for() {
-    let mut limited = manifest("p");
-    limited.limits.concurrency = Some(2);
-    let mut rig = Rig::with(limited, nothing);
+fn no_more_keys_run_at_once_than_the_plugin_was_granted() {
+    let mut rig = Rig::default();
+    let plugin = Fake {
+        manifest: manifest("p"),
+        reconcile: Box::new(nothing),
+    };
+    let settings = Settings {
+        concurrency: 2,
+        ..Settings::default()
+    };
+    rig.hub.join(Arc::new(plugin), &settings, rig.now).unwrap();
+    rig.sync(&service());
+    rig.sync(&pod());
     (0..3).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
     let turns = [rig.take(), rig.take(), rig.take()];
     assert_eq!(turns.iter().flatten().count(), 2);

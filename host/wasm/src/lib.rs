@@ -1,6 +1,6 @@
 //! Runs plugins: WebAssembly in, [`pilothouse_core::plugin::Plugin`] out.
 //!
-//! A file's bytes are checked, made a component if they are a core module, compiled and asked for their manifest ([`load`]). What
+//! A file's bytes are checked, made a component if they are a core module, compiled and asked for their manifest ([`load()`]). What
 //! comes out is run in a fresh instance for each reconcile ([`WasmPlugin`]), within [`limits`], with no world but the imports of
 //! `wit/`. Nothing here knows what an API server is, which language a guest was written in, or whether an outcome is permitted.
 

@@ -1,5 +1,5 @@
 //! How much one run may use. wasmtime's own `StoreLimits` is per memory: ten memories under a 64 MiB limit held 630 MiB. So the
-//! [`Limiter`] here adds up everything a store holds.
+//! limiter here adds up everything a store holds.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ impl Default for LimitPolicy {
             // Around a second of a loop; a small Rust guest's turn takes some 30,000, a Python one's 400,000.
             fuel: 1_000_000_000,
             timeout: Duration::from_secs(2),
-            concurrency: 4,
+            // A reconcile is pure, and a key is held while its writes are under way.
+            concurrency: 16,
         };
         let max = RunLimits {
             memory_bytes: MEMORY_SLOT_BYTES as u64,

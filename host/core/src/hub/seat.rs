@@ -162,7 +162,6 @@ impl Seat {
         ids: &HashMap<Kind, KindId>,
     ) -> Self {
         let manifest = plugin.manifest();
-        let concurrency = manifest.limits.concurrency.unwrap_or(settings.concurrency);
         let subject = match &manifest.subject {
             Subject::Each(selection) => SubjectKind::new(selection, ids),
             Subject::Singleton => None,
@@ -176,7 +175,7 @@ impl Seat {
         Self {
             controller: Arc::new(controller),
             config: settings.config.clone(),
-            concurrency: concurrency.max(1) as usize,
+            concurrency: settings.concurrency.max(1) as usize,
             subject,
             queue: WorkQueue::new(Backoff::default()),
             reads: ReadSets::default(),
