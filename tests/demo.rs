@@ -14,22 +14,29 @@ const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/web";
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tokio::select! {
-        result = demo() => result,
-        result = tokio::signal::ctrl_c() => {
-            println!("\nstopping");
-            Ok(result?)
-        }
-    }
-}
-
-async fn demo() -> Result<()> {
     println!("==> starting an API server");
     let server = Server::start().await?;
     println!("==> starting pilothouse");
     let plugins = std::env::var("PILOTHOUSE_GUESTS")
         .context("PILOTHOUSE_GUESTS is not set; run `make run`")?;
     let host = Host::ready(plugins.as_ref(), server.kubeconfig()).await?;
+    let shown = tokio::select! {
+        shown = show(&server, &host) => shown,
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(anyhow::Error::from),
+    };
+    println!("\nstopping");
+    let (status, _) = host.terminate().await?;
+    server.stop().await?;
+    shown.and_then(|()| {
+        if status.success() {
+            Ok(())
+        } else {
+            anyhow::bail!("pilothouse ended with {status}")
+        }
+    })
+}
+
+async fn show(server: &Server, host: &Host) -> Result<()> {
     let (_, status) = host.get("/plugins").await?;
     for plugin in serde_json::from_str::<Vec<Value>>(&status)? {
         println!(

@@ -181,6 +181,8 @@ fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log.reopen()?)
+        // Ctrl-C is for whoever started the host, who then ends it.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .with_context(|| format!("cannot start {binary}"))?;

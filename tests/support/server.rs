@@ -34,11 +34,11 @@ pub struct Server {
 /// Who serves. Processes end with the value.
 enum Backend {
     /// `tests/apiserver`.
-    Own { _child: Child, directory: TempDir },
+    Own { child: Child, directory: TempDir },
     /// The binaries of `KUBEBUILDER_ASSETS`.
     Envtest {
-        _etcd: Child,
-        _apiserver: Child,
+        etcd: Child,
+        apiserver: Child,
         _directory: TempDir,
     },
     /// `PILOTHOUSE_TEST_KUBECONFIG`.
@@ -67,6 +67,22 @@ impl Server {
             kubeconfig,
             api,
         })
+    }
+
+    /// Ends the server's processes and waits for their end. Dropping the server kills them.
+    pub async fn stop(self) -> Result<()> {
+        match self.backend {
+            Backend::Own { mut child, .. } => end(&mut child).await,
+            Backend::Envtest {
+                mut etcd,
+                mut apiserver,
+                ..
+            } => {
+                end(&mut apiserver).await?;
+                end(&mut etcd).await
+            }
+            Backend::Cluster => Ok(()),
+        }
     }
 
     pub fn kubeconfig(&self) -> &Path {
@@ -173,14 +189,28 @@ async fn wait_for_file(path: &Path, child: &mut Child) -> Result<()> {
     bail!("the API server has not written {} in 30 s", path.display())
 }
 
-/// The user and kernel end the process with the test, however that ends.
+/// Ends with the test, which alone gets a Ctrl-C.
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        .process_group(0)
         .kill_on_drop(true);
     command
+}
+
+/// SIGTERM, and the process's end.
+async fn end(child: &mut Child) -> Result<()> {
+    if let Some(id) = child.id() {
+        Command::new("kill")
+            .arg("-TERM")
+            .arg(id.to_string())
+            .status()
+            .await?;
+    }
+    child.wait().await?;
+    Ok(())
 }
 
 async fn own(directory: TempDir, options: ServerOptions) -> Result<(Backend, PathBuf)> {
@@ -209,13 +239,7 @@ async fn own(directory: TempDir, options: ServerOptions) -> Result<(Backend, Pat
         let log = std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
         return Err(error.context(log));
     }
-    Ok((
-        Backend::Own {
-            _child: child,
-            directory,
-        },
-        kubeconfig,
-    ))
+    Ok((Backend::Own { child, directory }, kubeconfig))
 }
 
 /// What controller-runtime's envtest does: etcd and kube-apiserver on free ports, a token file for the administrator.
@@ -295,8 +319,8 @@ async fn envtest(assets: &Path) -> Result<(Backend, PathBuf)> {
     std::fs::write(&kubeconfig, config.to_string())?;
     Ok((
         Backend::Envtest {
-            _etcd: etcd,
-            _apiserver: apiserver,
+            etcd,
+            apiserver,
             _directory: directory,
         },
         kubeconfig,
