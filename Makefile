@@ -10,7 +10,7 @@ plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
 
 rust_plugins := endpoints
-test_guests := hello-rust lister misbehaving widgets
+test_guests := actions hello-rust lister misbehaving widgets
 
 say = @printf '==> %s\n' "$(1)"
 
@@ -37,7 +37,7 @@ test: check-tools testserver plugins guests ## Run every test
 
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))
-	cargo build --release --locked
+	cargo build --release --locked --workspace --bins --benches
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench loop
 

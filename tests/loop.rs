@@ -11,6 +11,7 @@ use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::object::Object;
 use pilothouse_core::outcome::{Action, Failure, Outcome};
+use pilothouse_core::plan::Executed;
 use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::{ListFilter, Reader};
 use pilothouse_core::selector::{LabelSelector, Requirement};
@@ -102,7 +103,7 @@ fn time_turns(
 
 /// The key is run again, whatever the outcome.
 fn again(hub: &mut Hub, turn: &Turn, now: Duration) {
-    hub.settled(turn, Some(Duration::from_secs(1)), Vec::new(), now);
+    hub.settled(turn, Some(Duration::from_secs(1)), Executed::default(), now);
 }
 
 fn pod(number: usize, app: &str) -> Value {

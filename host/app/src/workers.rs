@@ -137,7 +137,7 @@ impl Bench {
         match decision.result {
             Err(error) => {
                 self.metrics.ran(turn.plugin_name(), started.elapsed());
-                self.fail(&turn, &error, Vec::new());
+                self.fail(&turn, &error, Executed::default());
             }
             Ok((plan, requeue_after)) => {
                 // The writer outlives the workers, except when the host is ending.
@@ -158,16 +158,16 @@ impl Bench {
             requeue_after,
             started,
         } = job;
-        let Executed { results, failure } = plan
+        let mut executed = plan
             .execute(cluster, turn.plugin_name(), turn.applied())
             .await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
-        self.report(&turn, &results);
-        match failure {
-            Some(failure) => self.fail(&turn, &TurnError::Write(failure), results),
+        self.report(&turn, &executed.results);
+        match executed.failure.take() {
+            Some(failure) => self.fail(&turn, &TurnError::Write(failure), executed),
             None => self
                 .shared
-                .change(|hub, now| hub.settled(&turn, requeue_after, results, now)),
+                .change(|hub, now| hub.settled(&turn, requeue_after, executed, now)),
         }
     }
 
@@ -184,7 +184,7 @@ impl Bench {
         }
     }
 
-    fn fail(&self, turn: &Turn, error: &TurnError, results: Vec<ActionResult>) {
+    fn fail(&self, turn: &Turn, error: &TurnError, executed: Executed) {
         let plugin = turn.plugin_name();
         if matches!(error, TurnError::Run(RunError::Timeout(_))) {
             self.metrics.timed_out(plugin);
@@ -198,7 +198,7 @@ impl Bench {
             "reconcile failed"
         );
         self.shared
-            .change(|hub, now| hub.failed(turn, error, results, now));
+            .change(|hub, now| hub.failed(turn, error, executed, now));
     }
 }
 

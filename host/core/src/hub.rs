@@ -4,7 +4,7 @@
 //! - A change and the keys it wakes are one step: no snapshot shows a change whose keys are not queued.
 //! - A change that lands while a key runs counts for that key: what it read is held against everything after its snapshot.
 //! - A plugin's keys run only once all the kinds it reads are synced.
-//! - No key runs twice at once, and a key is held until its writes have ended.
+//! - No key runs twice at once, and a key is held until its writes have ended and its next snapshot shows them.
 //! - Between plugins with keys to run, turns are shared evenly, however long a queue is.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::cache::{Delta, KindCache};
 use crate::key::Kind;
 use crate::object::Schema;
-use crate::outcome::ActionResult;
+use crate::plan::Executed;
 use crate::plugin::Plugin;
 use crate::queue::Time;
 use crate::snapshot::{KindId, Snapshot};
@@ -131,6 +131,9 @@ impl Hub {
                 seat.wake(&self.snapshot, kind, change, is_initial, now);
             }
         }
+        for seat in self.seats.values_mut() {
+            seat.open_gates(&self.snapshot, now);
+        }
         let count = changes.len();
         self.changelog.push(self.snapshot.sequence, kind, changes);
         count
@@ -138,27 +141,25 @@ impl Hub {
 
     /// The next key to run: of the plugin that had the fewest turns.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
-        let ready = self
-            .seats
-            .iter()
-            .filter(|(_, seat)| seat.is_ready(&self.snapshot, now));
-        let chosen = ready
-            .min_by_key(|(_, seat)| seat.turns())
-            .map(|(id, _)| *id);
-        let Some((id, seat)) = chosen.and_then(|id| Some((id, self.seats.get_mut(&id)?))) else {
-            let due = self
+        loop {
+            let ready = self
                 .seats
-                .values()
-                .filter(|seat| seat.is_synced(&self.snapshot));
-            return Next::Idle(due.filter_map(Seat::next_due).min());
-        };
-        match seat.take(id, &self.snapshot, now, wall_clock_ms) {
-            Some(turn) => {
+                .iter_mut()
+                .filter(|(_, seat)| seat.is_ready(&self.snapshot, now));
+            let Some((id, seat)) = ready.min_by_key(|(_, seat)| seat.turns()) else {
+                break;
+            };
+            // None when all that was ready is held; it is not ready any more.
+            if let Some(turn) = seat.take(*id, &self.snapshot, now, wall_clock_ms) {
                 self.changelog.open(turn.sequence());
-                Next::Run(Box::new(turn))
+                return Next::Run(Box::new(turn));
             }
-            None => Next::Idle(None),
         }
+        let due = self
+            .seats
+            .values()
+            .filter(|seat| seat.is_synced(&self.snapshot));
+        Next::Idle(due.filter_map(Seat::next_due).min())
     }
 
     /// Registers what a run read. The key stays held; [`settled`](Self::settled) or [`failed`](Self::failed) gives it back.
@@ -173,15 +174,9 @@ impl Hub {
     }
 
     /// The run, or one of its writes, failed: the key runs again with back-off, unless the failure is terminal.
-    pub fn failed(
-        &mut self,
-        turn: &Turn,
-        error: &TurnError,
-        results: Vec<ActionResult>,
-        now: Time,
-    ) {
+    pub fn failed(&mut self, turn: &Turn, error: &TurnError, executed: Executed, now: Time) {
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
-            seat.failed(turn, error, results, now);
+            seat.failed(turn, error, executed, &self.snapshot, now);
         }
     }
 
@@ -190,11 +185,11 @@ impl Hub {
         &mut self,
         turn: &Turn,
         requeue_after: Option<Duration>,
-        results: Vec<ActionResult>,
+        executed: Executed,
         now: Time,
     ) {
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
-            seat.settled(turn, requeue_after, results, now);
+            seat.settled(turn, requeue_after, executed, &self.snapshot, now);
         }
     }
 

@@ -2,12 +2,13 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-use crate::key::ResourceVersion;
+use crate::key::{ObjectKey, ResourceVersion};
 use crate::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
 };
 use crate::object::Object;
-use crate::outcome::{Action, Failure, Outcome};
+use crate::outcome::{Action, ActionResult, Failure, Outcome};
+use crate::plan::{Accepted, Effect};
 use crate::plugin::{Request, RunError};
 use crate::reader::{ListFilter, Reader};
 use crate::selector::{LabelSelector, Requirement};
@@ -143,8 +144,11 @@ impl Rig {
     fn finish(&mut self, turn: &Turn, decision: Decision) {
         self.hub.decided(turn, &decision, self.now);
         match decision.result {
-            Ok((_, requeue_after)) => self.hub.settled(turn, requeue_after, vec![], self.now),
-            Err(error) => self.hub.failed(turn, &error, vec![], self.now),
+            Ok((_, requeue_after)) => {
+                self.hub
+                    .settled(turn, requeue_after, Executed::default(), self.now)
+            }
+            Err(error) => self.hub.failed(turn, &error, Executed::default(), self.now),
         }
     }
 
@@ -407,7 +411,10 @@ fn results_reach_the_keys_next_run() {
     rig.hub.failed(
         &turn,
         &TurnError::Write("conflict".into()),
-        conflict.clone(),
+        Executed {
+            results: conflict.clone(),
+            ..Executed::default()
+        },
         rig.now,
     );
     rig.now += Duration::from_millis(5);
@@ -424,7 +431,7 @@ fn a_key_is_held_until_its_writes_have_ended() {
     rig.hub.decided(&turn, &decision, rig.now);
     rig.put(&service(), "a", r#""touched":"yes""#);
     assert!(rig.take().is_none());
-    rig.hub.settled(&turn, None, vec![], rig.now);
+    rig.hub.settled(&turn, None, Executed::default(), rig.now);
     assert_eq!(rig.run(), ["a"]);
 }
 
@@ -510,4 +517,100 @@ fn a_drained_hub_has_finished_what_it_had() {
     assert!(!rig.hub.is_drained());
     assert_eq!(rig.run(), ["a"]);
     assert!(rig.hub.is_drained());
+}
+
+/// Runs the only key that is due as if it had written this.
+fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect) {
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let accepted = vec![Accepted {
+        kind,
+        key: ObjectKey::new("default", name),
+        effect,
+    }];
+    let executed = Executed {
+        accepted,
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+}
+
+#[test]
+fn a_key_waits_until_its_snapshot_shows_what_it_wrote() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    run_writing(
+        &mut rig,
+        pod(),
+        "x",
+        Effect::Version(ResourceVersion::new("4")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.put(&pod(), "other", "");
+    assert_eq!(rig.run(), NONE, "pods are at version 3");
+    rig.put(&pod(), "x", "");
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_bookmark_shows_that_a_write_is_visible() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    run_writing(
+        &mut rig,
+        pod(),
+        "x",
+        Effect::Version(ResourceVersion::new("4")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), NONE);
+    let bookmark = Delta::Bookmark(ResourceVersion::new("5"));
+    rig.hub.apply(rig.hub.ids[&pod()], bookmark, rig.now);
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_deletion_is_visible_when_the_object_is_gone() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::Deletion("u".into()));
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.put(&pod(), "other", "");
+    assert_eq!(rig.run(), NONE);
+    rig.remove(&pod(), "x");
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_write_that_never_shows_holds_its_key_for_a_while_only() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    rig.put(&service(), "other", "");
+    run_writing(
+        &mut rig,
+        pod(),
+        "x",
+        Effect::Version(ResourceVersion::new("1000")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), ["other"], "only the key itself is held");
+    rig.now += crate::gate::PATIENCE;
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_write_of_a_kind_that_is_not_read_is_not_waited_for() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let secret = Kind::new("", "v1", "Secret");
+    run_writing(
+        &mut rig,
+        secret,
+        "x",
+        Effect::Version(ResourceVersion::new("1000")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), ["web"]);
 }

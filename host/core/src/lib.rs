@@ -13,6 +13,7 @@ pub mod backoff;
 pub mod cache;
 pub mod cluster;
 pub mod fields;
+pub mod gate;
 pub mod hub;
 pub mod key;
 pub mod manifest;

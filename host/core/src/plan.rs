@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::cluster::{Cluster, Operation, Write};
-use crate::key::{Kind, ObjectKey};
+use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::manifest::{Manifest, Verb};
 use crate::outcome::{Action, ActionResult, Delete, Event};
 use crate::permission::{Denied, Permissions, check_key};
@@ -55,13 +55,56 @@ impl Step {
     }
 }
 
-/// What became of a plan.
-#[derive(Debug, PartialEq, Eq)]
+/// What became of a plan. The default: of none.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     /// Of each action, in order.
     pub results: Vec<ActionResult>,
     /// Why the plan was not carried out to its end.
     pub failure: Option<String>,
+    /// The writes that the server accepted.
+    pub accepted: Vec<Accepted>,
+}
+
+/// A write that the server accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The object's kind.
+    pub kind: Kind,
+    /// The object.
+    pub key: ObjectKey,
+    /// What shows it.
+    pub effect: Effect,
+}
+
+/// What an accepted write left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The object at this resourceVersion.
+    Version(ResourceVersion),
+    /// No object with this uid, sooner or later.
+    Deletion(String),
+}
+
+impl Accepted {
+    fn of(write: &Write, result: &ActionResult) -> Option<Self> {
+        let effect = match (&write.operation, result) {
+            (Operation::Event { .. }, _) => return None,
+            (Operation::Delete { uid: Some(uid), .. }, ActionResult::Done(_)) => {
+                Effect::Deletion(uid.clone())
+            }
+            (Operation::Delete { .. }, _) => return None,
+            (_, ActionResult::Done(Some(version))) => {
+                Effect::Version(ResourceVersion::new(version))
+            }
+            _ => return None,
+        };
+        Some(Self {
+            kind: write.kind.clone(),
+            key: write.key.clone(),
+            effect,
+        })
+    }
 }
 
 /// Why an outcome is refused as a whole.
@@ -184,6 +227,7 @@ impl Plan {
     ) -> Executed {
         let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
         let mut failure = None;
+        let mut accepted = Vec::new();
         for step in &self.steps {
             let result = match &step.what {
                 _ if failure.is_some() => ActionResult::Skipped,
@@ -191,6 +235,7 @@ impl Plan {
                 What::Send { write, intent } => {
                     let result = cluster.write(manager, write).await;
                     remember(applied, write, *intent, &result);
+                    accepted.extend(Accepted::of(write, &result));
                     result
                 }
             };
@@ -204,7 +249,11 @@ impl Plan {
             .into_iter()
             .map(|result| result.unwrap_or(ActionResult::Unchanged))
             .collect();
-        Executed { results, failure }
+        Executed {
+            results,
+            failure,
+            accepted,
+        }
     }
 }
 

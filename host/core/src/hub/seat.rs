@@ -10,13 +10,15 @@ use super::{PluginId, Settings};
 use crate::backoff::Backoff;
 use crate::cache::{Change, KindCache};
 use crate::fields::FieldPath;
+use crate::gate::{Awaited, Gates};
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::{Manifest, Selection, Subject};
 use crate::object::Object;
 use crate::outcome::{ActionResult, Failure};
 use crate::permission::Permissions;
+use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Plugin, Request, RunError};
-use crate::queue::{Counts, LOW, NORMAL, Time, WorkQueue};
+use crate::queue::{Counts, LOW, NORMAL, Taken, Time, WorkQueue};
 use crate::reader::{KindScope, Reader, Scope};
 use crate::reads::{ReadSets, is_visible};
 use crate::selector::FieldSelector;
@@ -29,6 +31,7 @@ pub(super) struct Seat {
     subject: Option<SubjectKind>,
     queue: WorkQueue,
     reads: ReadSets,
+    gates: Gates,
     /// What became of the actions of a key's last outcome; keys whose last outcome had none are not here.
     results: HashMap<ObjectKey, Vec<ActionResult>>,
     /// How often a key of this plugin was handed out: who has the least is next.
@@ -179,6 +182,7 @@ impl Seat {
             subject,
             queue: WorkQueue::new(Backoff::default()),
             reads: ReadSets::default(),
+            gates: Gates::default(),
             results: HashMap::new(),
             turns: 0,
             reconciles: ReconcileCounts::default(),
@@ -288,6 +292,26 @@ impl Seat {
             .map(|scope| scope.view)
     }
 
+    /// The next key whose last writes the snapshot shows. Those that come before it are held.
+    fn next_visible(&mut self, snapshot: &Snapshot, now: Time) -> Option<Taken> {
+        loop {
+            let taken = self.queue.next(now)?;
+            let Err(until) = self.gates.try_pass(&taken.key, snapshot, now) else {
+                return Some(taken);
+            };
+            self.queue
+                .add_after(&taken.key, until.saturating_sub(now), taken.priority, now);
+            self.queue.done(&taken.key, now);
+        }
+    }
+
+    /// Queues the held keys whose writes the caches now show.
+    pub fn open_gates(&mut self, snapshot: &Snapshot, now: Time) {
+        for key in self.gates.opened(snapshot) {
+            self.queue.add(&key, NORMAL, now);
+        }
+    }
+
     pub fn take(
         &mut self,
         id: PluginId,
@@ -295,7 +319,7 @@ impl Seat {
         now: Time,
         wall_clock_ms: u64,
     ) -> Option<Turn> {
-        let taken = self.queue.next(now)?;
+        let taken = self.next_visible(snapshot, now)?;
         self.turns += 1;
         let request = Request {
             attempt: taken.failures.saturating_add(1),
@@ -347,7 +371,8 @@ impl Seat {
         &mut self,
         turn: &Turn,
         error: &TurnError,
-        results: Vec<ActionResult>,
+        executed: Executed,
+        snapshot: &Snapshot,
         now: Time,
     ) {
         let key = &turn.request.key;
@@ -370,7 +395,7 @@ impl Seat {
             // A retry keeps the priority of the run that failed (controller-runtime's rule).
             self.queue.fail(key, turn.priority, now);
         }
-        self.keep(key, results);
+        self.keep(key, executed, snapshot, now);
         self.queue.done(key, now);
     }
 
@@ -378,12 +403,13 @@ impl Seat {
         &mut self,
         turn: &Turn,
         requeue_after: Option<Duration>,
-        results: Vec<ActionResult>,
+        executed: Executed,
+        snapshot: &Snapshot,
         now: Time,
     ) {
         let key = &turn.request.key;
         self.queue.forget(key);
-        self.keep(key, results);
+        self.keep(key, executed, snapshot, now);
         if turn.is_gone {
             self.reads.clear(key);
             self.results.remove(key);
@@ -398,12 +424,29 @@ impl Seat {
         self.queue.done(key, now);
     }
 
-    fn keep(&mut self, key: &ObjectKey, results: Vec<ActionResult>) {
-        if results.is_empty() {
+    /// Remembers what became of the actions, and waits for what was written to be seen.
+    fn keep(&mut self, key: &ObjectKey, executed: Executed, snapshot: &Snapshot, now: Time) {
+        let awaited = executed
+            .accepted
+            .iter()
+            .filter_map(|accepted| self.awaited(accepted));
+        self.gates.close(key, awaited.collect(), snapshot, now);
+        if executed.results.is_empty() {
             self.results.remove(key);
         } else {
-            self.results.insert(key.clone(), results);
+            self.results.insert(key.clone(), executed.results);
         }
+    }
+
+    /// What shows an accepted write to the plugin, if it reads the kind.
+    fn awaited(&self, accepted: &Accepted) -> Option<Awaited> {
+        let kind = self.controller.scope.kinds.get(&accepted.kind)?.kind;
+        Some(match &accepted.effect {
+            Effect::Version(version) => Awaited::Version(kind, version.clone()),
+            Effect::Deletion(uid) => {
+                Awaited::Deletion(kind, accepted.key.clone(), uid.as_str().into())
+            }
+        })
     }
 
     pub fn status(&self, snapshot: &Snapshot) -> SeatStatus {
