@@ -272,14 +272,25 @@ fn join(so_far: &mut Option<ActionResult>, next: ActionResult) {
 }
 
 fn remember(applied: &Applied, write: &Write, intent: Option<u64>, result: &ActionResult) {
-    let target = Target {
-        kind: write.kind.clone(),
-        key: write.key.clone(),
-        subresource: write.subresource.clone(),
-    };
     match (intent, result) {
-        (Some(intent), ActionResult::Done(_)) => applied.remember(target, intent),
-        _ => applied.forget(&target),
+        (Some(intent), ActionResult::Done(_)) => {
+            let (kind, key, subresource) = (
+                write.kind.clone(),
+                write.key.clone(),
+                write.subresource.clone(),
+            );
+            applied.remember(
+                Target {
+                    kind,
+                    key,
+                    subresource,
+                },
+                intent,
+            );
+        }
+        // An Event is about the object, and leaves it as it was.
+        _ if matches!(write.operation, Operation::Event { .. }) => {}
+        _ => applied.forget(&write.kind, &write.key),
     }
 }
 
@@ -383,6 +394,7 @@ impl Planner<'_, '_> {
         {
             return What::Known(ActionResult::Unchanged);
         }
+        let is_read = self.reader.may_read(&target.kind);
         let Target {
             kind,
             key,
@@ -398,7 +410,7 @@ impl Planner<'_, '_> {
                     force,
                 },
             },
-            intent: Some(hash(object)),
+            intent: is_read.then(|| hash(object)),
         }
     }
 

@@ -204,6 +204,11 @@ impl Reader {
         Ok(json)
     }
 
+    /// Whether the plugin reads this kind.
+    pub(crate) fn may_read(&self, kind: &Kind) -> bool {
+        self.scope.kinds.contains_key(kind)
+    }
+
     /// The whole object, for the host's own decisions: not recorded, because the plugin does not learn of it.
     pub(crate) fn peek(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
         let scope = self.scope.kinds.get(kind)?;

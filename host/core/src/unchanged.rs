@@ -7,9 +7,9 @@
 //!   and the resourceVersion. An update of `status` compares `status` alone.
 //! - everything else is sent.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -27,30 +27,40 @@ pub struct Target {
 }
 
 /// A plugin's last accepted applies, as hashes. Shared by the plugin's running reconciles.
+///
+/// Only of kinds the plugin reads, for without the cached object nothing can be said; so an object's are forgotten when it goes.
 #[derive(Debug, Default)]
 pub struct Applied {
-    intents: Mutex<HashMap<Target, u64>>,
+    intents: Mutex<HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, u64>>>,
 }
 
 impl Applied {
     /// The server accepted this apply.
     pub fn remember(&self, target: Target, intent: u64) {
-        self.lock().insert(target, intent);
+        let Target {
+            kind,
+            key,
+            subresource,
+        } = target;
+        self.lock()
+            .entry((kind, key))
+            .or_default()
+            .insert(subresource, intent);
     }
 
-    /// The object's state is no longer known to follow from what was applied.
-    pub fn forget(&self, target: &Target) {
-        self.lock().remove(target);
+    /// The object is gone, or its state is no longer known to follow from what was applied.
+    pub fn forget(&self, kind: &Kind, key: &ObjectKey) {
+        self.lock().remove(&(kind.clone(), key.clone()));
     }
 
     fn is_last(&self, target: &Target, intent: u64) -> bool {
-        self.lock().get(target) == Some(&intent)
+        let intents = self.lock();
+        let of_object = intents.get(&(target.kind.clone(), target.key.clone()));
+        of_object.and_then(|of_object| of_object.get(&target.subresource)) == Some(&intent)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Target, u64>> {
-        self.intents
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, u64>>> {
+        self.intents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether applying `intent` again would change nothing. `current` is the cached object.

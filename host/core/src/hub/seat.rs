@@ -268,6 +268,11 @@ impl Seat {
         let Some(view) = self.view_of(kind) else {
             return;
         };
+        if change.new.is_none() {
+            self.controller
+                .applied
+                .forget(snapshot.kinds[kind].kind(), change.key());
+        }
         let priority = if is_initial { LOW } else { NORMAL };
         for key in self.reads.touched(kind, change, view) {
             self.queue.add(key, priority, now);
