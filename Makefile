@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test bench lint plugins guests testserver check-tools check-rust check-go
+.PHONY: help build run test bench lint plugins guests testserver check-tools check-rust check-go check-python
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -22,7 +22,7 @@ build: check-rust ## Build the host: target/release/pilothouse
 	cargo build --release --locked
 	@echo "$(target)/release/pilothouse"
 
-run: check-tools testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
+run: check-rust check-go testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
 	$(call say,building the host and the demo)
 	cargo build --locked --workspace --bins
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
@@ -41,7 +41,7 @@ bench: check-tools testserver plugins guests ## Measure, as ratios within one ru
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench loop
 
-lint: check-rust ## Formatting, clippy, docs, shell scripts, the Go vet of what is ours
+lint: check-rust ## Formatting, clippy, docs, shell syntax, licences
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
@@ -52,7 +52,7 @@ plugins: check-rust ## Build the shipped plugins: target/plugins/NAME.wasm
 	$(call say,building plugins)
 	@plugins/build.sh $(plugins_dir) $(rust_plugins)
 
-guests: check-rust ## Build the guests of examples and tests
+guests: check-rust check-python ## Build the guests of examples and tests
 	$(call say,building the guests of examples and tests)
 	@plugins/build.sh $(guests_dir) $(test_guests)
 	@examples/build-python.sh $(guests_dir)
@@ -61,12 +61,16 @@ testserver: check-go ## Build the API server for tests (once; cached outside of 
 	$(call say,building the test API server (the first time takes about ten minutes))
 	@tests/apiserver/build.sh >/dev/null
 
-check-tools: check-rust check-go
+check-tools: check-rust check-go check-python
 	@command -v git >/dev/null || { echo "git is missing: apt-get install git"; exit 1; }
 
 check-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install rustup from https://rustup.rs, then 'rustup toolchain install 1.95.0'"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install build-essential"; exit 1; }
+
+check-python:
+	@command -v python3 >/dev/null || { echo "python3 is missing (for the Python example): apt-get install python3 python3-venv"; exit 1; }
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "python3 has no venv (for the Python example): apt-get install python3-venv"; exit 1; }
 
 check-go:
 	@command -v go >/dev/null || { echo "go is missing: install Go 1.26 or newer from https://go.dev/dl"; exit 1; }

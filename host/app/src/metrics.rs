@@ -1,10 +1,12 @@
 //! `/metrics`: the names and labels of client-go's work queue and controller-runtime, so that existing dashboards work.
 //! The label `controller` is the plugin's name.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use pilothouse_core::cache::KindCache;
 use pilothouse_core::hub::{Hub, SeatStatus};
+use pilothouse_core::key::Kind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -14,6 +16,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::shared::Shared;
+use crate::watches::Troubles;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ControllerLabel {
@@ -52,7 +55,7 @@ fn reconcile_histogram() -> Histogram {
 }
 
 impl Metrics {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>, troubles: Troubles) -> Self {
         let queue_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let work_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let reconcile_time =
@@ -79,7 +82,7 @@ impl Metrics {
             "Reconciles that ran out of time",
             reconcile_timeouts.clone(),
         );
-        registry.register_collector(Box::new(HubMetrics { shared }));
+        registry.register_collector(Box::new(HubMetrics { shared, troubles }));
         Self {
             registry,
             queue_duration,
@@ -145,6 +148,7 @@ fn queue_label(plugin: &str) -> QueueLabel {
 /// What the hub itself knows.
 struct HubMetrics {
     shared: Arc<Shared>,
+    troubles: Troubles,
 }
 
 impl std::fmt::Debug for HubMetrics {
@@ -241,7 +245,8 @@ impl Collector for HubMetrics {
             counter(&mut encoder, metric, &plugins, controller_label)?;
         }
         reconciles(&mut encoder, &plugins)?;
-        self.objects(&mut encoder)
+        self.objects(&mut encoder)?;
+        self.watches(&mut encoder)
     }
 }
 
@@ -306,6 +311,22 @@ fn reconciles(
 }
 
 impl HubMetrics {
+    /// Which kinds are being followed.
+    fn watches(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let snapshot = self.shared.look(|hub| hub.snapshot().clone());
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = ConstGauge::new(0i64);
+        let name = "pilothouse_watch_up";
+        let help =
+            "1 while the list-watch of a kind works, 0 while it fails and its cache may be behind";
+        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+        for kind in snapshot.kinds.iter().map(KindCache::kind) {
+            let is_up = i64::from(!troubles.contains_key(kind));
+            ConstGauge::new(is_up).encode(family.encode_family(&kind_labels(kind))?)?;
+        }
+        Ok(())
+    }
+
     /// What the shared caches hold.
     fn objects(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let snapshot = self.shared.look(|hub| hub.snapshot().clone());
@@ -319,14 +340,17 @@ impl HubMetrics {
         )?;
         for cache in snapshot.kinds.iter() {
             let kind = cache.kind();
-            let labels = [
-                ("group", &*kind.group),
-                ("version", &*kind.version),
-                ("kind", &*kind.kind),
-            ];
             let count = i64::try_from(cache.len()).unwrap_or(i64::MAX);
-            ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+            ConstGauge::new(count).encode(family.encode_family(&kind_labels(kind))?)?;
         }
         Ok(())
     }
+}
+
+fn kind_labels(kind: &Kind) -> [(&'static str, &str); 3] {
+    [
+        ("group", &*kind.group),
+        ("version", &*kind.version),
+        ("kind", &*kind.kind),
+    ]
 }

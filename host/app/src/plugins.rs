@@ -1,5 +1,6 @@
 //! The plugin directory: loads every file, and lets a plugin in once the cluster serves all its kinds.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,19 +113,46 @@ struct Candidate {
     plugin: Arc<WasmPlugin>,
 }
 
-/// A file that is being read and compiled, off the async threads.
-type Loading = JoinSet<(usize, String, anyhow::Result<WasmPlugin>)>;
+/// A file that has been read and compiled, and its place in the order of names.
+type Loaded = (usize, String, anyhow::Result<WasmPlugin>);
+
+/// Files that are being read and compiled, off the async threads.
+type Loading = JoinSet<Loaded>;
+
+/// Puts files back into the order of their names, so that of two plugins of one name it is always the first that runs.
+#[derive(Default)]
+struct InOrder {
+    next: usize,
+    early: BTreeMap<usize, Loaded>,
+}
+
+impl InOrder {
+    /// A file is loaded; returns those whose turn it is.
+    fn add(&mut self, loaded: Loaded) -> Vec<Loaded> {
+        self.early.insert(loaded.0, loaded);
+        let mut ready = Vec::new();
+        while let Some(loaded) = self.early.remove(&self.next) {
+            self.next += 1;
+            ready.push(loaded);
+        }
+        ready
+    }
+}
 
 impl Loader {
     /// Loads every file, and lets each plugin in as soon as it is loaded and its kinds are there. Never ends well: it ends when
     /// nothing can run, or when a watch dies.
     pub async fn run(mut self, files: Vec<PathBuf>) -> anyhow::Error {
         let mut loading = self.load(files);
+        let mut loaded = InOrder::default();
         let mut waiting = Vec::new();
         loop {
             tokio::select! {
                 error = self.watches.failed() => return error,
-                Some(loaded) = loading.join_next() => waiting.extend(loaded.ok().and_then(|loaded| self.loaded(loaded))),
+                Some(next) = loading.join_next() => {
+                    let ready = next.into_iter().flat_map(|next| loaded.add(next));
+                    waiting.extend(ready.collect::<Vec<_>>().into_iter().filter_map(|next| self.loaded(next)));
+                }
                 () = tokio::time::sleep(LOOK_AGAIN), if !waiting.is_empty() => {}
             }
             waiting = self.let_in(waiting).await;
@@ -159,10 +187,7 @@ impl Loader {
         loading
     }
 
-    fn loaded(
-        &self,
-        (number, file, result): (usize, String, anyhow::Result<WasmPlugin>),
-    ) -> Option<Candidate> {
+    fn loaded(&self, (number, file, result): Loaded) -> Option<Candidate> {
         match result {
             Ok(plugin) => {
                 self.roster.lock()[number].manifest = Some(Arc::new(plugin.manifest().clone()));
@@ -201,8 +226,17 @@ impl Loader {
 
     /// Why one of the plugin's kinds cannot be had.
     async fn missing_kind(&self, manifest: &Manifest) -> Option<String> {
-        for kind in manifest.kinds() {
-            if let Err(error) = self.cluster.discovery().resolve(kind).await {
+        let discovery = self.cluster.discovery();
+        for read in &manifest.reads {
+            if let Err(error) = discovery.resolve(&read.kind).await {
+                return Some(error.to_string());
+            }
+        }
+        for write in &manifest.writes {
+            if let Err(error) = discovery
+                .resolve_write(&write.kind, write.subresource.as_deref())
+                .await
+            {
                 return Some(error.to_string());
             }
         }

@@ -41,8 +41,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     info!(address = %listener.local_addr()?, "listening");
 
     let shared = Arc::new(Shared::new());
-    let metrics = Arc::new(Metrics::new(shared.clone()));
     let (roster, troubles) = (Arc::<Roster>::default(), Troubles::default());
+    let metrics = Arc::new(Metrics::new(shared.clone(), troubles.clone()));
     let count = args.workers.map_or_else(cores, NonZeroUsize::get);
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let loader = Loader {
@@ -75,6 +75,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         () = signals.received() => {}
     }
     info!("draining");
+    // The watches go on: a key whose last write is not visible yet waits for them.
     let left = tokio::select! {
         left = workers.drain(DRAIN) => left,
         error = &mut background => return Err(error),

@@ -29,7 +29,7 @@ pub struct PluginStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     pub state: &'static str,
-    /// Why the state is not `running`.
+    /// Why the state is not `running`, or what is wrong although it is: a watch that fails, so that the cache may be behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub kinds: Kinds,
@@ -170,16 +170,19 @@ fn state(
         (State::Failed(reason), _) => ("failed", Some(reason.clone())),
         (State::Joined(_), None) => ("loading", None),
         (State::Joined(_), Some(seat)) => {
-            let mut unsynced = seat
+            let trouble = seat
                 .reads
                 .iter()
-                .filter(|(_, is_synced)| !is_synced)
-                .map(|(kind, _)| kind);
-            let trouble = unsynced.clone().find_map(|kind| troubles.get(kind));
-            match (unsynced.next(), trouble) {
-                (None, _) => ("running", None),
-                (Some(_), Some(trouble)) => ("waiting", Some(trouble.clone())),
-                (Some(kind), None) => ("syncing", Some(format!("waiting for the cache of {kind}"))),
+                .find_map(|(kind, _)| troubles.get(kind))
+                .cloned();
+            let unsynced = seat.reads.iter().find(|(_, is_synced)| !is_synced);
+            match (unsynced, trouble) {
+                // On what was seen last: the cache stays, and says so.
+                (None, trouble) => ("running", trouble),
+                (Some(_), Some(trouble)) => ("waiting", Some(trouble)),
+                (Some((kind, _)), None) => {
+                    ("syncing", Some(format!("waiting for the cache of {kind}")))
+                }
             }
         }
     }

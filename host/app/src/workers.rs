@@ -32,14 +32,14 @@ struct Job {
 
 /// What every worker has.
 #[derive(Clone)]
-struct Bench {
+struct Tools {
     shared: Arc<Shared>,
     metrics: Arc<Metrics>,
     is_stopping: Arc<AtomicBool>,
 }
 
 pub struct Workers {
-    bench: Bench,
+    tools: Tools,
     threads: Vec<JoinHandle<()>>,
     writer: tokio::task::JoinHandle<()>,
     ended: mpsc::UnboundedReceiver<()>,
@@ -52,7 +52,7 @@ impl Workers {
         cluster: Arc<dyn Cluster>,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
-        let bench = Bench {
+        let tools = Tools {
             shared,
             metrics,
             is_stopping: Arc::default(),
@@ -60,20 +60,20 @@ impl Workers {
         let (ends, ended) = mpsc::unbounded_channel();
         let (jobs, queue) = mpsc::unbounded_channel();
         let spawn = |number| {
-            let (bench, jobs, end) = (bench.clone(), jobs.clone(), End(ends.clone()));
+            let (tools, jobs, end) = (tools.clone(), jobs.clone(), End(ends.clone()));
             std::thread::Builder::new()
                 .name(format!("guest-{number}"))
                 .stack_size(STACK_SIZE)
                 .spawn(move || {
                     let _end = end;
-                    bench.run(&jobs);
+                    tools.run(&jobs);
                 })
                 .context("cannot start a worker thread")
         };
         let threads = (0..count).map(spawn).collect::<anyhow::Result<Vec<_>>>()?;
-        let writer = tokio::spawn(write(bench.clone(), cluster, queue));
+        let writer = tokio::spawn(write(tools.clone(), cluster, queue));
         Ok(Self {
-            bench,
+            tools,
             threads,
             writer,
             ended,
@@ -90,8 +90,8 @@ impl Workers {
 
     /// Finishes what is queued and running, for at most `limit`. Says how many keys were left behind.
     pub async fn drain(mut self, limit: Duration) -> usize {
-        self.bench.is_stopping.store(true, Ordering::SeqCst);
-        self.bench.shared.change(|hub, _| hub.drain());
+        self.tools.is_stopping.store(true, Ordering::SeqCst);
+        self.tools.shared.change(|hub, _| hub.drain());
         let all_ended = async {
             for _ in 0..self.threads.len() {
                 self.ended.recv().await;
@@ -100,7 +100,7 @@ impl Workers {
         if tokio::time::timeout(limit, all_ended).await.is_ok() {
             return 0;
         }
-        let status = self.bench.shared.look(Hub::status);
+        let status = self.tools.shared.look(Hub::status);
         status
             .iter()
             .map(|plugin| plugin.queued + plugin.running)
@@ -118,7 +118,7 @@ impl Drop for End {
     }
 }
 
-impl Bench {
+impl Tools {
     fn run(&self, jobs: &mpsc::UnboundedSender<Job>) {
         while let Some(turn) = self
             .shared
@@ -180,7 +180,7 @@ impl Bench {
             "reconciled"
         );
         for error in results.iter().filter_map(ActionResult::error) {
-            debug!(plugin = turn.plugin_name(), object = %turn.request.key, error, "action failed");
+            debug!(plugin = turn.plugin_name(), kind = turn.subject_kind(), object = %turn.request.key, error, "action failed");
         }
     }
 
@@ -203,12 +203,12 @@ impl Bench {
 }
 
 /// Carries out plans, many at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.
-async fn write(bench: Bench, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
+async fn write(tools: Tools, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
     let mut running = FuturesUnordered::new();
     loop {
         tokio::select! {
             job = queue.recv() => match job {
-                Some(job) => running.push(bench.write(&*cluster, job)),
+                Some(job) => running.push(tools.write(&*cluster, job)),
                 None => break,
             },
             Some(()) = running.next() => {}

@@ -83,18 +83,15 @@ fn row(what: &str, figure: &str, target: &str) {
 
 fn caches() -> KindCache {
     let mut cache = KindCache::new(kind());
-    cache.add_view(&[
-        path(".spec.nodeName"),
-        path(".status.phase"),
-        path(".status.podIP"),
-    ]);
-    for index in [
+    let indexes = [
         ".spec.nodeName",
         ".metadata.ownerReferences[*].uid",
         ".metadata.labels.app",
-    ] {
-        cache.add_index(&[path(index)]);
-    }
+    ];
+    cache.add(
+        &[".spec.nodeName", ".status.phase", ".status.podIP"].map(path),
+        &indexes.map(|index| vec![path(index)]),
+    );
     let parsing = per_operation(5_000, |number| drop(black_box(parse(&cache, number, 0))));
     row(
         "parse, normalise, cut one view and three indexes",

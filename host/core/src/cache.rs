@@ -163,32 +163,36 @@ impl KindCache {
             .map(|(_, object)| object)
     }
 
-    /// The view with these fields, cut from now on and from every object already here. The whole object if there are none.
-    pub fn add_view(&mut self, paths: &[FieldPath]) -> ViewId {
-        if paths.is_empty() {
-            return None;
+    /// A plugin's view (the whole object, if it names no fields) and its indexes. What is new is made of every object already
+    /// here, in one pass; what another plugin has already is shared.
+    pub fn add(
+        &mut self,
+        fields: &[FieldPath],
+        indexes: &[Vec<FieldPath>],
+    ) -> (ViewId, Vec<IndexId>) {
+        let Schema {
+            views: mut all_views,
+            indexes: mut all_indexes,
+            ..
+        } = Schema::clone(&self.schema);
+        let view = (!fields.is_empty()).then(|| {
+            let paths: Vec<FieldPath> = fields
+                .iter()
+                .cloned()
+                .chain(crate::object::identity_paths())
+                .collect();
+            find_or_push(&mut all_views, Projection::new(&paths))
+        });
+        let indexes = indexes
+            .iter()
+            .map(|paths| find_or_push(&mut all_indexes, paths.clone()))
+            .collect();
+        if (all_views.len(), all_indexes.len())
+            != (self.schema.views.len(), self.schema.indexes.len())
+        {
+            self.recut(all_views, all_indexes);
         }
-        let mut paths = paths.to_vec();
-        paths.extend(crate::object::identity_paths());
-        let view = Projection::new(&paths);
-        if let Some(known) = self.schema.views.iter().position(|have| *have == view) {
-            return Some(known);
-        }
-        let mut views = self.schema.views.clone();
-        views.push(view);
-        self.recut(views, self.schema.indexes.clone());
-        Some(self.schema.views.len() - 1)
-    }
-
-    /// The index over these paths, filled with every object already here.
-    pub fn add_index(&mut self, paths: &[FieldPath]) -> IndexId {
-        if let Some(known) = self.schema.indexes.iter().position(|have| have == paths) {
-            return known;
-        }
-        let mut indexes = self.schema.indexes.clone();
-        indexes.push(paths.to_vec());
-        self.recut(self.schema.views.clone(), indexes);
-        self.schema.indexes.len() - 1
+        (view, indexes)
     }
 
     fn recut(&mut self, views: Vec<Projection>, indexes: Vec<Vec<FieldPath>>) {
@@ -322,6 +326,15 @@ impl KindCache {
             }
         }
     }
+}
+
+fn find_or_push<T: PartialEq>(all: &mut Vec<T>, wanted: T) -> usize {
+    all.iter()
+        .position(|have| *have == wanted)
+        .unwrap_or_else(|| {
+            all.push(wanted);
+            all.len() - 1
+        })
 }
 
 #[cfg(test)]

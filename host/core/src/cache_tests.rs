@@ -9,7 +9,7 @@ fn path(text: &str) -> FieldPath {
 
 fn pods() -> KindCache {
     let mut cache = KindCache::new(Kind::new("", "v1", "Pod"));
-    cache.add_index(&[path(".spec.nodeName")]);
+    cache.add(&[], &[vec![path(".spec.nodeName")]]);
     cache
 }
 
@@ -91,10 +91,10 @@ fn an_index_added_later_holds_what_is_already_there() {
     let mut cache = pods();
     let object = pod(&cache, "a", "n1", 1);
     cache.apply(Delta::Upsert(object));
-    let by_name = cache.add_index(&[path(".metadata.name")]);
-    assert_eq!(names(cache.list_by_index(by_name, "a")), ["default/a"]);
+    let (_, by_name) = cache.add(&[], &[vec![path(".metadata.name")]]);
+    assert_eq!(names(cache.list_by_index(by_name[0], "a")), ["default/a"]);
     assert_eq!(
-        cache.add_index(&[path(".metadata.name")]),
+        cache.add(&[], &[vec![path(".metadata.name")]]).1,
         by_name,
         "the same index is shared"
     );
@@ -104,7 +104,7 @@ fn an_index_added_later_holds_what_is_already_there() {
 fn an_object_parsed_for_an_older_schema_is_cut_again() {
     let mut cache = pods();
     let object = pod(&cache, "a", "n1", 1);
-    let view = cache.add_view(&[path(".spec.nodeName")]);
+    let (view, _) = cache.add(&[path(".spec.nodeName")], &[]);
     cache.apply(Delta::Upsert(object));
     let stored = cache.get(&ObjectKey::new("default", "a")).unwrap();
     assert_eq!(

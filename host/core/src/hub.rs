@@ -20,7 +20,9 @@ use crate::queue::Time;
 use crate::snapshot::{KindId, Snapshot};
 
 mod changelog;
+mod scope;
 mod seat;
+mod subject;
 mod turn;
 
 use changelog::Changelog;
@@ -56,6 +58,9 @@ pub enum JoinError {
     /// Names are unique: they are field managers and metric labels.
     #[error("a plugin named {0:?} is already loaded")]
     DuplicateName(String),
+    /// The host finishes what it has and takes nothing new.
+    #[error("the host is stopping")]
+    Draining,
 }
 
 /// What to do next.
@@ -75,6 +80,9 @@ pub struct Hub {
     changelog: Changelog,
     seats: BTreeMap<PluginId, Seat>,
     last_plugin: PluginId,
+    /// The turns of the plugin that was chosen last, before that turn: where a plugin starts that had nothing to run.
+    floor: u64,
+    is_draining: bool,
 }
 
 impl Hub {
@@ -85,6 +93,9 @@ impl Hub {
         settings: &Settings,
         now: Time,
     ) -> Result<PluginId, JoinError> {
+        if self.is_draining {
+            return Err(JoinError::Draining);
+        }
         let name = &plugin.manifest().name;
         if self.seats.values().any(|seat| seat.name() == name) {
             return Err(JoinError::DuplicateName(name.clone()));
@@ -95,7 +106,7 @@ impl Hub {
         let kinds = Arc::make_mut(&mut self.snapshot.kinds);
         let mut seat = Seat::new(plugin, settings, kinds, &self.ids);
         seat.start(&self.snapshot, now);
-        seat.catch_up(self.seats.values());
+        seat.start_when_synced(&self.snapshot, now);
         self.last_plugin += 1;
         self.seats.insert(self.last_plugin, seat);
         Ok(self.last_plugin)
@@ -132,7 +143,8 @@ impl Hub {
             }
         }
         for seat in self.seats.values_mut() {
-            seat.open_gates(&self.snapshot, now);
+            seat.start_when_synced(&self.snapshot, now);
+            seat.open_gates(&self.snapshot);
         }
         let count = changes.len();
         self.changelog.push(self.snapshot.sequence, kind, changes);
@@ -142,6 +154,9 @@ impl Hub {
     /// The next key to run: of the plugin that had the fewest turns.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
         loop {
+            for seat in self.seats.values_mut() {
+                seat.update_readiness(&self.snapshot, self.floor, now);
+            }
             let ready = self
                 .seats
                 .iter_mut()
@@ -149,8 +164,10 @@ impl Hub {
             let Some((id, seat)) = ready.min_by_key(|(_, seat)| seat.turns()) else {
                 break;
             };
+            let floor = seat.turns();
             // None when all that was ready is held; it is not ready any more.
             if let Some(turn) = seat.take(*id, &self.snapshot, now, wall_clock_ms) {
+                self.floor = floor;
                 self.changelog.open(turn.sequence());
                 return Next::Run(Box::new(turn));
             }
@@ -195,6 +212,7 @@ impl Hub {
 
     /// From now on only what is pending or running is finished.
     pub fn drain(&mut self) {
+        self.is_draining = true;
         self.seats.values_mut().for_each(Seat::drain);
     }
 
@@ -203,13 +221,6 @@ impl Hub {
         self.seats
             .values()
             .all(|seat| seat.is_drained(&self.snapshot))
-    }
-
-    /// Whether every kind a plugin reads is synced.
-    pub fn is_synced(&self) -> bool {
-        self.seats
-            .values()
-            .all(|seat| seat.is_synced(&self.snapshot))
     }
 
     /// Every plugin's state, in the order they joined.

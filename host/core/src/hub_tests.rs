@@ -113,6 +113,16 @@ impl Rig {
         self.hub.apply(self.hub.ids[kind], delta, self.now);
     }
 
+    /// The list of a kind has this object alone.
+    fn sync_with(&mut self, kind: &Kind, name: &str) {
+        let object = self.object(kind, name, "");
+        let delta = Delta::Replace {
+            objects: vec![object],
+            resource_version: ResourceVersion::new("1"),
+        };
+        self.hub.apply(self.hub.ids[kind], delta, self.now);
+    }
+
     fn object(&mut self, kind: &Kind, name: &str, labels: &str) -> Object {
         self.version += 1;
         let json = format!(
@@ -613,4 +623,129 @@ fn a_write_of_a_kind_that_is_not_read_is_not_waited_for() {
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_plugin_that_was_idle_has_no_claim_on_the_turns_it_did_not_need() {
+    let mut rig = Rig::with(manifest("busy"), nothing);
+    (0..100).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
+    rig.run();
+    rig.join(manifest("calm"), nothing);
+    rig.run();
+    (0..50).for_each(|i| rig.put(&pod(), &format!("p{i}"), ""));
+    (0..10).for_each(|i| rig.put(&service(), &format!("s{i}"), r#""touched":"yes""#));
+    let plugins: Vec<String> = (0..10)
+        .filter_map(|_| {
+            let mut turn = rig.take()?;
+            let decision = turn.decide();
+            rig.finish(&turn, decision);
+            Some(turn.plugin_name().to_owned())
+        })
+        .collect();
+    let busy = plugins.iter().filter(|name| *name == "busy").count();
+    assert!((4..=6).contains(&busy), "{plugins:?}");
+}
+
+#[test]
+fn a_companion_is_not_taken_for_left_behind_before_the_subjects_are_listed() {
+    let mut with_companion = manifest("p");
+    let labels = LabelSelector {
+        requirements: vec![Requirement::Exists("watched".into())],
+    };
+    with_companion.subject = Subject::Each(Selection {
+        labels,
+        companions: vec![pod()],
+        ..selection()
+    });
+    let mut rig = Rig::default();
+    rig.join(with_companion, nothing);
+    rig.sync(&pod());
+    rig.put(&pod(), "others", "");
+    rig.put(&pod(), "left", "");
+    rig.put(&service(), "others", "");
+    rig.sync_with(&service(), "others");
+    assert_eq!(
+        rig.run(),
+        ["left (gone)"],
+        "the other's subject is there, and not selected"
+    );
+}
+
+#[test]
+fn what_an_action_is_on_counts_as_read() {
+    let object =
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"made"}}"#;
+    let mut rig = Rig::with(manifest("p"), move |_, _| {
+        let apply = Action::Apply {
+            object: object.into(),
+            subresource: None,
+            force: false,
+        };
+        Ok(Outcome {
+            actions: vec![apply],
+            requeue_after: None,
+        })
+    });
+    rig.put(&service(), "a", "");
+    rig.run();
+    rig.put(&pod(), "made", "");
+    rig.run();
+    rig.remove(&pod(), "made");
+    assert_eq!(rig.run(), ["a"], "somebody deleted what it keeps");
+}
+
+#[test]
+fn a_child_leads_back_to_its_key() {
+    let mut keeps = manifest("p");
+    let verbs = vec![Verb::Apply, Verb::Delete];
+    keeps.writes = vec![WriteDeclaration {
+        kind: pod(),
+        subresource: None,
+        verbs,
+        children: true,
+    }];
+    let mut rig = Rig::with(keeps, nothing);
+    let child = |owner: &str| {
+        let metadata = format!(
+            r#""namespace":"default","name":"child","uid":"c","resourceVersion":"1","labels":{{"{}":"x"}},"annotations":{{"{}":"{owner}"}}"#,
+            crate::children::LABEL,
+            crate::children::ANNOTATION
+        );
+        format!("{{\"metadata\":{{{metadata}}}}}")
+    };
+    for (owner, woken) in [
+        ("q default/a", NONE),
+        ("p default/a", vec!["a (gone)".to_owned()]),
+    ] {
+        let id = rig.hub.ids[&pod()];
+        let object = Object::parse(&pod(), &child(owner), &rig.hub.schema(id)).unwrap();
+        rig.hub.apply(id, Delta::Upsert(object), rig.now);
+        assert_eq!(rig.run(), woken, "{owner}");
+        rig.remove(&pod(), "child");
+        rig.run();
+    }
+}
+
+#[test]
+fn a_reconcile_cannot_be_made_to_remember_without_end() {
+    let mut rig = Rig::with(manifest("p"), |_, reader| {
+        let last = (0..=crate::reader::MAX_READS)
+            .map(|number| {
+                reader
+                    .get(&pod(), &ObjectKey::new("default", &format!("p{number}")))
+                    .map(drop)
+            })
+            .find(Result::is_err);
+        assert_eq!(last, Some(Err(crate::reader::ReadError::TooMany)));
+        let long = "x".repeat(1 << 20);
+        assert_eq!(
+            reader.get(&pod(), &ObjectKey::new("default", &long)),
+            Ok(None),
+            "no object has such a name"
+        );
+        Err(Failure::Terminal("too many".into()).into())
+    });
+    rig.put(&service(), "a", "");
+    rig.run();
+    assert!(rig.hub.status()[0].recorded_reads <= crate::reader::MAX_READS);
 }

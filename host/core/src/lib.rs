@@ -11,6 +11,7 @@
 
 pub mod backoff;
 pub mod cache;
+pub mod children;
 pub mod cluster;
 pub mod fields;
 pub mod gate;

@@ -156,6 +156,16 @@ pub enum ManifestError {
         "writes: {0} is marked children, which needs the verbs apply and delete on the object itself"
     )]
     ChildrenVerbs(Kind),
+    /// More than the host is prepared to keep up.
+    #[error("{count} {what}; a manifest has at most {max}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
     /// The configuration's schema is not JSON.
     #[error("config-schema is not JSON: {0}")]
     ConfigSchema(String),
@@ -182,6 +192,7 @@ impl Manifest {
         if !is_dns_label(&self.name) {
             return Err(ManifestError::Name(self.name.clone()));
         }
+        self.validate_counts()?;
         self.validate_reads()?;
         self.validate_subject()?;
         self.validate_indexes()?;
@@ -217,6 +228,24 @@ impl Manifest {
         } else {
             Err(ManifestError::NotRead(what, kind.clone()))
         }
+    }
+
+    /// Each view and index costs time and memory with every object of its kind.
+    fn validate_counts(&self) -> Result<(), ManifestError> {
+        let fields = self.reads.iter().map(|read| read.fields.len()).sum();
+        let paths = self.indexes.iter().map(|index| index.paths.len()).sum();
+        for (what, count, max) in [
+            ("kinds in reads", self.reads.len(), 100),
+            ("fields in reads", fields, 1_000),
+            ("indexes", self.indexes.len(), 50),
+            ("index paths", paths, 200),
+            ("writes", self.writes.len(), 500),
+        ] {
+            if count > max {
+                return Err(ManifestError::TooMany { what, count, max });
+            }
+        }
+        Ok(())
     }
 
     fn validate_reads(&self) -> Result<(), ManifestError> {
@@ -360,6 +389,19 @@ mod tests {
         assert!(matches!(
             bad.validate(),
             Err(ManifestError::NotRead("the subject", _))
+        ));
+    }
+
+    #[test]
+    fn a_manifest_is_of_a_size_that_the_host_can_keep_up() {
+        let mut bad = manifest();
+        bad.reads[0].fields = vec![".spec.x".into(); 1_001];
+        assert!(matches!(
+            bad.validate(),
+            Err(ManifestError::TooMany {
+                what: "fields in reads",
+                ..
+            })
         ));
     }
 

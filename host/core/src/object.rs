@@ -43,7 +43,7 @@ pub struct OwnerReference {
 }
 
 /// Which views of a kind are cut, and which indexed values are extracted, when an object of it is parsed. Grows as plugins are added.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// Distinguishes schemas of a kind: a cached object cut to an older one is cut again.
     pub generation: u64,

@@ -35,6 +35,9 @@ pub enum Denied {
     /// The kind is neither read nor written by the plugin.
     #[error("{0} is not among the manifest's kinds")]
     Kind(Kind),
+    /// What is asked needs the object's state.
+    #[error("{0} is not among the manifest's reads, which a finalizer action needs")]
+    NotRead(Kind),
     /// A name that could leave its place in a URL.
     #[error("{0:?} is not an object's name")]
     Name(String),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::children;
 use crate::cluster::{Cluster, Operation, Write};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::manifest::{Manifest, Verb};
@@ -19,10 +20,6 @@ pub const MAX_ACTIONS: usize = 10_000;
 
 /// Largest body of an action in bytes: the API server accepts 3 MiB.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
-
-/// Marks the objects that a `children` action applied for one key: KEP-3659's ApplySet label, in our own domain
-/// because kubectl's tooling expects its sets to have a parent object of kubectl's making.
-pub const CHILDREN_LABEL: &str = "pilothouse.dev/children-of";
 
 /// What to do about one outcome, in order.
 #[derive(Debug, Default)]
@@ -134,6 +131,9 @@ pub enum ActionError {
     /// Not JSON, or not of the shape an object has.
     #[error("invalid JSON: {0}")]
     Json(String),
+    /// There is one list of children, not several.
+    #[error("an outcome has one children action; list all of them in it")]
+    SecondChildren,
     /// Too large for the API server.
     #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
     TooLarge(usize),
@@ -174,8 +174,9 @@ pub fn plan(
         actions: actions.len(),
     };
     for (number, action) in actions.iter().enumerate() {
+        let earlier = &actions[..number];
         let steps = Planner { context, reader }
-            .steps(number, action)
+            .steps(earlier, action)
             .map_err(|reason| PlanError::Action {
                 number: number + 1,
                 verb: verb_of(action),
@@ -300,7 +301,7 @@ struct Planner<'a, 'r> {
 }
 
 impl Planner<'_, '_> {
-    fn steps(&mut self, number: usize, action: &Action) -> Result<Vec<What>, ActionError> {
+    fn steps(&mut self, earlier: &[Action], action: &Action) -> Result<Vec<What>, ActionError> {
         match action {
             Action::Apply {
                 object,
@@ -310,7 +311,7 @@ impl Planner<'_, '_> {
             Action::Create {
                 object,
                 subresource,
-            } => Ok(vec![self.create(number, object, subresource)?]),
+            } => Ok(vec![self.create(earlier, object, subresource)?]),
             Action::Update {
                 object,
                 subresource,
@@ -338,6 +339,13 @@ impl Planner<'_, '_> {
                 name,
                 present,
             } => Ok(vec![self.finalizer(kind, key, name, *present)?]),
+            Action::Children { .. }
+                if earlier
+                    .iter()
+                    .any(|action| matches!(action, Action::Children { .. })) =>
+            {
+                Err(ActionError::SecondChildren)
+            }
             Action::Children { objects } => self.children(objects),
         }
     }
@@ -356,13 +364,13 @@ impl Planner<'_, '_> {
     }
 
     /// The object as cached, if the plugin reads its kind.
-    fn cached(&self, kind: &Kind, key: &ObjectKey) -> Option<Value> {
-        let object = self.reader.peek(kind, key)?;
+    fn cached(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Value> {
+        let object = self.reader.look_at(kind, key)?;
         serde_json::from_str(object.json()).ok()
     }
 
     fn apply(
-        &self,
+        &mut self,
         text: &str,
         subresource: &Option<String>,
         force: bool,
@@ -374,7 +382,7 @@ impl Planner<'_, '_> {
     }
 
     fn apply_unless_unchanged(
-        &self,
+        &mut self,
         object: &Value,
         kind: Kind,
         key: ObjectKey,
@@ -415,13 +423,15 @@ impl Planner<'_, '_> {
     }
 
     fn create(
-        &self,
-        number: usize,
+        &mut self,
+        earlier: &[Action],
         text: &str,
         subresource: &Option<String>,
     ) -> Result<What, ActionError> {
         let mut object = parse(text)?;
-        self.derive_name(number, &mut object);
+        let is_same =
+            |action: &&Action| matches!(action, Action::Create { object, .. } if object == text);
+        self.derive_name(earlier.iter().filter(is_same).count(), &mut object);
         let (kind, key) = address(&object)?;
         self.check(Verb::Create, &kind, &key, subresource)?;
         Ok(send(
@@ -434,7 +444,8 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// A name for `generateName` that is the same on every retry, so that a create whose answer was lost is not done twice.
+    /// A name for `generateName` that is the same on every retry, so that a create whose answer was lost is not done twice. It
+    /// depends on the object and on how many of the very same were asked for before it, not on its place among the actions.
     fn derive_name(&self, number: usize, object: &mut Value) {
         let digest = self.digest(&[&number.to_string(), &object.to_string()]);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
@@ -474,7 +485,7 @@ impl Planner<'_, '_> {
             .collect()
     }
 
-    fn update(&self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
+    fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
         let object = parse(text)?;
         let (kind, key) = address(&object)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
@@ -493,21 +504,17 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// Without a uid of the guest's own, only the object that the snapshot shows is deleted, never a successor of the same name.
-    fn delete(&self, delete: &Delete) -> Result<What, ActionError> {
+    /// Without a uid of the guest's own, only the object that the snapshot shows is deleted, not a successor of the same name.
+    /// What the snapshot does not show is deleted by name.
+    fn delete(&mut self, delete: &Delete) -> Result<What, ActionError> {
         let Delete { kind, key, .. } = delete;
         self.check(Verb::Delete, kind, key, &None)?;
-        let seen = || {
-            self.reader
-                .peek(kind, key)
-                .map(|object| object.header.uid.to_string())
-        };
+        let seen = self
+            .reader
+            .look_at(kind, key)
+            .map(|object| object.header.uid.to_string());
         let operation = Operation::Delete {
-            uid: delete
-                .uid
-                .clone()
-                .or_else(seen)
-                .filter(|uid| !uid.is_empty()),
+            uid: delete.uid.clone().or(seen).filter(|uid| !uid.is_empty()),
             resource_version: delete.resource_version.clone(),
             propagation: delete.propagation,
             grace_period_seconds: delete.grace_period_seconds,
@@ -515,7 +522,7 @@ impl Planner<'_, '_> {
         Ok(send(kind, key, &None, operation))
     }
 
-    fn event(&self, event: &Event) -> Result<What, ActionError> {
+    fn event(&mut self, event: &Event) -> Result<What, ActionError> {
         let Event {
             kind,
             key,
@@ -531,7 +538,7 @@ impl Planner<'_, '_> {
         let operation = Operation::Event {
             uid: self
                 .reader
-                .peek(kind, key)
+                .look_at(kind, key)
                 .map(|object| object.header.uid.to_string()),
             is_warning: *is_warning,
             reason: reason.clone(),
@@ -543,14 +550,17 @@ impl Planner<'_, '_> {
 
     /// A JSON Patch that holds only for the version the snapshot shows, so that no other writer's finalizer is lost.
     fn finalizer(
-        &self,
+        &mut self,
         kind: &Kind,
         key: &ObjectKey,
         name: &str,
         present: bool,
     ) -> Result<What, ActionError> {
         self.check(Verb::Patch, kind, key, &None)?;
-        let Some(object) = self.reader.peek(kind, key) else {
+        if !self.reader.may_read(kind) {
+            return Err(Denied::NotRead(kind.clone()).into());
+        }
+        let Some(object) = self.reader.look_at(kind, key) else {
             let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
             return Ok(What::Known(if present {
                 gone()
@@ -592,12 +602,20 @@ impl Planner<'_, '_> {
                 return Err(Denied::NotChildren(kind).into());
             }
             self.check(Verb::Apply, &kind, &key, &None)?;
-            set_label(&mut object, &label)?;
+            children::mark(
+                &mut object,
+                &label,
+                &self.context.manifest.name,
+                self.context.key,
+            )
+            .ok_or_else(|| {
+                ActionError::Json("metadata.labels and .annotations must be objects".into())
+            })?;
             wanted.insert((kind.clone(), key.clone()));
             steps.push(self.apply_unless_unchanged(&object, kind, key, &None, true));
         }
         let selector = LabelSelector {
-            requirements: vec![Requirement::Equals(CHILDREN_LABEL.into(), label)],
+            requirements: vec![Requirement::Equals(children::LABEL.into(), label)],
         };
         for kind in &self.context.permissions.children {
             for member in self.reader.members(kind, &selector) {
@@ -676,16 +694,6 @@ fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), Actio
             });
         }
     }
-    Ok(())
-}
-
-fn set_label(object: &mut Value, value: &str) -> Result<(), ActionError> {
-    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-    let labels = metadata.map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
-    let Some(Value::Object(labels)) = labels else {
-        return Err(ActionError::Json("metadata.labels is not an object".into()));
-    };
-    labels.insert(CHILDREN_LABEL.into(), value.into());
     Ok(())
 }
 

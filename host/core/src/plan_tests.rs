@@ -395,10 +395,10 @@ fn children_are_applied_and_what_is_no_longer_wanted_is_deleted() {
         panic!()
     };
     let labelled: Value = serde_json::from_str(&first).unwrap();
-    assert!(force && labelled["metadata"]["labels"][CHILDREN_LABEL].is_string());
+    assert!(force && labelled["metadata"]["labels"][children::LABEL].is_string());
 
     let mut stranger = object("stranger");
-    stranger["metadata"]["labels"] = json!({CHILDREN_LABEL: "another-key"});
+    stranger["metadata"]["labels"] = json!({children::LABEL: "another-key"});
     let rig = Rig::new(&[labelled, stranger]);
     let writes = rig.writes(children(&["b"]));
     let what: Vec<_> = writes
@@ -418,5 +418,58 @@ fn children_are_applied_and_what_is_no_longer_wanted_is_deleted() {
     assert_eq!(
         rig.execute(&[children(&[])], &Server::default()).results,
         [ActionResult::Done(None)]
+    );
+}
+
+#[test]
+fn a_generated_name_does_not_depend_on_the_other_actions() {
+    let rig = Rig::new(&[]);
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "generateName": "job-"}});
+    let create = Action::Create {
+        object: object.to_string(),
+        subresource: None,
+    };
+    let names = |actions: &[Action]| -> Vec<String> {
+        let plan = rig.plan(actions).unwrap();
+        plan.writes()
+            .map(|write| write.key.name.to_string())
+            .collect()
+    };
+    let alone = names(&[create.clone()]).remove(0);
+    assert_eq!(names(&[delete("x"), create.clone()])[1], alone);
+    let two = names(&[create.clone(), create]);
+    assert_ne!(two[0], two[1], "two of the same are two");
+}
+
+#[test]
+fn a_second_list_of_children_is_refused() {
+    let rig = Rig::new(&[]);
+    let children = Action::Children { objects: vec![] };
+    let error = rig
+        .plan(&[children.clone(), children])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("action 2 (children): an outcome has one children action"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_finalizer_of_a_kind_that_is_not_read_is_denied() {
+    let mut rig = Rig::new(&[]);
+    let pod = Kind::new("", "v1", "Pod");
+    rig.manifest.writes[0].kind = pod.clone();
+    rig.permissions = Permissions::of(&rig.manifest);
+    let key = ObjectKey::new("default", "a");
+    let error = rig.error(Action::Finalizer {
+        kind: pod,
+        key,
+        name: "x/y".into(),
+        present: false,
+    });
+    assert!(
+        error.contains("v1/Pod is not among the manifest's reads"),
+        "{error}"
     );
 }

@@ -35,14 +35,15 @@ type Place = (Reverse<Priority>, u64);
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct WorkQueue {
-    /// Invariant: `pending`, `delayed` and `entries` say the same. A key is in at most one of the first two, never in either
-    /// while it runs, and has an entry as long as there is anything to remember of it.
+    /// Invariant: `pending`, `delayed` and `entries` say the same. A key is in at most one of the first two (a held one in
+    /// `delayed`), in neither while it runs, and has an entry as long as there is anything to remember of it.
     pending: BTreeMap<Place, ObjectKey>,
     delayed: BTreeMap<(Time, u64), ObjectKey>,
     entries: HashMap<ObjectKey, Entry>,
     backoff: Backoff,
     next_ticket: u64,
     running: usize,
+    held: usize,
     is_draining: bool,
     counts: Counts,
 }
@@ -65,6 +66,12 @@ enum State {
     Delayed {
         due: (Time, u64),
         priority: Priority,
+    },
+    /// As good as pending, but not to be handed out before it is released or due.
+    Held {
+        due: (Time, u64),
+        priority: Priority,
+        since: Time,
     },
     Running {
         again: Option<Again>,
@@ -122,6 +129,21 @@ impl WorkQueue {
                 };
                 self.set_running(key, Some(Again::Now(priority)));
             }
+            Some(&State::Held {
+                due,
+                priority: have,
+                since,
+            }) => {
+                let priority = priority.max(have);
+                self.set_state(
+                    key,
+                    State::Held {
+                        due,
+                        priority,
+                        since,
+                    },
+                );
+            }
             _ if self.is_draining => {}
             Some(&State::Pending { place, since }) => {
                 if priority > place.0.0 {
@@ -156,7 +178,7 @@ impl WorkQueue {
             }) => {
                 self.set_running(key, Some(Again::At(due.min(at), priority.max(have))));
             }
-            Some(State::Pending { .. } | State::Running { .. }) => {}
+            Some(State::Pending { .. } | State::Held { .. } | State::Running { .. }) => {}
             Some(&State::Delayed { due: (at, _), .. }) if at <= due => {}
             _ if self.is_draining => {}
             Some(&State::Delayed {
@@ -248,17 +270,66 @@ impl WorkQueue {
         }
     }
 
+    /// Takes back a key that was handed out but cannot run yet. It keeps its place in time: it is handed out again once it is
+    /// [released](Self::release), or at `until`, also while draining.
+    pub fn hold(&mut self, taken: &Taken, until: Time, now: Time) {
+        let due = (until, self.ticket());
+        let Some(entry) = self.entries.get_mut(&taken.key) else {
+            return;
+        };
+        let State::Running { again } = entry.state else {
+            return;
+        };
+        let priority = match again {
+            Some(Again::Now(priority) | Again::At(_, priority)) => priority.max(taken.priority),
+            None => taken.priority,
+        };
+        entry.state = State::Held {
+            due,
+            priority,
+            since: now.saturating_sub(taken.waited),
+        };
+        self.running -= 1;
+        self.held += 1;
+        self.delayed.insert(due, taken.key.clone());
+    }
+
+    /// A held key may run.
+    pub fn release(&mut self, key: &ObjectKey) {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        if let Some(&State::Held {
+            due,
+            priority,
+            since,
+        }) = state
+        {
+            self.delayed.remove(&due);
+            self.held -= 1;
+            self.push(key, priority, since);
+        }
+    }
+
     /// From now on only what is pending, and what is added to a running key, is handed out. Delayed keys are dropped.
     pub fn drain(&mut self) {
         self.is_draining = true;
-        for key in std::mem::take(&mut self.delayed).into_values() {
-            self.entries.remove(&key);
+        for (due, key) in std::mem::take(&mut self.delayed) {
+            if matches!(
+                self.entries.get(&key),
+                Some(Entry {
+                    state: State::Held { .. },
+                    ..
+                })
+            ) {
+                self.delayed.insert(due, key);
+            } else {
+                self.entries.remove(&key);
+            }
         }
     }
 
     /// Whether nothing is pending and nothing runs: stricter than client-go's `ShutDownWithDrain`, which waits for what runs only.
     pub fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.running == 0
+        self.pending.is_empty() && self.running == 0 && self.held == 0
     }
 
     /// How many keys are pending (not the delayed or running ones: client-go's `Len`).
@@ -271,7 +342,7 @@ impl WorkQueue {
         self.running
     }
 
-    /// How many keys wait for their time.
+    /// How many keys wait for their time, held ones among them.
     pub fn delayed(&self) -> usize {
         self.delayed.len()
     }
@@ -296,12 +367,15 @@ impl WorkQueue {
             .filter(|first| first.key().0 <= now)
         {
             let due = first.key().0;
-            let key = first.remove();
-            let priority = match self.entries.get(&key).map(|entry| &entry.state) {
-                Some(State::Delayed { priority, .. }) => *priority,
-                _ => NORMAL,
-            };
-            self.make_pending(&key, priority, due);
+            let key = first.get().clone();
+            match self.entries.get(&key).map(|entry| &entry.state) {
+                Some(State::Held { .. }) => self.release(&key),
+                Some(&State::Delayed { priority, .. }) => {
+                    first.remove();
+                    self.make_pending(&key, priority, due);
+                }
+                _ => drop(first.remove()),
+            }
         }
     }
 
@@ -323,8 +397,12 @@ impl WorkQueue {
     }
 
     fn set_running(&mut self, key: &ObjectKey, again: Option<Again>) {
+        self.set_state(key, State::Running { again });
+    }
+
+    fn set_state(&mut self, key: &ObjectKey, state: State) {
         if let Some(entry) = self.entries.get_mut(key) {
-            entry.state = State::Running { again };
+            entry.state = state;
         }
     }
 

@@ -192,6 +192,8 @@ enum Step {
     Next,
     Succeed(u8),
     Fail(u8),
+    Hold(u8, u8),
+    Release(u8),
     Advance(u8),
 }
 
@@ -202,6 +204,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Next),
         3 => (0..6u8).prop_map(Step::Succeed),
         1 => (0..6u8).prop_map(Step::Fail),
+        1 => (0..6u8, 1..40u8).prop_map(|(key, delay)| Step::Hold(key, delay)),
+        1 => (0..6u8).prop_map(Step::Release),
         2 => (0..30u8).prop_map(Step::Advance),
     ]
 }
@@ -212,6 +216,7 @@ proptest! {
     fn no_key_runs_twice_at_once_and_none_is_lost(steps in proptest::collection::vec(step(), 0..200)) {
         let mut rig = Rig::default();
         let mut running = BTreeSet::new();
+        let mut held: BTreeMap<String, Time> = BTreeMap::new();
         // Keys that must still run, and the earliest time at which they may be expected to.
         let mut owed: BTreeMap<String, Time> = BTreeMap::new();
         let owe = |owed: &mut BTreeMap<String, Time>, name: String, at: Time| {
@@ -230,6 +235,9 @@ proptest! {
                 }
                 Step::Next => {
                     if let Some(name) = rig.next() {
+                        if let Some(until) = held.remove(&name) {
+                            prop_assert!(until <= rig.now, "{name} ran though it was held");
+                        }
                         prop_assert!(running.insert(name.clone()), "{name} runs twice");
                         prop_assert!(owed.remove(&name).is_some_and(|at| at <= rig.now), "{name} ran unasked or early");
                     }
@@ -243,7 +251,20 @@ proptest! {
                     owe(&mut owed, name.to_string(), rig.now + delay);
                     rig.done(&name.to_string());
                 }
-                Step::Succeed(_) | Step::Fail(_) => {}
+                Step::Hold(name, delay) if running.remove(&name.to_string()) => {
+                    let taken = Taken { key: key(&name.to_string()), failures: 0, priority: NORMAL, waited: Duration::ZERO };
+                    let until = rig.now + u32::from(delay) * MS;
+                    rig.queue.hold(&taken, until, rig.now);
+                    held.insert(name.to_string(), until);
+                    owe(&mut owed, name.to_string(), until);
+                }
+                Step::Release(name) => {
+                    rig.queue.release(&key(&name.to_string()));
+                    if held.remove(&name.to_string()).is_some() {
+                        owed.insert(name.to_string(), rig.now);
+                    }
+                }
+                Step::Succeed(_) | Step::Fail(_) | Step::Hold(..) => {}
                 Step::Advance(by) => drop(rig.advance(u32::from(by) * MS)),
             }
             prop_assert_eq!(rig.queue.running(), running.len());
@@ -255,4 +276,34 @@ proptest! {
         let ran: BTreeSet<String> = rig.all().into_iter().collect();
         prop_assert_eq!(ran, owed.into_keys().collect::<BTreeSet<_>>());
     }
+}
+
+#[test]
+fn a_held_key_waits_for_its_release_whoever_adds_it_and_survives_a_drain() {
+    let mut rig = Rig::default();
+    rig.add("a").advance(3 * MS);
+    let taken = rig.queue.next(rig.now).unwrap();
+    rig.queue.hold(&taken, rig.now + 50 * MS, rig.now);
+    rig.add("a").add_after("a", MS).advance(10 * MS);
+    assert_eq!(rig.next(), None);
+    rig.queue.drain();
+    assert!(!rig.queue.is_empty());
+    rig.queue.release(&key("a"));
+    let again = rig.queue.next(rig.now).unwrap();
+    assert_eq!(
+        (again.waited, rig.queue.counts().adds),
+        (13 * MS, 1),
+        "it has waited all the time, and was added once"
+    );
+    assert!(rig.done("a").queue.is_empty());
+}
+
+#[test]
+fn a_held_key_runs_when_its_patience_ends() {
+    let mut rig = Rig::default();
+    rig.add("a");
+    let taken = rig.queue.next(rig.now).unwrap();
+    rig.queue.hold(&taken, 50 * MS, rig.now);
+    assert_eq!(rig.advance(49 * MS).next(), None);
+    assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
 }

@@ -59,6 +59,39 @@ pub enum ListFilter {
     Index(String, String),
 }
 
+/// Most different reads of one reconcile. One that needs more should list.
+pub const MAX_READS: usize = 10_000;
+
+/// Most bytes of names, selectors and values in the reads of one reconcile.
+pub const MAX_READ_BYTES: usize = 1024 * 1024;
+
+impl Read {
+    /// Bytes of its texts.
+    fn size(&self) -> usize {
+        match self {
+            Self::Object(_, key) => key.namespace.len() + key.name.len(),
+            Self::List(_, namespace, filter) => {
+                namespace.as_ref().map_or(0, |namespace| namespace.len()) + filter.size()
+            }
+        }
+    }
+}
+
+impl Filter {
+    fn size(&self) -> usize {
+        match self {
+            Self::Everything => 0,
+            Self::Labels(selector) => selector.to_string().len(),
+            Self::Index(_, value) => value.len(),
+        }
+    }
+}
+
+/// Whether an object could have this key: no name is longer than 253 bytes.
+fn is_possible(key: &ObjectKey) -> bool {
+    key.name.len() <= 253 && key.namespace.len() <= 253
+}
+
 /// Why a read has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -73,6 +106,11 @@ pub enum ReadError {
         /// The kind it was asked of.
         kind: Kind,
     },
+    /// More is read than is remembered; the guest is stopped.
+    #[error(
+        "more than {MAX_READS} different reads, or {MAX_READ_BYTES} bytes of them, in one reconcile"
+    )]
+    TooMany,
     /// Not a JSON Pointer.
     #[error("{0:?} is not a JSON Pointer; it is empty or begins with /")]
     InvalidPointer(String),
@@ -84,6 +122,7 @@ pub struct Reader {
     scope: Arc<Scope>,
     now_ms: u64,
     reads: BTreeSet<Read>,
+    recorded_bytes: usize,
     read_clock: bool,
     subject: Option<OwnSubject>,
 }
@@ -104,6 +143,7 @@ impl Reader {
             scope,
             now_ms,
             reads: BTreeSet::new(),
+            recorded_bytes: 0,
             read_clock: false,
             subject: None,
         }
@@ -149,7 +189,10 @@ impl Reader {
     pub fn get(&mut self, kind: &Kind, key: &ObjectKey) -> Result<Option<&str>, ReadError> {
         let scope = self.scope_of(kind)?;
         let (id, view) = (scope.kind, scope.view);
-        self.reads.insert(Read::Object(id, key.clone()));
+        if !is_possible(key) {
+            return Ok(None);
+        }
+        self.record(Read::Object(id, key.clone()))?;
         if self.subject.as_ref().is_some_and(|subject| {
             !subject.is_selected && subject.kind == id && subject.key == *key
         }) {
@@ -199,8 +242,7 @@ impl Reader {
             }
         };
         let json = self.list_json(id, view, namespace, &filter);
-        self.reads
-            .insert(Read::List(id, namespace.map(Arc::from), filter));
+        self.record(Read::List(id, namespace.map(Arc::from), filter))?;
         Ok(json)
     }
 
@@ -209,10 +251,12 @@ impl Reader {
         self.scope.kinds.contains_key(kind)
     }
 
-    /// The whole object, for the host's own decisions: not recorded, because the plugin does not learn of it.
-    pub(crate) fn peek(&self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
-        let scope = self.scope.kinds.get(kind)?;
-        self.snapshot.kinds[scope.kind].get(key).cloned()
+    /// The whole object that an action is on, for the host's own decisions. Recorded if the plugin reads the kind: whether the action
+    /// is sent depends on it, so the key must run again when it changes.
+    pub(crate) fn look_at(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
+        let id = self.scope.kinds.get(kind)?.kind;
+        self.record(Read::Object(id, key.clone())).ok()?;
+        self.snapshot.kinds[id].get(key).cloned()
     }
 
     /// The objects with these labels, for deciding on the plugin's behalf: recorded as if the plugin had listed them.
@@ -224,7 +268,8 @@ impl Reader {
         let found = matching(&self.snapshot, id, None, &filter)
             .cloned()
             .collect();
-        self.reads.insert(Read::List(id, None, filter));
+        // At the limit the key is not woken by its members; it has failed by then, for its own reads.
+        let _ = self.record(Read::List(id, None, filter));
         found
     }
 
@@ -236,6 +281,19 @@ impl Reader {
     /// Whether the reconcile asked for the time: then its answer may be another one later, though nothing it read has changed.
     pub fn depends_on_time(&self) -> bool {
         self.read_clock
+    }
+
+    /// Remembers a read, within bounds: what is recorded outlives the guest and its limits.
+    fn record(&mut self, read: Read) -> Result<(), ReadError> {
+        let size = read.size();
+        if !self.reads.contains(&read) {
+            if self.reads.len() >= MAX_READS || self.recorded_bytes + size > MAX_READ_BYTES {
+                return Err(ReadError::TooMany);
+            }
+            self.recorded_bytes += size;
+            self.reads.insert(read);
+        }
+        Ok(())
     }
 
     fn scope_of(&self, kind: &Kind) -> Result<KindScope, ReadError> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::cache::Change;
 use crate::key::ObjectKey;
 use crate::object::{Object, ViewId};
-use crate::reader::{Filter, Read};
+use crate::reader::{Filter, MAX_READS, Read};
 use crate::snapshot::KindId;
 
 /// The recorded reads of one plugin's keys.
@@ -90,8 +90,15 @@ impl ReadSets {
         }
     }
 
-    /// These are the key's reads as well.
+    /// These are the key's reads as well. A key that keeps failing and reads something else each time loses the older ones.
     pub fn join(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
+        if self
+            .reads_of
+            .get(key)
+            .is_some_and(|known| known.len() + reads.len() > MAX_READS)
+        {
+            return self.set(key, reads);
+        }
         let known = self
             .reads_of
             .get(key)

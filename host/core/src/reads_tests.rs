@@ -15,8 +15,10 @@ fn path(text: &str) -> FieldPath {
 /// Pods seen through `.spec`, with one index: on which node they run.
 fn pods() -> KindCache {
     let mut pods = KindCache::new(Kind::new("", "v1", "Pod"));
-    assert_eq!(pods.add_view(&[path(".spec")]), Some(0));
-    assert_eq!(pods.add_index(&[path(".spec.nodeName")]), 0);
+    assert_eq!(
+        pods.add(&[path(".spec")], &[vec![path(".spec.nodeName")]]),
+        (VIEW, vec![0])
+    );
     pods
 }
 

@@ -1,27 +1,28 @@
 //! One plugin in a hub: its queue, its read sets, and what is known of its keys.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::changelog::Missed;
+use super::scope::scope_of;
+use super::subject::SubjectKind;
 use super::turn::{Controller, Decision, Turn, TurnError};
 use super::{PluginId, Settings};
 use crate::backoff::Backoff;
 use crate::cache::{Change, KindCache};
-use crate::fields::FieldPath;
+use crate::children;
 use crate::gate::{Awaited, Gates};
 use crate::key::{Kind, ObjectKey};
-use crate::manifest::{Manifest, Selection, Subject};
-use crate::object::Object;
+use crate::manifest::{Manifest, Subject};
+use crate::object::ViewId;
 use crate::outcome::{ActionResult, Failure};
 use crate::permission::Permissions;
 use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Plugin, Request, RunError};
 use crate::queue::{Counts, LOW, NORMAL, Taken, Time, WorkQueue};
-use crate::reader::{KindScope, Reader, Scope};
+use crate::reader::Reader;
 use crate::reads::{ReadSets, is_visible};
-use crate::selector::FieldSelector;
 use crate::snapshot::{KindId, Snapshot};
 
 pub(super) struct Seat {
@@ -34,18 +35,14 @@ pub(super) struct Seat {
     gates: Gates,
     /// What became of the actions of a key's last outcome; keys whose last outcome had none are not here.
     results: HashMap<ObjectKey, Vec<ActionResult>>,
-    /// How often a key of this plugin was handed out: who has the least is next.
+    /// How often a key of this plugin was handed out: who has the least is next. A plugin that had nothing to run has no claim
+    /// on the turns that others had meanwhile.
     turns: u64,
+    was_ready: bool,
+    /// All its kinds are synced, and the keys that only then can be known are queued.
+    is_started: bool,
     reconciles: ReconcileCounts,
     last_error: Option<LastError>,
-}
-
-/// A subject that has objects (not the singleton).
-struct SubjectKind {
-    kind: KindId,
-    selection: Selection,
-    fields: Option<FieldSelector>,
-    companions: BTreeSet<KindId>,
 }
 
 /// How a plugin's reconciles ended.
@@ -105,58 +102,6 @@ pub struct SeatStatus {
     pub last_error: Option<LastError>,
 }
 
-impl SubjectKind {
-    fn new(selection: &Selection, ids: &HashMap<Kind, KindId>) -> Option<Self> {
-        Some(Self {
-            kind: *ids.get(&selection.kind)?,
-            fields: selection
-                .fields
-                .as_deref()
-                .and_then(|fields| FieldSelector::parse(fields).ok()),
-            companions: selection
-                .companions
-                .iter()
-                .filter_map(|kind| ids.get(kind).copied())
-                .collect(),
-            selection: selection.clone(),
-        })
-    }
-
-    fn is_in_namespace(&self, key: &ObjectKey) -> bool {
-        let namespaces = &self.selection.namespaces;
-        namespaces.is_empty()
-            || namespaces
-                .iter()
-                .any(|namespace| **namespace == *key.namespace)
-    }
-
-    fn selects(&self, object: &Object) -> bool {
-        self.is_in_namespace(&object.header.key)
-            && self.selection.labels.matches(&object.header.labels)
-            && self
-                .fields
-                .as_ref()
-                .is_none_or(|fields| fields.matches(object.json()))
-    }
-
-    /// Whether the key's own object changed in a way that concerns the plugin.
-    fn is_touched_by(&self, change: &Change, view: Option<usize>) -> bool {
-        let selects =
-            |state: &Option<Arc<Object>>| state.as_ref().is_some_and(|object| self.selects(object));
-        match (selects(&change.old), selects(&change.new)) {
-            (false, false) => false,
-            (true, true) => is_visible(change, view),
-            _ => true,
-        }
-    }
-
-    /// Whether a companion stands for this key: unless the subject is there and not selected, for then it is none of the plugin's.
-    fn wants_companion(&self, snapshot: &Snapshot, key: &ObjectKey) -> bool {
-        let subject = snapshot.kinds[self.kind].get(key);
-        self.is_in_namespace(key) && subject.is_none_or(|subject| self.selects(subject))
-    }
-}
-
 impl Seat {
     pub fn new(
         plugin: Arc<dyn Plugin>,
@@ -185,6 +130,8 @@ impl Seat {
             gates: Gates::default(),
             results: HashMap::new(),
             turns: 0,
+            was_ready: false,
+            is_started: false,
             reconciles: ReconcileCounts::default(),
             last_error: None,
         }
@@ -229,9 +176,13 @@ impl Seat {
         self.queue.is_empty() || (self.queue.running() == 0 && !self.is_synced(snapshot))
     }
 
-    /// A newcomer does not make up for the turns it was not there for.
-    pub fn catch_up<'a>(&mut self, others: impl Iterator<Item = &'a Self>) {
-        self.turns = others.map(|seat| seat.turns).min().unwrap_or_default();
+    /// Notes whether the plugin has a key to run. One that had none until now starts from `floor` turns.
+    pub fn update_readiness(&mut self, snapshot: &Snapshot, floor: u64, now: Time) {
+        let is_ready = self.is_ready(snapshot, now);
+        if is_ready && !self.was_ready {
+            self.turns = self.turns.max(floor);
+        }
+        self.was_ready = is_ready;
     }
 
     /// Queues a first run for every subject that is already cached.
@@ -240,23 +191,49 @@ impl Seat {
             self.queue.add(&ObjectKey::singleton(), NORMAL, now);
             return;
         };
-        for object in snapshot.kinds[subject.kind]
-            .list(None)
-            .filter(|object| subject.selects(object))
-        {
+        let objects = snapshot.kinds[subject.kind].list(None);
+        for object in objects.filter(|object| subject.selects(object)) {
             self.queue.add(&object.header.key, LOW, now);
-        }
-        for companion in &subject.companions {
-            for object in snapshot.kinds[*companion].list(None) {
-                let key = &object.header.key;
-                if subject.wants_companion(snapshot, key) {
-                    self.queue.add(key, LOW, now);
-                }
-            }
         }
     }
 
-    /// Queues the keys that a change concerns: those that read it, and the key of the object itself.
+    /// Once all kinds are synced: queues the keys of what subjects that are gone have left behind. Not earlier, when a subject
+    /// may only not have been listed yet.
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
+        if self.is_started || !self.is_synced(snapshot) {
+            return;
+        }
+        self.is_started = true;
+        let companions = self.subject.iter().flat_map(|subject| &subject.companions);
+        let companions = companions
+            .flat_map(|kind| snapshot.kinds[*kind].list(None))
+            .filter_map(|object| {
+                let key = &object.header.key;
+                self.subject
+                    .as_ref()
+                    .is_some_and(|subject| subject.wants_companion(snapshot, key))
+                    .then(|| key.clone())
+            });
+        let children = self
+            .children_kinds()
+            .flat_map(|kind| snapshot.kinds[kind].list(None));
+        let children = children.filter_map(|object| children::key_of(self.name(), object));
+        let keys: Vec<ObjectKey> = companions.chain(children).collect();
+        for key in keys {
+            self.queue.add(&key, LOW, now);
+        }
+    }
+
+    fn children_kinds(&self) -> impl Iterator<Item = KindId> {
+        let scopes = &self.controller.scope.kinds;
+        let children = &self.controller.permissions.children;
+        children
+            .iter()
+            .filter_map(|kind| scopes.get(kind))
+            .map(|scope| scope.kind)
+    }
+
+    /// Queues the keys that a change concerns: those that read it, the key of the object itself, and the one whose child it is.
     pub fn wake(
         &mut self,
         snapshot: &Snapshot,
@@ -277,19 +254,33 @@ impl Seat {
         for key in self.reads.touched(kind, change, view) {
             self.queue.add(key, priority, now);
         }
-        if let Some(subject) = &self.subject {
-            let is_subject = kind == subject.kind && subject.is_touched_by(change, view);
-            let is_companion = subject.companions.contains(&kind)
+        let is_subject = self.subject.as_ref().is_some_and(|subject| {
+            let is_companion = self.is_started
+                && subject.companions.contains(&kind)
                 && is_visible(change, view)
                 && subject.wants_companion(snapshot, change.key());
-            if is_subject || is_companion {
-                self.queue.add(change.key(), priority, now);
-            }
+            is_companion || (kind == subject.kind && subject.is_touched_by(change, view))
+        });
+        if is_subject {
+            self.queue.add(change.key(), priority, now);
+        }
+        if self.is_started
+            && change.old.is_none()
+            && self.children_kinds().any(|children| children == kind)
+        {
+            // Its key may have gone before the child came; then nobody reads it any more.
+            let owner = change
+                .new
+                .as_ref()
+                .and_then(|child| children::key_of(self.name(), child));
+            owner
+                .iter()
+                .for_each(|key| self.queue.add(key, priority, now));
         }
     }
 
     /// The plugin's view of a kind; none if it does not read the kind.
-    fn view_of(&self, kind: KindId) -> Option<Option<usize>> {
+    fn view_of(&self, kind: KindId) -> Option<ViewId> {
         let scopes = self.controller.scope.kinds.values();
         scopes
             .into_iter()
@@ -301,19 +292,17 @@ impl Seat {
     fn next_visible(&mut self, snapshot: &Snapshot, now: Time) -> Option<Taken> {
         loop {
             let taken = self.queue.next(now)?;
-            let Err(until) = self.gates.try_pass(&taken.key, snapshot, now) else {
-                return Some(taken);
-            };
-            self.queue
-                .add_after(&taken.key, until.saturating_sub(now), taken.priority, now);
-            self.queue.done(&taken.key, now);
+            match self.gates.try_pass(&taken.key, snapshot, now) {
+                Ok(()) => return Some(taken),
+                Err(until) => self.queue.hold(&taken, until, now),
+            }
         }
     }
 
-    /// Queues the held keys whose writes the caches now show.
-    pub fn open_gates(&mut self, snapshot: &Snapshot, now: Time) {
+    /// Releases the held keys whose writes the caches now show.
+    pub fn open_gates(&mut self, snapshot: &Snapshot) {
         for key in self.gates.opened(snapshot) {
-            self.queue.add(&key, NORMAL, now);
+            self.queue.release(&key);
         }
     }
 
@@ -340,12 +329,13 @@ impl Seat {
         if let Some(subject) = &self.subject {
             reader.set_subject(subject.kind, &request.key, |object| subject.selects(object));
         }
+        let schedule = (taken.priority, taken.waited);
         Some(Turn::new(
             id,
             self.controller.clone(),
             request,
             reader,
-            (taken.priority, taken.waited),
+            schedule,
         ))
     }
 
@@ -419,7 +409,8 @@ impl Seat {
             self.reads.clear(key);
             self.results.remove(key);
         }
-        match requeue_after {
+        // As in controller-runtime, zero is no wish to be run again.
+        match requeue_after.filter(|delay| !delay.is_zero()) {
             Some(delay) => {
                 self.reconciles.requeue_after += 1;
                 self.queue.add_after(key, delay, NORMAL, now);
@@ -475,39 +466,4 @@ impl Seat {
             last_error: self.last_error.clone(),
         }
     }
-}
-
-fn scope_of(manifest: &Manifest, kinds: &mut [KindCache], ids: &HashMap<Kind, KindId>) -> Scope {
-    let mut scopes = BTreeMap::new();
-    for read in &manifest.reads {
-        let Some(&kind) = ids.get(&read.kind) else {
-            continue;
-        };
-        let cache = &mut kinds[kind];
-        let view = cache.add_view(&paths(&read.fields));
-        let indexes = manifest
-            .indexes
-            .iter()
-            .filter(|index| index.kind == read.kind);
-        let indexes = indexes
-            .map(|index| (index.name.clone(), cache.add_index(&paths(&index.paths))))
-            .collect();
-        scopes.insert(
-            read.kind.clone(),
-            KindScope {
-                kind,
-                view,
-                indexes,
-            },
-        );
-    }
-    Scope { kinds: scopes }
-}
-
-/// A validated manifest's paths all parse.
-fn paths(texts: &[String]) -> Vec<FieldPath> {
-    texts
-        .iter()
-        .filter_map(|path| FieldPath::parse(path).ok())
-        .collect()
 }

@@ -83,9 +83,9 @@ impl Turn {
     }
 
     /// The kind whose key this is, for logs; empty for a singleton.
-    pub fn subject_kind(&self) -> &str {
+    pub fn subject_kind(&self) -> String {
         let kind = self.controller.plugin.manifest().subject_kind();
-        kind.map_or("", |kind| &kind.kind)
+        kind.map(ToString::to_string).unwrap_or_default()
     }
 
     /// What the plugin last applied.

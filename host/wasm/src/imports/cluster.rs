@@ -13,9 +13,7 @@ impl Host for State {
         key: ObjectKey,
     ) -> wasmtime::Result<Result<Option<String>, ReadError>> {
         let object = self.reader("cluster.get")?.get(&kind.into(), &key.into());
-        Ok(object
-            .map(|object| object.map(str::to_owned))
-            .map_err(ReadError::from))
+        answer(object.map(|object| object.map(str::to_owned)))
     }
 
     fn get_part(
@@ -25,9 +23,7 @@ impl Host for State {
         pointer: String,
     ) -> wasmtime::Result<Result<Option<String>, ReadError>> {
         let reader = self.reader("cluster.get-part")?;
-        Ok(reader
-            .get_part(&kind.into(), &key.into(), &pointer)
-            .map_err(ReadError::from))
+        answer(reader.get_part(&kind.into(), &key.into(), &pointer))
     }
 
     fn list(
@@ -37,10 +33,23 @@ impl Host for State {
         filter: Filter,
     ) -> wasmtime::Result<Result<String, ReadError>> {
         let reader = self.reader("cluster.list")?;
-        Ok(reader
-            .list(&kind.into(), namespace.as_deref(), &filter.into())
-            .map_err(ReadError::from))
+        answer(reader.list(&kind.into(), namespace.as_deref(), &filter.into()))
     }
+}
+
+/// What the guest is told; a guest that reads without end is not told but stopped.
+fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Result<T, ReadError>> {
+    let error = match result {
+        Ok(found) => return Ok(Ok(found)),
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    Ok(Err(match error {
+        reader::ReadError::Denied(_) => ReadError::Denied(text),
+        reader::ReadError::UnknownIndex { .. } => ReadError::UnknownIndex(text),
+        reader::ReadError::InvalidPointer(_) => ReadError::InvalidPointer(text),
+        reader::ReadError::TooMany => wasmtime::bail!("{text}"),
+    }))
 }
 
 impl From<Filter> for reader::ListFilter {
@@ -49,17 +58,6 @@ impl From<Filter> for reader::ListFilter {
             Filter::Everything => Self::Everything,
             Filter::Labels(selector) => Self::Labels(crate::convert::selector(selector)),
             Filter::Index(index) => Self::Index(index.name, index.value),
-        }
-    }
-}
-
-impl From<reader::ReadError> for ReadError {
-    fn from(error: reader::ReadError) -> Self {
-        let text = error.to_string();
-        match error {
-            reader::ReadError::Denied(_) => Self::Denied(text),
-            reader::ReadError::UnknownIndex { .. } => Self::UnknownIndex(text),
-            reader::ReadError::InvalidPointer(_) => Self::InvalidPointer(text),
         }
     }
 }

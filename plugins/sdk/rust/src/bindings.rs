@@ -2551,7 +2551,8 @@ pub mod pilothouse {
         /// the same again, and two kinds are seen at the same instant of the host (each kind's own watch may lag the server differently).
         ///
         /// Every read is recorded, also one that found nothing. When a later change would alter its answer, the key is reconciled
-        /// again: there are no watches to set up and no mapping functions to write.
+        /// again: there are no watches to set up and no mapping functions to write. The object that an action is on counts as read, if its
+        /// kind is. A reconcile that asks more than 10,000 different questions is stopped.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod cluster {
             #[used]
@@ -2565,7 +2566,7 @@ pub mod pilothouse {
             /// Why a read has no answer. Finding nothing is an answer, not an error.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ReadError {
-                /// The manifest does not name this kind, or the operator did not grant it.
+                /// The manifest does not name this kind.
                 Denied(_rt::String),
                 /// The manifest declares no index of this name for this kind.
                 UnknownIndex(_rt::String),
@@ -3415,7 +3416,7 @@ pub mod pilothouse {
                 }
             }
         }
-        /// Time, as a value of the reconcile: it does not pass while a reconcile runs, and it is recorded.
+        /// Time, as a value of the reconcile: it does not pass while a reconcile runs.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod clock {
             #[used]
@@ -3770,7 +3771,7 @@ pub mod pilothouse {
                 pub indexes: _rt::Vec<Index>,
                 /// The writes it may ask for. An outcome with any other write is denied as a whole.
                 pub writes: _rt::Vec<Write>,
-                /// What it asks for beyond the defaults; the operator has the last word.
+                /// What it asks for beyond the defaults; the host has a maximum of each.
                 pub limits: Limits,
                 /// A JSON Schema of `request.config`. None: the plugin takes no configuration.
                 pub config_schema: ::core::option::Option<Json>,
@@ -3825,11 +3826,11 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Create the object. With `metadata.generateName` the host derives a name that is the same on every retry.
+            /// Create the object, or the subresource `eviction` or `binding` of the object that `metadata` names; for these the manifest
+            /// declares the body's kind (`policy/v1 Eviction`, `v1 Binding`). With `metadata.generateName` the host derives a name that is the same on every retry.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Create {
                 pub object: Json,
-                /// `eviction` and `binding` are created on the object that `metadata` names.
                 pub subresource: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for Create {
@@ -4022,7 +4023,8 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// A Kubernetes Event (`events.k8s.io/v1`) about an object. An Event that cannot be written never fails the reconcile.
+            /// A Kubernetes Event (`events.k8s.io/v1`) about an object of a kind that the manifest names. An Event that cannot be written
+            /// never fails the reconcile.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Event {
                 pub kind: Kind,
@@ -4050,7 +4052,7 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Add or remove a finalizer of the object. It is already so: nothing is sent.
+            /// Add or remove a finalizer of the object: a patch (the verb to ask for) of what the snapshot shows, so the kind must be read.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Finalizer {
                 pub kind: Kind,
@@ -4072,7 +4074,7 @@ pub mod pilothouse {
                 }
             }
             /// "These are all the objects I want to exist for this key." The host applies each (as `apply` with force) and deletes those
-            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among them.
+            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among them. Once in an outcome.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Children {
                 pub objects: _rt::Vec<Json>,
@@ -4085,7 +4087,10 @@ pub mod pilothouse {
                     f.debug_struct("Children").field("objects", &self.objects).finish()
                 }
             }
-            /// One write. Actions run in the order given, and the first failure ends the list. An action that would change nothing is not sent.
+            /// One write. Actions run in the order given, and the first failure ends the list.
+            ///
+            /// What would change nothing is not sent, as far as the host can know: an `apply` whose last accepted one by this plugin was the
+            /// same and whose fields the cached object still has, an `update` that equals the cached object, a `finalizer` that is so already.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Action {
                 Apply(Apply),

@@ -1,0 +1,38 @@
+//! How the members of a `children` action are known: KEP-3659's idea (an ApplySet's label), under our own names, because kubectl's
+//! tooling expects its sets to have a parent object of kubectl's making.
+
+use serde_json::{Value, json};
+
+use crate::fields::FieldPath;
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::selector::label;
+
+/// The label of a member; its value is a digest of plugin, subject kind and key, so that a key's members can be selected.
+pub const LABEL: &str = "pilothouse.dev/children-of";
+
+/// The annotation of a member: plugin and key in clear, so that a member leads back to a key that nothing else knows any more.
+pub const ANNOTATION: &str = "pilothouse.dev/children-of-key";
+
+/// Marks an object as a member of a key's children. None if the object's metadata are not of the shape that metadata have.
+pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> Option<()> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    for (place, name, value) in [
+        ("labels", LABEL, digest.to_owned()),
+        ("annotations", ANNOTATION, format!("{plugin} {key}")),
+    ] {
+        let place = metadata.entry(place).or_insert_with(|| json!({}));
+        place.as_object_mut()?.insert(name.to_owned(), value.into());
+    }
+    Some(())
+}
+
+/// The key whose member an object is, if it is one of this plugin's.
+pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
+    label(&object.header.labels, LABEL)?;
+    let path = FieldPath::parse(&format!(".metadata.annotations['{ANNOTATION}']")).ok()?;
+    let values = path.values(object.json());
+    let (whose, key) = values.first()?.split_once(' ')?;
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    (whose == plugin).then(|| ObjectKey::new(namespace, name))
+}
