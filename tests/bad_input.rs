@@ -203,6 +203,7 @@ async fn a_kind_the_server_forbids_stops_its_plugin_only() -> Result<()> {
     let rbac = ServerOptions {
         rbac: true,
         tokens: vec!["configs=configs".into()],
+        ..ServerOptions::default()
     };
     let server = Server::start_with(rbac).await?;
     if !server.is_own() {

@@ -7,18 +7,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_core::cache::Delta;
-use pilothouse_core::hub::{Hub, Next, Settings};
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::manifest::Manifest;
-use pilothouse_core::object::Object;
 use pilothouse_core::outcome::{Action, Delete, Outcome, PatchType};
 use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::Reader;
-use pilothouse_tests::guest;
+use pilothouse_tests::{guest, run_in_memory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};
 
@@ -46,47 +42,11 @@ fn actions(plugin: &Arc<WasmPlugin>, objects: &[Value], key: &ObjectKey) -> Resu
         plugin: plugin.clone(),
         outcome: Mutex::default(),
     });
-    let mut hub = Hub::default();
-    let id = hub.join(recorded.clone(), &Settings::default(), Duration::ZERO)?;
-    for (kind_id, kind) in hub.kinds_of(id) {
-        let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
-        let parsed = of_kind.map(|object| {
-            Ok(Object::parse(
-                &kind,
-                &object.to_string(),
-                &hub.schema(kind_id),
-            )?)
-        });
-        let delta = Delta::Replace {
-            objects: parsed.collect::<Result<_>>()?,
-            resource_version: ResourceVersion::new("1"),
-        };
-        hub.apply(kind_id, delta, Duration::ZERO);
-    }
-    while let Next::Run(mut turn) = hub.next(Duration::ZERO, 0) {
-        if turn.request.key == *key {
-            let decision = turn.decide();
-            decision
-                .result
-                .map_err(|error| anyhow::anyhow!("{error}"))?;
-            let outcome = recorded
-                .outcome
-                .lock()
-                .unwrap()
-                .take()
-                .context("no outcome")?;
-            return Ok(outcome.actions.iter().map(to_json).collect());
-        }
-    }
-    // Nothing of this key is there, so nobody runs it.
-    Ok(Vec::new())
-}
-
-fn kind_of(object: &Value) -> Kind {
-    Kind::from_api_version(
-        object["apiVersion"].as_str().unwrap_or_default(),
-        object["kind"].as_str().unwrap_or_default(),
-    )
+    run_in_memory(recorded.clone(), objects, key)?;
+    // None when nothing of this key is there, so that nobody runs it.
+    let outcome = recorded.outcome.lock().unwrap().take();
+    let actions = outcome.map(|outcome| outcome.actions).unwrap_or_default();
+    Ok(actions.iter().map(to_json).collect())
 }
 
 /// An action as the cases write it.

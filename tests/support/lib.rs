@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 mod api;
 mod host;
+mod memory;
 mod server;
 
 pub use api::Api;
 pub use host::{Host, HostOptions};
+pub use memory::run_in_memory;
 pub use server::{Server, ServerOptions};
 
 /// A guest, as built by `make plugins` or `make guests`.

@@ -23,6 +23,8 @@ pub struct ServerOptions {
     pub rbac: bool,
     /// Further users: `TOKEN=USER[,GROUP...]`.
     pub tokens: Vec<String>,
+    /// Every list and watch goes to etcd, where a compaction is felt at once.
+    pub no_watch_cache: bool,
 }
 
 pub struct Server {
@@ -108,6 +110,14 @@ impl Server {
         let path = directory.path().join(format!("kubeconfig-{token}"));
         std::fs::write(&path, serde_json::to_string(&config)?)?;
         Ok(path)
+    }
+
+    /// Forgets the past: no resourceVersion handed out before can be watched from. Our own server only.
+    pub async fn compact(&self) -> Result<()> {
+        self.api
+            .request_text(Method::POST, "/testing/compact")
+            .await?;
+        Ok(())
     }
 
     /// How many watches of a resource (`pods`) are open now, whoever opened them.
@@ -229,6 +239,9 @@ async fn own(directory: TempDir, options: ServerOptions) -> Result<(Backend, Pat
     ]);
     for token in &options.tokens {
         command.args(["--token", token]);
+    }
+    if options.no_watch_cache {
+        command.arg("--watch-cache=false");
     }
     let log = std::fs::File::create(directory.path().join("log"))?;
     let mut child = command

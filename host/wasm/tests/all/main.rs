@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_types, reason = "the time guests take is printed")]
 
 mod containment;
-mod guests;
 mod loading;
 mod logging;
 mod purity;

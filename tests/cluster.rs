@@ -1,0 +1,396 @@
+//! The cluster side of the host, without plugins, against a real API server: a cache follows its kind, every kind of write is accepted.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy knows the tests of an integration test, but not its helpers"
+)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use pilothouse_cluster::ApiCluster;
+use pilothouse_cluster::connect::{Connection, Environment, Options};
+use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
+use pilothouse_core::cache::{Delta, KindCache};
+use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::object::Schema;
+use pilothouse_core::outcome::{ActionResult, PatchType};
+use pilothouse_tests::{Server, ServerOptions};
+use serde_json::{Value, json};
+
+/// Two field managers, so that one can be in the other's way.
+const MANAGER: &str = "plugin-a";
+const OTHER_MANAGER: &str = "plugin-b";
+
+/// A server as the host sees it, and a namespace there.
+struct Rig {
+    server: Server,
+    cluster: ApiCluster,
+    namespace: String,
+}
+
+impl Rig {
+    async fn start(options: ServerOptions) -> Result<Self> {
+        let server = Server::start_with(options).await?;
+        let options = Options {
+            kubeconfig: Some(server.kubeconfig().into()),
+            ..Options::default()
+        };
+        let connection = Connection::open(&options, &Environment::default()).await?;
+        connection.check(Duration::from_secs(5)).await?;
+        Ok(Self {
+            namespace: server.namespace().await?,
+            cluster: ApiCluster::new(connection.client, "cluster-test"),
+            server,
+        })
+    }
+
+    /// An object of this kind in the namespace.
+    fn object(&self, kind: &Kind, name: &str, fields: Value) -> Value {
+        let mut object = fields;
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = (*kind.kind).into();
+        object["metadata"] = json!({"name": name, "namespace": self.namespace});
+        object
+    }
+
+    fn config_map(&self, name: &str, data: &str) -> Value {
+        self.object(&config_maps(), name, json!({"data": {"x": data}}))
+    }
+
+    async fn write(&self, kind: &Kind, name: &str, operation: Operation) -> ActionResult {
+        self.write_as(MANAGER, kind, name, None, operation).await
+    }
+
+    async fn write_as(
+        &self,
+        manager: &str,
+        kind: &Kind,
+        name: &str,
+        subresource: Option<&str>,
+        operation: Operation,
+    ) -> ActionResult {
+        let write = Write {
+            kind: kind.clone(),
+            key: ObjectKey::new(&self.namespace, name),
+            subresource: subresource.map(str::to_owned),
+            operation,
+        };
+        self.cluster.write(manager, &write).await
+    }
+
+    /// A write that must be done.
+    async fn does(&self, kind: &Kind, name: &str, operation: Operation) -> Result<()> {
+        done(&self.write(kind, name, operation).await)
+    }
+
+    async fn does_to(
+        &self,
+        kind: &Kind,
+        name: &str,
+        subresource: &str,
+        operation: Operation,
+    ) -> Result<()> {
+        let result = self.write_as(MANAGER, kind, name, Some(subresource), operation);
+        done(&result.await)
+    }
+
+    /// What a ConfigMap says.
+    async fn data(&self, name: &str) -> Result<Value> {
+        let path = format!("/api/v1/namespaces/{}/configmaps/{name}", self.namespace);
+        let found = self.server.api.get(&path).await?;
+        Ok(found.map_or(Value::Null, |found| found["data"]["x"].clone()))
+    }
+}
+
+fn config_maps() -> Kind {
+    Kind::new("", "v1", "ConfigMap")
+}
+
+fn done(result: &ActionResult) -> Result<()> {
+    ensure!(matches!(result, ActionResult::Done(_)), "{result:?}");
+    Ok(())
+}
+
+fn create(body: &Value) -> Operation {
+    Operation::Create {
+        object: body.to_string(),
+    }
+}
+
+fn apply(body: &Value) -> Operation {
+    Operation::Apply {
+        object: body.to_string(),
+        force: false,
+    }
+}
+
+fn update(body: &Value) -> Operation {
+    Operation::Update {
+        object: body.to_string(),
+    }
+}
+
+fn patch(patch_type: PatchType, body: &str) -> Operation {
+    Operation::Patch {
+        patch_type,
+        body: body.into(),
+    }
+}
+
+fn delete(uid: Option<&str>) -> Operation {
+    Operation::Delete {
+        uid: uid.map(str::to_owned),
+        resource_version: None,
+        propagation: None,
+        grace_period_seconds: Some(0),
+    }
+}
+
+fn event(note: &str) -> Operation {
+    Operation::Event {
+        uid: Some("u".into()),
+        is_warning: false,
+        reason: "Tested".into(),
+        action: "Test".into(),
+        note: note.into(),
+    }
+}
+
+/// A cache, and what the list-watch said about itself.
+#[derive(Clone)]
+struct Cache {
+    namespace: String,
+    held: Arc<Mutex<(KindCache, Vec<WatchState>)>>,
+}
+
+impl Cache {
+    fn new(kind: &Kind, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            held: Arc::new(Mutex::new((KindCache::new(kind.clone()), vec![]))),
+        }
+    }
+
+    /// Of the test's own objects: a cluster with controllers puts some into every namespace.
+    fn names(&self) -> Vec<String> {
+        let held = self.held.lock().unwrap();
+        let all = held.0.list(Some(&self.namespace));
+        let names = all.map(|object| object.header.key.name.to_string());
+        names.filter(|name| name.len() == 1).collect()
+    }
+
+    fn states(&self) -> Vec<WatchState> {
+        self.held.lock().unwrap().1.clone()
+    }
+
+    /// Until the names are these.
+    async fn shows(&self, names: &[&str]) -> Result<()> {
+        for _ in 0..1000 {
+            if self.names() == names {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bail!(
+            "{:?} instead of {names:?}; {:?}",
+            self.names(),
+            self.states()
+        )
+    }
+}
+
+impl CacheSink for Cache {
+    fn schema(&self) -> Arc<Schema> {
+        self.held.lock().unwrap().0.schema().clone()
+    }
+
+    fn apply(&mut self, delta: Delta) {
+        self.held.lock().unwrap().0.apply(delta);
+    }
+
+    fn state(&mut self, state: WatchState) {
+        self.held.lock().unwrap().1.push(state);
+    }
+}
+
+/// What the watch has seen is compacted away once something else has happened; it notices when it is opened again, after it has
+/// been quiet for two seconds.
+async fn compact_behind_the_watch(rig: &Rig) -> Result<()> {
+    let secrets = Kind::new("", "v1", "Secret");
+    let secret = rig.object(&secrets, "s", json!({}));
+    rig.does(&secrets, "s", create(&secret)).await?;
+    rig.does(&secrets, "s", delete(None)).await?;
+    rig.server.compact().await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    Ok(())
+}
+
+/// What happens to the kind, and what the cache must make of it.
+async fn change_under(cache: &Cache, rig: &Rig) -> Result<()> {
+    let kind = config_maps();
+    cache.shows(&["a", "b", "c", "d", "e"]).await?;
+    rig.does(&kind, "b", delete(None)).await?;
+    cache.shows(&["a", "c", "d", "e"]).await?;
+    if rig.server.is_own() {
+        compact_behind_the_watch(rig).await?;
+    }
+    rig.does(&kind, "f", create(&rig.config_map("f", "1")))
+        .await?;
+    cache.shows(&["a", "c", "d", "e", "f"]).await?;
+    for name in ["a", "c", "d", "e", "f"] {
+        rig.does(&kind, name, delete(None)).await?;
+    }
+    cache.shows(&[]).await
+}
+
+#[tokio::test]
+async fn a_cache_follows_its_kind_through_a_compaction() -> Result<()> {
+    let options = ServerOptions {
+        no_watch_cache: true,
+        ..ServerOptions::default()
+    };
+    let rig = Rig::start(options).await?;
+    let kind = config_maps();
+    let settings = Settings {
+        page_size: 2,
+        quiet_limit: Duration::from_secs(2),
+        ..Settings::default()
+    };
+    for name in ["a", "b", "c", "d", "e"] {
+        rig.does(&kind, name, apply(&rig.config_map(name, "1")))
+            .await?;
+    }
+    let cache = Cache::new(&kind, &rig.namespace);
+    let list_watch = rig.cluster.list_watch(&kind, settings).await?;
+    let mut sink = cache.clone();
+    tokio::select! {
+        never = list_watch.run(&mut sink) => match never {},
+        changed = change_under(&cache, &rig) => changed?,
+    }
+    let mut states = vec![WatchState::Listing, WatchState::Watching];
+    // After a compaction, and only then, the kind is listed again.
+    if rig.server.is_own() {
+        states.extend(states.clone());
+    }
+    assert_eq!(cache.states(), states);
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_kind_of_write_of_an_object_is_accepted_or_refused_for_what_it_is() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let (kind, name) = (config_maps(), "w");
+    let object = rig.config_map(name, "1");
+    rig.does(&kind, name, create(&object)).await?;
+    let again = rig.write(&kind, name, create(&object)).await;
+    assert!(matches!(again, ActionResult::AlreadyExists(_)), "{again:?}");
+    let theirs = apply(&rig.config_map(name, "2"));
+    let conflict = rig.write_as(OTHER_MANAGER, &kind, name, None, theirs).await;
+    assert!(
+        matches!(conflict, ActionResult::Conflict(_)),
+        "{conflict:?}"
+    );
+
+    let json_patch = r#"[{"op": "replace", "path": "/data/x", "value": "3"}]"#;
+    for (patch_type, body, wanted) in [
+        (PatchType::Json, json_patch, "3"),
+        (PatchType::Merge, r#"{"data": {"x": "4"}}"#, "4"),
+        (PatchType::Strategic, r#"{"data": {"x": "5"}}"#, "5"),
+    ] {
+        rig.does(&kind, name, patch(patch_type, body)).await?;
+        assert_eq!(rig.data(name).await?, wanted);
+    }
+
+    rig.does(&kind, name, update(&rig.config_map(name, "6")))
+        .await?;
+    let mut stale = rig.config_map(name, "7");
+    stale["metadata"]["resourceVersion"] = "1".into();
+    let stale = rig.write(&kind, name, update(&stale)).await;
+    assert!(matches!(stale, ActionResult::Conflict(_)), "{stale:?}");
+    assert_eq!(rig.data(name).await?, "6");
+
+    let kept = rig.write(&kind, name, delete(Some("other"))).await;
+    assert!(matches!(kept, ActionResult::Conflict(_)), "{kept:?}");
+    rig.does(&kind, name, delete(None)).await?;
+    assert_eq!(rig.data(name).await?, Value::Null);
+    let gone = rig.write(&kind, name, delete(None)).await;
+    assert_eq!(gone, ActionResult::Done(None), "gone already");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deployment_has_a_status_and_a_scale_of_their_own() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let kind = Kind::new("apps", "v1", "Deployment");
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template, "paused": true});
+    let deployment = rig.object(&kind, "d", json!({"spec": spec}));
+    rig.does(&kind, "d", apply(&deployment)).await?;
+    let status = rig.object(&kind, "d", json!({"status": {"collisionCount": 7}}));
+    rig.does_to(&kind, "d", "status", apply(&status)).await?;
+    let scale = patch(PatchType::Merge, r#"{"spec": {"replicas": 3}}"#);
+    rig.does_to(&kind, "d", "scale", scale).await?;
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments/d", rig.namespace);
+    let found = rig.server.api.get(&path).await?.unwrap_or_default();
+    assert_eq!(found["status"]["collisionCount"], 7);
+    assert_eq!(found["spec"]["replicas"], 3);
+    rig.does(&kind, "d", delete(None)).await
+}
+
+#[tokio::test]
+async fn a_pod_can_be_bound_and_evicted() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let pods = Kind::new("", "v1", "Pod");
+    // No scheduler binds it first.
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "schedulerName": "none"});
+    let pod = rig.object(&pods, "p", json!({"spec": spec}));
+    rig.does(&pods, "p", create(&pod)).await?;
+    let path = format!("/api/v1/namespaces/{}/pods/p", rig.namespace);
+
+    let bindings = Kind::new("", "v1", "Binding");
+    let target = json!({"target": {"kind": "Node", "name": "n"}});
+    let binding = rig.object(&bindings, "p", target);
+    rig.does_to(&bindings, "p", "binding", create(&binding))
+        .await?;
+    let found = rig.server.api.get(&path).await?.unwrap_or_default();
+    assert_eq!(found["spec"]["nodeName"], "n");
+
+    let evictions = Kind::new("policy", "v1", "Eviction");
+    let eviction = rig.object(&evictions, "p", json!({}));
+    rig.does_to(&evictions, "p", "eviction", create(&eviction))
+        .await?;
+    let found = rig.server.api.get(&path).await?;
+    let is_ending = |pod: Value| pod["metadata"]["deletionTimestamp"].is_string();
+    assert!(found.is_none_or(is_ending));
+    rig.does(&pods, "p", delete(None)).await
+}
+
+#[tokio::test]
+async fn an_event_is_written_once_and_then_counted_and_its_note_is_cut() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let pods = Kind::new("", "v1", "Pod");
+    for note in ["once", "once", "once", &"é".repeat(2000)] {
+        rig.does(&pods, "p", event(note)).await?;
+    }
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", rig.namespace);
+    let list = rig.server.api.get(&path).await?.unwrap_or_default();
+    let events = list["items"].as_array().cloned().unwrap_or_default();
+    assert_eq!(events.len(), 2, "{list}");
+    let once = events.iter().find(|event| event["note"] == "once");
+    assert_eq!(once.map(|event| &event["series"]["count"]), Some(&json!(3)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_about_an_object_without_namespace_is_written_too() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let write = Write {
+        kind: Kind::new("", "v1", "Node"),
+        key: ObjectKey::new("", "system:node"),
+        subresource: None,
+        operation: event("x"),
+    };
+    done(&rig.cluster.write(MANAGER, &write).await)
+}

@@ -1,0 +1,247 @@
+//! For each ConfigMap labelled `actions`: does what its `data.do` says, one kind of action each, to ConfigMaps beside it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pilothouse_sdk::{
+    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Filter,
+    Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request, Selection,
+    Update, Verb,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How long lies between two steps of `count`.
+const STEP: Duration = Duration::from_millis(200);
+
+const FINALIZER: &str = "example.dev/actions";
+
+struct Actions;
+
+/// A ConfigMap that says what to do.
+#[derive(Deserialize)]
+struct Source {
+    metadata: Metadata,
+    data: Task,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    deletion_timestamp: Option<String>,
+}
+
+/// `data`, whose values are all strings.
+#[derive(Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+enum Task {
+    /// Make an object whose name the host derives.
+    Create,
+    /// Replace `target`; with `stale` the first attempt is made with a version that is long gone.
+    Update {
+        target: String,
+        value: String,
+        stale: Option<String>,
+    },
+    JsonPatch {
+        target: String,
+        value: String,
+    },
+    /// Set `value` and take `drop` away.
+    MergePatch {
+        target: String,
+        value: String,
+    },
+    Delete {
+        target: String,
+    },
+    Event,
+    /// Hold the object until it has been cleaned up after.
+    Finalizer,
+    /// Keep an object for each of these names, separated by commas.
+    Children {
+        children: String,
+    },
+    /// Count in another object, a step at a time.
+    Count {
+        until: String,
+    },
+    /// Write down which objects have this key's name as `data.owner`.
+    List,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+fn config_map() -> Kind {
+    Kind::core("v1", "ConfigMap")
+}
+
+impl Controller for Actions {
+    fn manifest() -> Manifest {
+        let selection =
+            Selection::of(&config_map()).require(LabelRequirement::Exists("actions".to_owned()));
+        Manifest::new("actions", "1.0.0", selection)
+            .reads_whole(&config_map())
+            .indexes("owner", &config_map(), [".data.owner"])
+            .writes(&config_map(), [Verb::Create, Verb::Update, Verb::Patch])
+            .keeps_children(&config_map())
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let Some(source) = cluster.get::<Source>(&config_map(), &request.key)? else {
+            // What it said to do is gone with it, but only `children` leaves something to clear away.
+            return keep(request, &[]);
+        };
+        match &source.data {
+            Task::Create => create(request),
+            Task::Update {
+                target,
+                value,
+                stale,
+            } => update(request, cluster, target, value, stale.is_some()),
+            Task::JsonPatch { target, value } => {
+                let body = json!([{"op": "replace", "path": "/data/value", "value": value}]);
+                Ok(Outcome::done().with(Patch::json(
+                    &config_map(),
+                    &beside(request, target),
+                    &body,
+                )?))
+            }
+            Task::MergePatch { target, value } => {
+                let body = json!({"data": {"value": value, "drop": null}});
+                Ok(Outcome::done().with(Patch::merge(
+                    &config_map(),
+                    &beside(request, target),
+                    &body,
+                )?))
+            }
+            Task::Delete { target } => delete(request, target),
+            Task::Event => Ok(Outcome::done().with(Event::normal(
+                &config_map(),
+                &request.key,
+                "Tested",
+                "Test",
+                "as it was told",
+            ))),
+            Task::Finalizer => finalize(request, source.metadata.deletion_timestamp.is_some()),
+            Task::Children { children } => keep(request, &children.split(',').collect::<Vec<_>>()),
+            Task::Count { until } => count(request, cluster, number(until)?),
+            Task::List => list(request, cluster),
+        }
+    }
+}
+
+/// Asks for the same object each time, until it hears that there is one.
+fn create(request: &Request) -> Result<Outcome, Failure> {
+    if let [ActionResult::AlreadyExists(_)] = &*request.previous {
+        return report(request, "report", &json!({"previous": "already-exists"}));
+    }
+    let metadata = json!({"namespace": request.key.namespace, "generateName": format!("{}-made-", request.key.name)});
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    Ok(Outcome::done().with(Create::new(&object)?))
+}
+
+/// Replaces what the snapshot shows, and writes into it what became of the try before.
+fn update(
+    request: &Request,
+    cluster: &dyn Cluster,
+    target: &str,
+    value: &str,
+    is_stale: bool,
+) -> Result<Outcome, Failure> {
+    let target = cluster.get::<Value>(&config_map(), &beside(request, target))?;
+    let Some(mut target) = target.filter(|target| target["data"]["value"] != value) else {
+        return Ok(Outcome::done());
+    };
+    target["data"]["value"] = value.into();
+    if is_stale && request.attempt == 1 {
+        target["metadata"]["resourceVersion"] = "1".into();
+    }
+    if let [ActionResult::Conflict(_)] = &*request.previous {
+        target["data"]["previous"] = "conflict".into();
+    }
+    Ok(Outcome::done().with(Update::new(&target)?))
+}
+
+/// The report comes after the deletion, so that it is there only if the deletion was a success.
+fn delete(request: &Request, target: &str) -> Result<Outcome, Failure> {
+    let mut outcome = report(request, "report", &json!({}))?;
+    let delete = Delete::new(&config_map(), &beside(request, target));
+    outcome.actions.insert(0, delete.into());
+    Ok(outcome)
+}
+
+fn finalize(request: &Request, is_ending: bool) -> Result<Outcome, Failure> {
+    if !is_ending {
+        let add = Finalizer::add(&config_map(), &request.key, FINALIZER);
+        return Ok(Outcome::done().with(add));
+    }
+    let remove = Finalizer::remove(&config_map(), &request.key, FINALIZER);
+    Ok(report(request, "cleaned", &json!({}))?.with(remove))
+}
+
+fn keep(request: &Request, names: &[&str]) -> Result<Outcome, Failure> {
+    let children = names.iter().map(|name| {
+        object(
+            request,
+            name,
+            &json!({"child-of": request.key.name.as_str()}),
+        )
+    });
+    Ok(Outcome::done().with(Children::new(children)?))
+}
+
+/// One more when it is time. Its own write wakes this key too soon; only the requeue brings the next step.
+fn count(request: &Request, cluster: &dyn Cluster, until: u128) -> Result<Outcome, Failure> {
+    let key = beside(request, &format!("{}-count", request.key.name));
+    let data: BTreeMap<String, String> = cluster
+        .get_part(&config_map(), &key, "/data")?
+        .unwrap_or_default();
+    let read = |name: &str| data.get(name).map_or(Ok(0), |text| number(text));
+    let (so_far, at, now) = (read("count")?, read("at")?, cluster.now().as_millis());
+    if so_far >= until {
+        return Ok(Outcome::done());
+    }
+    if now < at + STEP.as_millis() {
+        return Ok(Outcome::done().requeue_after(STEP));
+    }
+    let data = json!({"count": (so_far + 1).to_string(), "at": now.to_string()});
+    Ok(report(request, "count", &data)?.requeue_after(STEP))
+}
+
+fn list(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+    let owned = Filter::index("owner", &request.key.name);
+    let found: Vec<Named> = cluster.list(&config_map(), Some(&request.key.namespace), &owned)?;
+    let names: Vec<String> = found.into_iter().map(|found| found.metadata.name).collect();
+    report(request, "found", &json!({"names": names.join(",")}))
+}
+
+/// Applies a ConfigMap named after the key.
+fn report(request: &Request, suffix: &str, data: &Value) -> Result<Outcome, Failure> {
+    let name = format!("{}-{suffix}", request.key.name);
+    Ok(Outcome::done().with(Apply::new(&object(request, &name, data))?))
+}
+
+fn object(request: &Request, name: &str, data: &Value) -> Value {
+    let metadata = json!({"namespace": request.key.namespace, "name": name});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+}
+
+fn beside(request: &Request, name: &str) -> ObjectKey {
+    ObjectKey::new(&request.key.namespace, name)
+}
+
+fn number(text: &str) -> Result<u128, Failure> {
+    text.parse()
+        .map_err(|_| Failure::terminal(format!("{text:?} is not a number")))
+}
+
+pilothouse_sdk::register!(Actions);

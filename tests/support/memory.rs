@@ -1,0 +1,47 @@
+//! A plugin without host and server: one run, on objects held in memory, through the hub that the host uses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use pilothouse_core::cache::Delta;
+use pilothouse_core::hub::{Hub, Next, Settings};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::object::Object;
+use pilothouse_core::plugin::Plugin;
+use serde_json::Value;
+
+/// Runs the plugin for one key of a cluster with these objects. Nothing is run when the plugin does not care for the key.
+pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<()> {
+    let mut hub = Hub::default();
+    let id = hub.join(plugin, &Settings::default(), Duration::ZERO)?;
+    for (kind_id, kind) in hub.kinds_of(id) {
+        let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
+        let parsed = of_kind.map(|object| {
+            let text = object.to_string();
+            Ok(Object::parse(&kind, &text, &hub.schema(kind_id))?)
+        });
+        let delta = Delta::Replace {
+            objects: parsed.collect::<Result<_>>()?,
+            resource_version: ResourceVersion::new("1"),
+        };
+        hub.apply(kind_id, delta, Duration::ZERO);
+    }
+    while let Next::Run(mut turn) = hub.next(Duration::ZERO, 0) {
+        if turn.request.key == *key {
+            let decision = turn.decide();
+            return decision
+                .result
+                .map(drop)
+                .map_err(|error| anyhow::anyhow!("{error}"));
+        }
+    }
+    Ok(())
+}
+
+fn kind_of(object: &Value) -> Kind {
+    Kind::from_api_version(
+        object["apiVersion"].as_str().unwrap_or_default(),
+        object["kind"].as_str().unwrap_or_default(),
+    )
+}
