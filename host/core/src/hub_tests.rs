@@ -156,7 +156,7 @@ impl Rig {
         match decision.result {
             Ok((_, requeue_after)) => {
                 self.hub
-                    .settled(turn, requeue_after, Executed::default(), self.now)
+                    .settled(turn, requeue_after, Executed::default(), self.now);
             }
             Err(error) => self.hub.failed(turn, &error, Executed::default(), self.now),
         }

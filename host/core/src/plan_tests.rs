@@ -435,7 +435,7 @@ fn a_generated_name_does_not_depend_on_the_other_actions() {
             .map(|write| write.key.name.to_string())
             .collect()
     };
-    let alone = names(&[create.clone()]).remove(0);
+    let alone = names(std::slice::from_ref(&create)).remove(0);
     assert_eq!(names(&[delete("x"), create.clone()])[1], alone);
     let two = names(&[create.clone(), create]);
     assert_ne!(two[0], two[1], "two of the same are two");

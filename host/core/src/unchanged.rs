@@ -26,12 +26,15 @@ pub struct Target {
     pub subresource: Option<String>,
 }
 
+/// By object, then by subresource.
+type Intents = HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, u64>>;
+
 /// A plugin's last accepted applies, as hashes. Shared by the plugin's running reconciles.
 ///
 /// Only of kinds the plugin reads, for without the cached object nothing can be said; so an object's are forgotten when it goes.
 #[derive(Debug, Default)]
 pub struct Applied {
-    intents: Mutex<HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, u64>>>,
+    intents: Mutex<Intents>,
 }
 
 impl Applied {
@@ -59,7 +62,7 @@ impl Applied {
         of_object.and_then(|of_object| of_object.get(&target.subresource)) == Some(&intent)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, u64>>> {
+    fn lock(&self) -> MutexGuard<'_, Intents> {
         self.intents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
