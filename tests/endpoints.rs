@@ -285,6 +285,25 @@ async fn a_host_that_was_killed_makes_good_what_it_missed() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_host_that_was_killed_in_the_middle_of_its_work_ends_it_after_a_restart() -> Result<()> {
+    let mut rig = Rig::start().await?;
+    let services: Vec<String> = (0..60).map(|number| format!("s{number}")).collect();
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    for name in &services {
+        rig.create_service(name, json!({"app": "web"})).await?;
+    }
+    // Every service's Endpoints are now to be rewritten; the host dies while it does so.
+    rig.create_pod("b", "web", "10.1.0.2", true).await?;
+    rig.expect("s0", &["10.1.0.1", "10.1.0.2"], &[]).await?;
+    rig.host.kill().await?;
+    rig.host = Host::ready(rig.plugins.path(), rig.server.kubeconfig()).await?;
+    for name in &services {
+        rig.expect(name, &["10.1.0.1", "10.1.0.2"], &[]).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_idle_cluster_costs_no_writes() -> Result<()> {
     let rig = Rig::start().await?;
     if !rig.server.is_own() {

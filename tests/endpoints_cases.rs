@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::outcome::{Action, Delete, Outcome, PatchType};
@@ -42,8 +42,16 @@ fn actions(plugin: &Arc<WasmPlugin>, objects: &[Value], key: &ObjectKey) -> Resu
         plugin: plugin.clone(),
         outcome: Mutex::default(),
     });
-    run_in_memory(recorded.clone(), objects, key)?;
-    // None when nothing of this key is there, so that nobody runs it.
+    let has_run = run_in_memory(recorded.clone(), objects, key)?;
+    let is_there = objects.iter().any(|object| {
+        let is_of_key = object["metadata"]["namespace"] == *key.namespace
+            && object["metadata"]["name"] == *key.name;
+        is_of_key && matches!(object["kind"].as_str(), Some("Service" | "Endpoints"))
+    });
+    ensure!(
+        has_run == is_there,
+        "the key runs when its Service or its Endpoints are there, and only then"
+    );
     let outcome = recorded.outcome.lock().unwrap().take();
     let actions = outcome.map(|outcome| outcome.actions).unwrap_or_default();
     Ok(actions.iter().map(to_json).collect())

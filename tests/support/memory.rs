@@ -11,10 +11,15 @@ use pilothouse_core::object::Object;
 use pilothouse_core::plugin::Plugin;
 use serde_json::Value;
 
-/// Runs the plugin for one key of a cluster with these objects. Nothing is run when the plugin does not care for the key.
-pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<()> {
+/// Runs the plugin for one key of a cluster with these objects. False if the plugin does not care for the key, so that nothing is run.
+pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<bool> {
     let mut hub = Hub::default();
-    let id = hub.join(plugin, &Settings::default(), Duration::ZERO)?;
+    // The turns of other keys are taken and not given back.
+    let settings = Settings {
+        concurrency: u32::MAX,
+        ..Settings::default()
+    };
+    let id = hub.join(plugin, &settings, Duration::ZERO)?;
     for (kind_id, kind) in hub.kinds_of(id) {
         let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
         let parsed = of_kind.map(|object| {
@@ -32,11 +37,11 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
             let decision = turn.decide();
             return decision
                 .result
-                .map(drop)
+                .map(|_| true)
                 .map_err(|error| anyhow::anyhow!("{error}"));
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 fn kind_of(object: &Value) -> Kind {

@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use pilothouse_wasm::Engine;
 use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
@@ -16,6 +17,7 @@ use crate::status::Sources;
 
 #[derive(Clone)]
 pub struct Answers {
+    pub engine: Engine,
     pub sources: Sources,
     pub metrics: Arc<Metrics>,
 }
@@ -29,7 +31,7 @@ pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
 
 pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
     let router = Router::new()
-        .route("/healthz", get(|| async { "ok" }))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
@@ -37,6 +39,19 @@ pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
     match axum::serve(listener, router).await {
         Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
         Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
+    }
+}
+
+/// The process answers, and guests that run too long are still being stopped.
+async fn healthz(State(answers): State<Answers>) -> Response {
+    if answers.engine.is_ticking() {
+        "ok".into_response()
+    } else {
+        (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the epoch ticker has ended: timeouts are not kept\n",
+        )
+            .into_response()
     }
 }
 

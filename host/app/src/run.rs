@@ -45,8 +45,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(shared.clone(), troubles.clone()));
     let count = args.workers.map_or_else(cores, NonZeroUsize::get);
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
+    let engine = engine(count)?;
     let loader = Loader {
-        engine: engine(count)?,
+        engine: engine.clone(),
         cluster,
         shared: shared.clone(),
         roster: roster.clone(),
@@ -54,6 +55,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         watches: Watches::new(troubles.clone()),
     };
     let answers = Answers {
+        engine,
         sources: Sources {
             shared,
             roster,

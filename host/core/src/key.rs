@@ -73,11 +73,6 @@ impl ObjectKey {
     pub fn singleton() -> Self {
         Self::new("", "")
     }
-
-    /// Whether this is the key of a singleton plugin.
-    pub fn is_singleton(&self) -> bool {
-        self.name.is_empty()
-    }
 }
 
 /// `namespace/name`, or `name` alone: client-go's form of a key.

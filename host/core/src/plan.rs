@@ -204,13 +204,6 @@ fn verb_of(action: &Action) -> &'static str {
 }
 
 impl Plan {
-    /// Whether nothing is to be sent.
-    pub fn is_noop(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|step| matches!(step.what, What::Known(_)))
-    }
-
     /// The writes to be sent, in order.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         self.steps.iter().filter_map(|step| match &step.what {

@@ -1,7 +1,7 @@
-//! Lists the pods of a namespace as its configuration says: not at all, as text, or decoded. For measuring.
+//! Reads pods as its configuration says: not at all, in one list as text, in one list decoded, or one by one. For measuring.
 
 use pilothouse_sdk::{
-    Cluster, Controller, Failure, Filter, Kind, Manifest, Outcome, Request, Selection,
+    Cluster, Controller, Failure, Filter, Kind, Manifest, ObjectKey, Outcome, Request, Selection,
 };
 use serde::Deserialize;
 
@@ -18,6 +18,7 @@ enum How {
     Not,
     Text,
     Decoded,
+    OneByOne,
 }
 
 /// A pod as the manifest cuts it.
@@ -59,6 +60,14 @@ impl Controller for Lister {
         let seen = match request.configuration::<Configuration>()?.list {
             How::Not => 1,
             How::Text => cluster.list_json(&pod, None, &Filter::Everything)?.len(),
+            How::OneByOne => {
+                let mut seen = 0;
+                for number in 0..1000 {
+                    let key = ObjectKey::new("default", &format!("pod-{number}"));
+                    seen += cluster.get_json(&pod, &key)?.map_or(0, |pod| pod.len());
+                }
+                seen
+            }
             How::Decoded => {
                 let pods: Vec<Pod> = cluster.list(&pod, None, &Filter::Everything)?;
                 let sizes = pods.iter().map(|pod| {

@@ -143,7 +143,12 @@ fn boundary(engine: &Engine) -> Result<()> {
             300,
         )
     };
-    let (not, text, decoded) = (time("not")?, time("text")?, time("decoded")?);
+    let (not, text, decoded, one_by_one) = (
+        time("not")?,
+        time("text")?,
+        time("decoded")?,
+        time("one-by-one")?,
+    );
     row(
         "a turn in a fresh instance that reads nothing",
         &format!("{not:.1?}"),
@@ -153,6 +158,11 @@ fn boundary(engine: &Engine) -> Result<()> {
         "list, as the guest's text, above that",
         &format!("{:.1?}", text.saturating_sub(not)),
         "<= 1 ms",
+    );
+    row(
+        "the same pods, one get each, as text, above that",
+        &format!("{:.1?}", one_by_one.saturating_sub(not)),
+        "",
     );
     row(
         "list, decoded by the guest, above that",
