@@ -1,4 +1,7 @@
 # The menu. Every recipe does all of its own set-up; `make help` lists them.
+#
+# All but `build` compile the whole workspace with all its targets: then cargo chooses the same features for every dependency each
+# time, and compiles it once.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -24,7 +27,7 @@ build: check-rust ## Build the host: target/release/pilothouse
 
 run: check-rust check-go testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
 	$(call say,building the host and the demo)
-	cargo build --locked --workspace --bins
+	cargo build --locked --workspace --all-targets
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
 
