@@ -122,38 +122,28 @@ impl Server {
 
     /// How many watches of a resource (`pods`) are open now, whoever opened them.
     pub async fn open_watches(&self, resource: &str) -> Result<u64> {
-        let text = self
-            .api
-            .request_text(Method::GET, "/testing/requests")
-            .await?;
-        let records: Value = serde_json::from_str(&text)?;
-        let records = records
-            .as_array()
-            .or_else(|| records["requests"].as_array())
-            .context("no list of requests")?;
-        let of_resource = records
-            .iter()
-            .filter(|record| record["resource"] == resource && record["verb"] == "watch");
-        Ok(of_resource
-            .filter_map(|record| record["open"].as_u64())
-            .sum())
+        self.sum_of_requests("open", "watch", resource).await
     }
 
     /// How many requests with this verb came since the start.
     pub async fn requests(&self, verb: &str, resource: &str) -> Result<u64> {
+        self.sum_of_requests("count", verb, resource).await
+    }
+
+    /// Adds up one number of the server's own records, over all clients and namespaces.
+    async fn sum_of_requests(&self, number: &str, verb: &str, resource: &str) -> Result<u64> {
         let text = self
             .api
             .request_text(Method::GET, "/testing/requests")
             .await?;
-        let records: Value = serde_json::from_str(&text)?;
-        let records = records
+        let answer: Value = serde_json::from_str(&text)?;
+        let records = answer["requests"]
             .as_array()
-            .or_else(|| records["requests"].as_array())
             .context("no list of requests")?;
-        let matching = records
+        let wanted = records
             .iter()
             .filter(|record| record["resource"] == resource && record["verb"] == verb);
-        Ok(matching.filter_map(|record| record["count"].as_u64()).sum())
+        Ok(wanted.filter_map(|record| record[number].as_u64()).sum())
     }
 
     /// A namespace for one test, so that tests can share a cluster.

@@ -3,11 +3,15 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::cache::{Delta, KindCache};
-use crate::manifest::{Limits, ReadDeclaration, Subject, WriteDeclaration};
+use crate::children;
+use crate::manifest::{Limits, ReadDeclaration, Subject, Verb, WriteDeclaration};
 use crate::object::Object;
 use crate::outcome::PatchType;
+use crate::outcome::{Delete, Event};
 use crate::reader::{KindScope, Scope};
 use crate::snapshot::Snapshot;
 

@@ -1,0 +1,419 @@
+//! One action at a time: is it permitted, is it sound, and which writes does it come to?
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{ActionError, Context, MAX_BODY, What};
+use crate::children;
+use crate::cluster::{Operation, Write};
+use crate::key::{Kind, ObjectKey};
+use crate::manifest::Verb;
+use crate::outcome::{Action, ActionResult, Delete, Event, PatchType};
+use crate::permission::{Denied, check_key};
+use crate::reader::Reader;
+use crate::selector::{LabelSelector, Requirement};
+use crate::unchanged::{Target, hash, is_same_object};
+
+pub(super) struct Planner<'a, 'r> {
+    pub context: Context<'a>,
+    pub reader: &'r mut Reader,
+}
+
+impl Planner<'_, '_> {
+    pub fn steps(&mut self, earlier: &[Action], action: &Action) -> Result<Vec<What>, ActionError> {
+        match action {
+            Action::Apply {
+                object,
+                subresource,
+                force,
+            } => Ok(vec![self.apply(object, subresource, *force)?]),
+            Action::Create {
+                object,
+                subresource,
+            } => Ok(vec![self.create(earlier, object, subresource)?]),
+            Action::Update {
+                object,
+                subresource,
+            } => Ok(vec![self.update(object, subresource)?]),
+            Action::Patch {
+                kind,
+                key,
+                subresource,
+                patch_type,
+                body,
+            } => {
+                self.check(Verb::Patch, kind, key, subresource)?;
+                check_address(&parse(body)?, kind, key)?;
+                let operation = Operation::Patch {
+                    patch_type: *patch_type,
+                    body: body.clone(),
+                };
+                Ok(vec![send(kind, key, subresource, operation)])
+            }
+            Action::Delete(delete) => Ok(vec![self.delete(delete)?]),
+            Action::Event(event) => Ok(vec![self.event(event)?]),
+            Action::Finalizer {
+                kind,
+                key,
+                name,
+                present,
+            } => Ok(vec![self.finalizer(kind, key, name, *present)?]),
+            Action::Children { .. }
+                if earlier
+                    .iter()
+                    .any(|action| matches!(action, Action::Children { .. })) =>
+            {
+                Err(ActionError::SecondChildren)
+            }
+            Action::Children { objects } => self.children(objects),
+        }
+    }
+
+    fn check(
+        &self,
+        verb: Verb,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: &Option<String>,
+    ) -> Result<(), Denied> {
+        self.context
+            .permissions
+            .check(verb, kind, subresource.as_deref())?;
+        check_key(key)
+    }
+
+    /// The object as cached, if the plugin reads its kind.
+    fn cached(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Value> {
+        let object = self.reader.look_at(kind, key)?;
+        serde_json::from_str(object.json()).ok()
+    }
+
+    fn apply(
+        &mut self,
+        text: &str,
+        subresource: &Option<String>,
+        force: bool,
+    ) -> Result<What, ActionError> {
+        let object = parse(text)?;
+        let (kind, key) = address(&object)?;
+        self.check(Verb::Apply, &kind, &key, subresource)?;
+        Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
+    }
+
+    fn apply_unless_unchanged(
+        &mut self,
+        object: &Value,
+        kind: Kind,
+        key: ObjectKey,
+        subresource: &Option<String>,
+        force: bool,
+    ) -> What {
+        let target = Target {
+            kind,
+            key,
+            subresource: subresource.clone(),
+        };
+        let current = self.cached(&target.kind, &target.key);
+        if self
+            .context
+            .applied
+            .is_unchanged(&target, object, current.as_ref())
+        {
+            return What::Known(ActionResult::Unchanged);
+        }
+        let is_read = self.reader.may_read(&target.kind);
+        let Target {
+            kind,
+            key,
+            subresource,
+        } = target;
+        What::Send {
+            write: Write {
+                kind,
+                key,
+                subresource,
+                operation: Operation::Apply {
+                    object: object.to_string(),
+                    force,
+                },
+            },
+            intent: is_read.then(|| hash(object)),
+        }
+    }
+
+    fn create(
+        &mut self,
+        earlier: &[Action],
+        text: &str,
+        subresource: &Option<String>,
+    ) -> Result<What, ActionError> {
+        let mut object = parse(text)?;
+        let is_same =
+            |action: &&Action| matches!(action, Action::Create { object, .. } if object == text);
+        self.derive_name(earlier.iter().filter(is_same).count(), &mut object);
+        let (kind, key) = address(&object)?;
+        self.check(Verb::Create, &kind, &key, subresource)?;
+        Ok(send(
+            &kind,
+            &key,
+            subresource,
+            Operation::Create {
+                object: object.to_string(),
+            },
+        ))
+    }
+
+    /// A name for `generateName` that is the same on every retry, so that a create whose answer was lost is not done twice. It
+    /// depends on the object and on how many of the very same were asked for before it, not on its place among the actions.
+    fn derive_name(&self, number: usize, object: &mut Value) {
+        let digest = self.digest(&[&number.to_string(), &object.to_string()]);
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let has_name = metadata
+            .get("name")
+            .and_then(Value::as_str)
+            .is_some_and(|name| !name.is_empty());
+        let prefix = metadata.remove("generateName");
+        if let (false, Some(Value::String(prefix))) = (has_name, prefix) {
+            // As the server does: at most 63 characters, so that the name fits into a label.
+            let prefix: String = prefix.chars().take(63 - 8).collect();
+            metadata.insert("name".into(), format!("{prefix}{}", &digest[..8]).into());
+        }
+    }
+
+    /// 64 hex digits that depend on the plugin, the key and `parts` alone.
+    fn digest(&self, parts: &[&str]) -> String {
+        let mut hasher = Sha256::new();
+        let Context { manifest, key, .. } = self.context;
+        let kind = manifest
+            .subject_kind()
+            .map(Kind::to_string)
+            .unwrap_or_default();
+        for part in [&*manifest.name, &kind, &key.namespace, &key.name]
+            .iter()
+            .chain(parts)
+        {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        hasher
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
+        let object = parse(text)?;
+        let (kind, key) = address(&object)?;
+        self.check(Verb::Update, &kind, &key, subresource)?;
+        let current = self.cached(&kind, &key);
+        if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
+        {
+            return Ok(What::Known(ActionResult::Unchanged));
+        }
+        Ok(send(
+            &kind,
+            &key,
+            subresource,
+            Operation::Update {
+                object: object.to_string(),
+            },
+        ))
+    }
+
+    /// Without a uid of the guest's own, only the object that the snapshot shows is deleted, not a successor of the same name.
+    /// What the snapshot does not show is deleted by name.
+    fn delete(&mut self, delete: &Delete) -> Result<What, ActionError> {
+        let Delete { kind, key, .. } = delete;
+        self.check(Verb::Delete, kind, key, &None)?;
+        let seen = self
+            .reader
+            .look_at(kind, key)
+            .map(|object| object.header.uid.to_string());
+        let operation = Operation::Delete {
+            uid: delete.uid.clone().or(seen).filter(|uid| !uid.is_empty()),
+            resource_version: delete.resource_version.clone(),
+            propagation: delete.propagation,
+            grace_period_seconds: delete.grace_period_seconds,
+        };
+        Ok(send(kind, key, &None, operation))
+    }
+
+    fn event(&mut self, event: &Event) -> Result<What, ActionError> {
+        let Event {
+            kind,
+            key,
+            is_warning,
+            reason,
+            action,
+            note,
+        } = event;
+        if !self.context.manifest.kinds().contains(kind) {
+            return Err(Denied::Kind(kind.clone()).into());
+        }
+        check_key(key)?;
+        let operation = Operation::Event {
+            uid: self
+                .reader
+                .look_at(kind, key)
+                .map(|object| object.header.uid.to_string()),
+            is_warning: *is_warning,
+            reason: reason.clone(),
+            action: action.clone(),
+            note: note.clone(),
+        };
+        Ok(send(kind, key, &None, operation))
+    }
+
+    /// A JSON Patch that holds only for the version the snapshot shows, so that no other writer's finalizer is lost.
+    fn finalizer(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+        name: &str,
+        present: bool,
+    ) -> Result<What, ActionError> {
+        self.check(Verb::Patch, kind, key, &None)?;
+        if !self.reader.may_read(kind) {
+            return Err(Denied::NotRead(kind.clone()).into());
+        }
+        let Some(object) = self.reader.look_at(kind, key) else {
+            let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
+            return Ok(What::Known(if present {
+                gone()
+            } else {
+                ActionResult::Unchanged
+            }));
+        };
+        let have: Vec<&str> = object
+            .header
+            .finalizers
+            .iter()
+            .map(|name| &**name)
+            .collect();
+        if have.contains(&name) == present {
+            return Ok(What::Known(ActionResult::Unchanged));
+        }
+        let mut wanted: Vec<&str> = have.into_iter().filter(|have| *have != name).collect();
+        wanted.extend(present.then_some(name));
+        let body = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": object.header.resource_version.as_str()},
+            {"op": "add", "path": "/metadata/finalizers", "value": wanted},
+        ]);
+        let operation = Operation::Patch {
+            patch_type: PatchType::Json,
+            body: body.to_string(),
+        };
+        Ok(send(kind, key, &None, operation))
+    }
+
+    /// Applies each wanted object with a label that names this key, then deletes what has the label and is not wanted.
+    fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
+        let label = self.digest(&["children"])[..32].to_owned();
+        let mut steps = Vec::new();
+        let mut wanted = BTreeSet::new();
+        for text in objects {
+            let mut object = parse(text)?;
+            let (kind, key) = address(&object)?;
+            if !self.context.permissions.children.contains(&kind) {
+                return Err(Denied::NotChildren(kind).into());
+            }
+            self.check(Verb::Apply, &kind, &key, &None)?;
+            children::mark(
+                &mut object,
+                &label,
+                &self.context.manifest.name,
+                self.context.key,
+            )
+            .ok_or_else(|| {
+                ActionError::Json("metadata.labels and .annotations must be objects".into())
+            })?;
+            wanted.insert((kind.clone(), key.clone()));
+            steps.push(self.apply_unless_unchanged(&object, kind, key, &None, true));
+        }
+        let selector = LabelSelector {
+            requirements: vec![Requirement::Equals(children::LABEL.into(), label)],
+        };
+        for kind in &self.context.permissions.children {
+            for member in self.reader.members(kind, &selector) {
+                let key = &member.header.key;
+                if wanted.contains(&(kind.clone(), key.clone()))
+                    || member.header.deletion_timestamp.is_some()
+                {
+                    continue;
+                }
+                let operation = Operation::Delete {
+                    uid: Some(member.header.uid.to_string()),
+                    resource_version: None,
+                    propagation: None,
+                    grace_period_seconds: None,
+                };
+                steps.push(send(kind, key, &None, operation));
+            }
+        }
+        Ok(steps)
+    }
+}
+
+fn send(kind: &Kind, key: &ObjectKey, subresource: &Option<String>, operation: Operation) -> What {
+    let write = Write {
+        kind: kind.clone(),
+        key: key.clone(),
+        subresource: subresource.clone(),
+        operation,
+    };
+    What::Send {
+        write,
+        intent: None,
+    }
+}
+
+fn parse(text: &str) -> Result<Value, ActionError> {
+    if text.len() > MAX_BODY {
+        return Err(ActionError::TooLarge(text.len()));
+    }
+    serde_json::from_str(text).map_err(|error| ActionError::Json(error.to_string()))
+}
+
+/// The object that a body is of.
+fn address(object: &Value) -> Result<(Kind, ObjectKey), ActionError> {
+    let text = |path: &str| match object.pointer(path) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(_) => Err(ActionError::Json(format!("{path} is not a string"))),
+    };
+    let (api_version, kind) = (text("/apiVersion")?, text("/kind")?);
+    for (path, value) in [("apiVersion", api_version), ("kind", kind)] {
+        if value.is_empty() {
+            return Err(ActionError::Json(format!("{path} is missing")));
+        }
+    }
+    let key = ObjectKey::new(text("/metadata/namespace")?, text("/metadata/name")?);
+    Ok((Kind::from_api_version(api_version, kind), key))
+}
+
+/// A merge patch may not carry another object's identity.
+fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), ActionError> {
+    let (api_version, kind_name) = (kind.api_version(), &*kind.kind);
+    for (path, wanted) in [
+        ("/apiVersion", &*api_version),
+        ("/kind", kind_name),
+        ("/metadata/name", &*key.name),
+        ("/metadata/namespace", &*key.namespace),
+    ] {
+        if let Some(have) = body
+            .pointer(path)
+            .filter(|have| have.as_str() != Some(wanted))
+        {
+            return Err(ActionError::OtherObject {
+                body: format!("{} {have}", &path[1..]),
+                address: format!("{kind} {key}"),
+            });
+        }
+    }
+    Ok(())
+}
