@@ -72,6 +72,11 @@ impl Rig {
     }
 
     fn plan(&self, actions: &[Action]) -> Result<Plan, PlanError> {
+        self.plan_after(0, actions)
+    }
+
+    /// Plans for a guest that has read this many other objects.
+    fn plan_after(&self, reads: usize, actions: &[Action]) -> Result<Plan, PlanError> {
         let scope = Scope {
             kinds: [(
                 config_map(),
@@ -88,6 +93,10 @@ impl Rig {
             kinds: Arc::new(vec![self.cache.clone()]),
         };
         let mut reader = Reader::new(snapshot, Arc::new(scope), 0);
+        for number in 0..reads {
+            let key = ObjectKey::new("default", &format!("other-{number}"));
+            reader.get(&config_map(), &key).unwrap();
+        }
         let Self {
             manifest,
             permissions,
@@ -470,5 +479,19 @@ fn a_finalizer_of_a_kind_that_is_not_read_is_denied() {
     assert!(
         error.contains("v1/Pod is not among the manifest's reads"),
         "{error}"
+    );
+}
+
+#[test]
+fn a_guest_that_has_read_all_it_may_still_gets_its_actions_planned_on_what_is_there() {
+    let mut held = object("a");
+    held["metadata"]["finalizers"] = json!(["x/y"]);
+    let rig = Rig::new(&[held]);
+    let removal = [finalizer("x/y", false)];
+    let plan = rig.plan_after(crate::reader::MAX_READS, &removal).unwrap();
+    assert_eq!(
+        plan.writes().count(),
+        1,
+        "the object is there, and so is its finalizer"
     );
 }

@@ -253,9 +253,12 @@ impl Reader {
 
     /// The whole object that an action is on, for the host's own decisions. Recorded if the plugin reads the kind: whether the action
     /// is sent depends on it, so the key must run again when it changes.
+    ///
+    /// The host's own reads are not counted against the guest's: they are bounded by the actions of an outcome, and one that was
+    /// refused would look like an object that is not there.
     pub(crate) fn look_at(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
         let id = self.scope.kinds.get(kind)?.kind;
-        self.record(Read::Object(id, key.clone())).ok()?;
+        self.reads.insert(Read::Object(id, key.clone()));
         self.snapshot.kinds[id].get(key).cloned()
     }
 
@@ -268,8 +271,7 @@ impl Reader {
         let found = matching(&self.snapshot, id, None, &filter)
             .cloned()
             .collect();
-        // At the limit the key is not woken by its members; it has failed by then, for its own reads.
-        let _ = self.record(Read::List(id, None, filter));
+        self.reads.insert(Read::List(id, None, filter));
         found
     }
 
