@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_core::cache::Delta;
+use pilothouse_core::cache::{Delta, Listing};
 use pilothouse_core::hub::{Hub, Next, Settings, Turn};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::manifest::Manifest;
@@ -62,10 +62,11 @@ fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> 
                 &hub.schema(kind_id),
             )?)
         });
-        let delta = Delta::Replace {
+        let delta = Delta::Replace(Listing {
             objects: parsed.collect::<Result<_>>()?,
             resource_version: ResourceVersion::new("1"),
-        };
+            ..Listing::default()
+        });
         hub.apply(kind_id, delta, Duration::ZERO);
     }
     Ok(hub)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use pilothouse_core::cache::Delta;
+use pilothouse_core::cache::{Delta, Listing};
 use pilothouse_core::hub::{Hub, Next, Settings};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::Object;
@@ -26,10 +26,11 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
             let text = object.to_string();
             Ok(Object::parse(&kind, &text, &hub.schema(kind_id))?)
         });
-        let delta = Delta::Replace {
+        let delta = Delta::Replace(Listing {
             objects: parsed.collect::<Result<_>>()?,
             resource_version: ResourceVersion::new("1"),
-        };
+            ..Listing::default()
+        });
         hub.apply(kind_id, delta, Duration::ZERO);
     }
     while let Next::Run(mut turn) = hub.next(Duration::ZERO, 0) {

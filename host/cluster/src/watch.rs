@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use pilothouse_core::cache::Delta;
+use pilothouse_core::cache::{Delta, Listing};
 use pilothouse_core::key::{Kind, ResourceVersion};
 use pilothouse_core::object::{Object, Schema};
 use tokio::time::Instant;
@@ -127,10 +127,11 @@ impl ListWatch {
         match self.fetch_page(next, paging, sink.schema()).await {
             Ok(None) => Duration::ZERO,
             Ok(Some(resource_version)) => {
-                sink.apply(Delta::Replace {
+                sink.apply(Delta::Replace(Listing {
                     objects: std::mem::take(&mut self.pages),
                     resource_version,
-                });
+                    ..Listing::default()
+                }));
                 Duration::ZERO
             }
             Err(Failure { error, verdict }) => {
@@ -224,7 +225,7 @@ impl ListWatch {
             ),
             Event::Delete(object) => (
                 object.header.resource_version.clone(),
-                Delta::Delete(object),
+                Delta::delete(&object),
             ),
             Event::Bookmark(version) => (version.clone(), Delta::Bookmark(version)),
             Event::Error(status) => {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pilothouse_core::cache::Delta;
+use pilothouse_core::cache::{Delta, Listing};
 use serde_json::{Value, json};
 
 use super::*;
@@ -24,10 +24,11 @@ impl CacheSink for Record {
             )
         };
         self.0.push(match delta {
-            Delta::Replace {
+            Delta::Replace(Listing {
                 objects,
                 resource_version,
-            } => {
+                ..
+            }) => {
                 let names: Vec<String> = objects.iter().map(name).collect();
                 format!(
                     "replace [{}] at {}",
@@ -36,7 +37,8 @@ impl CacheSink for Record {
                 )
             }
             Delta::Upsert(object) => format!("upsert {}", name(&object)),
-            Delta::Delete(object) => format!("delete {}", name(&object)),
+            Delta::Delete { key, .. } => format!("delete {}", key.name),
+            Delta::Unreadable(unreadable) => format!("unreadable {}", unreadable.key.name),
             Delta::Bookmark(version) => format!("bookmark {}", version.as_str()),
         });
     }

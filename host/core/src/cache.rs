@@ -11,22 +11,58 @@ use crate::fields::{FieldPath, Projection};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::object::{IndexId, Object, Schema, ViewId};
 
-/// What a list-watch says of a kind, in the order it says it.
+/// What a list-watch says of its objects, in the order it says it.
 #[derive(Debug)]
 pub enum Delta {
     /// These are all the objects there are.
-    Replace {
-        /// The objects.
-        objects: Vec<Object>,
-        /// The list's resourceVersion.
-        resource_version: ResourceVersion,
-    },
+    Replace(Listing),
     /// The object is new or has changed.
     Upsert(Object),
-    /// The object is gone; this is its last state.
-    Delete(Object),
+    /// The object is gone.
+    Delete {
+        /// Which.
+        key: ObjectKey,
+        /// That of its deletion.
+        resource_version: ResourceVersion,
+    },
+    /// The object has changed, and cannot be read.
+    Unreadable(Unreadable),
     /// Nothing has changed up to this resourceVersion.
     Bookmark(ResourceVersion),
+}
+
+impl Delta {
+    /// The deletion of which this is the object's last state.
+    pub fn delete(last: &Object) -> Self {
+        Self::Delete {
+            key: last.header.key.clone(),
+            resource_version: last.header.resource_version.clone(),
+        }
+    }
+}
+
+/// A complete list.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The objects.
+    pub objects: Vec<Object>,
+    /// Objects that are there and cannot be read.
+    pub unreadable: Vec<Unreadable>,
+    /// The list's resourceVersion.
+    pub resource_version: ResourceVersion,
+    /// The server is known to have gone back in time (etcd restored from a snapshot): what is listed counts, however old it is.
+    pub is_rollback: bool,
+}
+
+/// An object of which only the name can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its resourceVersion, if that can be read.
+    pub resource_version: ResourceVersion,
+    /// Why the rest cannot, in one line.
+    pub reason: String,
 }
 
 /// What became of one object. At least one of the two states is there.
@@ -199,6 +235,7 @@ impl KindCache {
         let generation = self.schema.generation + 1;
         self.schema = Arc::new(Schema {
             generation,
+            payload: self.schema.payload,
             views,
             indexes,
         });
@@ -229,10 +266,11 @@ impl KindCache {
     /// (client-go's rule). An object whose resourceVersion and uid are what they were is no change.
     pub fn apply(&mut self, delta: Delta) -> Vec<Change> {
         match delta {
-            Delta::Replace {
+            Delta::Replace(Listing {
                 objects,
                 resource_version,
-            } => {
+                ..
+            }) => {
                 let changes = self.replace(objects);
                 self.is_synced = true;
                 self.advance(&resource_version);
@@ -242,9 +280,17 @@ impl KindCache {
                 self.advance(&object.header.resource_version);
                 self.upsert(object).into_iter().collect()
             }
-            Delta::Delete(object) => {
-                self.advance(&object.header.resource_version);
-                self.remove(&object.header.key).into_iter().collect()
+            Delta::Delete {
+                key,
+                resource_version,
+            }
+            | Delta::Unreadable(Unreadable {
+                key,
+                resource_version,
+                ..
+            }) => {
+                self.advance(&resource_version);
+                self.remove(&key).into_iter().collect()
             }
             Delta::Bookmark(resource_version) => {
                 self.advance(&resource_version);

@@ -22,10 +22,11 @@ fn pod(cache: &KindCache, name: &str, node: &str, version: u64) -> Object {
 }
 
 fn replace(objects: Vec<Object>, version: &str) -> Delta {
-    Delta::Replace {
+    Delta::Replace(Listing {
         objects,
         resource_version: ResourceVersion::new(version),
-    }
+        ..Listing::default()
+    })
 }
 
 fn names<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> Vec<String> {
@@ -82,7 +83,7 @@ fn indexes_follow_the_objects_and_leave_nothing_behind() {
     assert_eq!(names(cache.list_by_index(0, "n2")), ["default/a"]);
     assert_eq!(cache.indexes[0].len(), 1, "the old value has no posting");
     let gone = pod(&cache, "a", "n2", 3);
-    cache.apply(Delta::Delete(gone));
+    cache.apply(Delta::delete(&gone));
     assert!(cache.indexes[0].is_empty());
 }
 
@@ -141,7 +142,7 @@ fn a_clone_is_frozen() {
     cache.apply(Delta::Upsert(object));
     let frozen = cache.clone();
     let gone = pod(&cache, "a", "n1", 2);
-    cache.apply(Delta::Delete(gone));
+    cache.apply(Delta::delete(&gone));
     assert_eq!(
         (cache.len(), names(frozen.list_by_index(0, "n1")).len()),
         (0, 1)
@@ -159,7 +160,7 @@ proptest! {
             let object = pod(&cache, &name, &node, version as u64 + 1);
             match what {
                 0 => {
-                    cache.apply(Delta::Delete(object));
+                    cache.apply(Delta::delete(&object));
                     model.remove(&name);
                 }
                 1 => {

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
+use crate::cache::Listing;
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
@@ -106,20 +107,22 @@ impl Rig {
     }
 
     fn sync(&mut self, kind: &Kind) {
-        let delta = Delta::Replace {
+        let delta = Delta::Replace(Listing {
             objects: vec![],
             resource_version: ResourceVersion::new("1"),
-        };
+            ..Listing::default()
+        });
         self.hub.apply(self.hub.ids[kind], delta, self.now);
     }
 
     /// The list of a kind has this object alone.
     fn sync_with(&mut self, kind: &Kind, name: &str) {
         let object = self.object(kind, name, "");
-        let delta = Delta::Replace {
+        let delta = Delta::Replace(Listing {
             objects: vec![object],
             resource_version: ResourceVersion::new("1"),
-        };
+            ..Listing::default()
+        });
         self.hub.apply(self.hub.ids[kind], delta, self.now);
     }
 
@@ -141,7 +144,7 @@ impl Rig {
     fn remove(&mut self, kind: &Kind, name: &str) {
         let object = self.object(kind, name, "");
         self.hub
-            .apply(self.hub.ids[kind], Delta::Delete(object), self.now);
+            .apply(self.hub.ids[kind], Delta::delete(&object), self.now);
     }
 
     fn take(&mut self) -> Option<Turn> {

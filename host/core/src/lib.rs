@@ -28,4 +28,5 @@ pub mod reader;
 pub mod reads;
 pub mod selector;
 pub mod snapshot;
+pub mod source;
 pub mod unchanged;

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::fields::{FieldPath, Name, Projection, push_string};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::source::Payload;
 
 /// The annotation in which `kubectl apply` keeps what was last applied.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -47,6 +48,8 @@ pub struct OwnerReference {
 pub struct Schema {
     /// Distinguishes schemas of a kind: a cached object cut to an older one is cut again.
     pub generation: u64,
+    /// How much of the object is kept.
+    pub payload: Payload,
     /// By [`ViewId`].
     pub views: Vec<Projection>,
     /// By [`IndexId`].
@@ -444,6 +447,7 @@ mod tests {
         let path = |text| FieldPath::parse(text).unwrap();
         let schema = Schema {
             generation: 1,
+            payload: Payload::Full,
             views: vec![Projection::new(&[path(".spec.nodeName")])],
             indexes: vec![vec![path(".spec.nodeName"), path(".metadata.labels[*]")]],
         };

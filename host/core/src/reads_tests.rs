@@ -287,7 +287,7 @@ proptest! {
         }
         let before = answer(&cache, &read);
         let object = upsert.object(&cache, 100);
-        let delta = if is_delete { Delta::Delete(object) } else { Delta::Upsert(object) };
+        let delta = if is_delete { Delta::delete(&object) } else { Delta::Upsert(object) };
         let changes = cache.apply(delta);
         let changed = before != answer(&cache, &read);
         let woken = changes.iter().any(|change| wakes(read.clone(), change));

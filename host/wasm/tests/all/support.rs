@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use pilothouse_core::cache::{Delta, KindCache};
+use pilothouse_core::cache::{Delta, KindCache, Listing};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::{Object, Schema};
 use pilothouse_core::outcome::Failure;
@@ -216,10 +216,11 @@ pub fn reader() -> Reader {
             format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"{name}"}}}}"#);
         Object::parse(&pod, &json, &Schema::default()).unwrap()
     };
-    pods.apply(Delta::Replace {
+    pods.apply(Delta::Replace(Listing {
         objects: vec![parse("a"), parse("b")],
         resource_version: ResourceVersion::new("1"),
-    });
+        ..Listing::default()
+    }));
     let snapshot = Snapshot {
         sequence: 1,
         kinds: Arc::new(vec![pods]),

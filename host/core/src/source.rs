@@ -1,0 +1,87 @@
+//! What one informer is of: the identity by which plugins share it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::key::Kind;
+use crate::selector::LabelSelector;
+
+/// The objects one list-watch is of. Plugins that ask for the same share one informer; another filter is another informer, as in
+/// client-go's filtered factories.
+///
+/// What is read of each object is not part of it: one text serves every projection (see [`Payload`]).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// The kind.
+    pub kind: Kind,
+    /// One namespace; none means all.
+    pub namespace: Option<Arc<str>>,
+    /// Only objects with these labels, selected by the server.
+    pub labels: LabelSelector,
+    /// Only objects matching this field selector, selected by the server, in its own syntax.
+    pub fields: Option<Arc<str>>,
+}
+
+impl Source {
+    /// Every object of a kind.
+    pub fn all(kind: Kind) -> Self {
+        Self {
+            kind,
+            namespace: None,
+            labels: LabelSelector::default(),
+            fields: None,
+        }
+    }
+}
+
+/// `v1/Pod`, `v1/Pod in default where app=web and spec.nodeName=a`.
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in {namespace}")?;
+        }
+        let labels = self.labels.to_string();
+        let selectors = [labels.as_str(), self.fields.as_deref().unwrap_or_default()];
+        let mut selectors = selectors.iter().filter(|selector| !selector.is_empty());
+        if let Some(first) = selectors.next() {
+            write!(f, " where {first}")?;
+        }
+        selectors.try_for_each(|selector| write!(f, " and {selector}"))
+    }
+}
+
+/// How much of each object is fetched and kept: the most that any plugin on the informer reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Payload {
+    /// `apiVersion`, `kind` and `metadata`: the server is asked for PartialObjectMetadata.
+    Metadata,
+    /// All but `data` and `stringData`: a Secret without its values.
+    WithoutValues,
+    /// Everything.
+    #[default]
+    Full,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_says_what_it_is_of() {
+        let mut source = Source::all(Kind::new("", "v1", "Pod"));
+        assert_eq!(source.to_string(), "v1/Pod");
+        source.namespace = Some("default".into());
+        source.fields = Some("spec.nodeName=a".into());
+        assert_eq!(
+            source.to_string(),
+            "v1/Pod in default where spec.nodeName=a"
+        );
+    }
+
+    #[test]
+    fn more_is_more() {
+        assert!(Payload::Metadata < Payload::WithoutValues);
+        assert!(Payload::WithoutValues < Payload::Full);
+    }
+}
