@@ -11,11 +11,12 @@ use anyhow::{Result, bail, ensure};
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::{Delta, KindCache};
+use pilothouse_core::cache::{Cache, Delta};
 use pilothouse_core::cluster::{Cluster, Operation, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::object::Schema;
 use pilothouse_core::outcome::{ActionResult, PatchType};
+use pilothouse_core::source::Source;
 use pilothouse_tests::{Server, ServerOptions};
 use serde_json::{Value, json};
 
@@ -160,16 +161,16 @@ fn event(note: &str) -> Operation {
 
 /// A cache, and what the list-watch said about itself.
 #[derive(Clone)]
-struct Cache {
+struct Sink {
     namespace: String,
-    held: Arc<Mutex<(KindCache, Vec<WatchState>)>>,
+    held: Arc<Mutex<(Cache, Vec<WatchState>)>>,
 }
 
-impl Cache {
+impl Sink {
     fn new(kind: &Kind, namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
-            held: Arc::new(Mutex::new((KindCache::new(kind.clone()), vec![]))),
+            held: Arc::new(Mutex::new((Cache::new(Source::all(kind.clone())), vec![]))),
         }
     }
 
@@ -177,7 +178,7 @@ impl Cache {
     fn names(&self) -> Vec<String> {
         let held = self.held.lock().unwrap();
         let all = held.0.list(Some(&self.namespace));
-        let names = all.map(|object| object.header.key.name.to_string());
+        let names = all.map(|object| object.key().name.to_owned());
         names.filter(|name| name.len() == 1).collect()
     }
 
@@ -201,7 +202,7 @@ impl Cache {
     }
 }
 
-impl CacheSink for Cache {
+impl CacheSink for Sink {
     fn schema(&self) -> Arc<Schema> {
         self.held.lock().unwrap().0.schema().clone()
     }
@@ -228,7 +229,7 @@ async fn compact_behind_the_watch(rig: &Rig) -> Result<()> {
 }
 
 /// What happens to the kind, and what the cache must make of it.
-async fn change_under(cache: &Cache, rig: &Rig) -> Result<()> {
+async fn change_under(cache: &Sink, rig: &Rig) -> Result<()> {
     let kind = config_maps();
     cache.shows(&["a", "b", "c", "d", "e"]).await?;
     rig.does(&kind, "b", delete(None)).await?;
@@ -262,7 +263,7 @@ async fn a_cache_follows_its_kind_through_a_compaction() -> Result<()> {
         rig.does(&kind, name, apply(&rig.config_map(name, "1")))
             .await?;
     }
-    let cache = Cache::new(&kind, &rig.namespace);
+    let cache = Sink::new(&kind, &rig.namespace);
     let list_watch = rig.cluster.list_watch(&kind, settings).await?;
     let mut sink = cache.clone();
     tokio::select! {

@@ -18,7 +18,7 @@ class WitWorld(WitWorld):
             name="hello-python",
             version="0.1.0",
             subject=Subject_Each(labelled),
-            reads=[Read(CONFIG_MAP, [".data.who"])],
+            reads=[Read(CONFIG_MAP, [".data.who"], namespaces=[], labels=[], field_selector=None)],
             indexes=[],
             writes=[Write(CONFIG_MAP, None, [Verb.APPLY], False)],
             limits=Limits(None, None, None, None),

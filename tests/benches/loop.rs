@@ -52,14 +52,15 @@ fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> 
         config: config.to_owned(),
         ..Settings::default()
     };
-    let id = hub.join(plugin, &settings, Duration::ZERO)?;
-    for (kind_id, kind) in hub.kinds_of(id) {
+    hub.join(plugin, &settings, Duration::ZERO)?;
+    for (informer, (source, _)) in hub.wanted() {
+        let kind = source.kind;
         let of_kind = objects.iter().filter(|object| object["kind"] == *kind.kind);
         let parsed = of_kind.map(|object| {
             Ok(Object::parse(
                 &kind,
                 &object.to_string(),
-                &hub.schema(kind_id),
+                &hub.schema(informer),
             )?)
         });
         let delta = Delta::Replace(Listing {
@@ -67,7 +68,7 @@ fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> 
             resource_version: ResourceVersion::new("1"),
             ..Listing::default()
         });
-        hub.apply(kind_id, delta, Duration::ZERO);
+        hub.apply(informer, delta, Duration::ZERO);
     }
     Ok(hub)
 }

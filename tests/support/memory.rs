@@ -19,19 +19,20 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
         concurrency: u32::MAX,
         ..Settings::default()
     };
-    let id = hub.join(plugin, &settings, Duration::ZERO)?;
-    for (kind_id, kind) in hub.kinds_of(id) {
+    hub.join(plugin, &settings, Duration::ZERO)?;
+    for (informer, (source, _)) in hub.wanted() {
+        let kind = source.kind;
         let of_kind = objects.iter().filter(|object| kind_of(object) == kind);
         let parsed = of_kind.map(|object| {
             let text = object.to_string();
-            Ok(Object::parse(&kind, &text, &hub.schema(kind_id))?)
+            Ok(Object::parse(&kind, &text, &hub.schema(informer))?)
         });
         let delta = Delta::Replace(Listing {
             objects: parsed.collect::<Result<_>>()?,
             resource_version: ResourceVersion::new("1"),
             ..Listing::default()
         });
-        hub.apply(kind_id, delta, Duration::ZERO);
+        hub.apply(informer, delta, Duration::ZERO);
     }
     while let Next::Run(mut turn) = hub.next(Duration::ZERO, 0) {
         if turn.request.key == *key {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -40,7 +41,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Address for /healthz, /readyz, /metrics and /plugins. Use 0.0.0.0:8080 in a pod.
+    /// Address for /healthz, /readyz, /metrics, /plugins and /informers. Use 0.0.0.0:8080 in a pod.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
@@ -48,9 +49,28 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// Threads that run guests [default: one per core].
+    /// Threads that run guests. One plugin never occupies all of them while there are others [default: one more than cores].
     #[arg(long, value_name = "N")]
     pub workers: Option<NonZeroUsize>,
+
+    /// Reconcile every object again after one to two times this period, though nothing has changed: 12h, 30m, 90s; 0 for never.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
+    pub min_resync_period: Duration,
+
+    /// Plugins that may read the values of Secrets; the host keeps them in memory for no others.
+    #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
+    pub secret_values: Vec<String>,
+}
+
+/// As Kubernetes writes durations: `1h30m`, `90s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let parsed = text.parse::<jiff::SignedDuration>().ok();
+    parsed
+        .and_then(|duration| duration.try_into().ok())
+        .ok_or_else(|| format!("{text:?} is not a duration; write 12h, 1h30m, 90s or 0"))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -63,6 +83,15 @@ pub enum LogFormat {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn durations_are_written_as_in_kubernetes() {
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        for wrong in ["12", "-5s", "soon", ""] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

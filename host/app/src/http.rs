@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics`, `/plugins`.
+//! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
+        .route("/informers", get(informers))
         .with_state(answers);
     match axum::serve(listener, router).await {
         Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
@@ -77,6 +78,10 @@ async fn metrics(State(answers): State<Answers>) -> Response {
         }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+async fn informers(State(answers): State<Answers>) -> Response {
+    Json(answers.sources.informers()).into_response()
 }
 
 async fn plugins(State(answers): State<Answers>) -> Response {

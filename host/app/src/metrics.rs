@@ -4,9 +4,8 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pilothouse_core::cache::KindCache;
-use pilothouse_core::hub::{Hub, SeatStatus};
-use pilothouse_core::key::Kind;
+use pilothouse_core::hub::{Hub, InformerStatus, SeatStatus};
+use pilothouse_core::source::Source;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -231,7 +230,7 @@ const CONTROLLER_COUNTERS: &[PerPlugin] = &[
 
 impl Collector for HubMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let plugins = self.shared.look(Hub::status);
+        let plugins = self.shared.status();
         for metric in QUEUE_GAUGES {
             gauge(&mut encoder, metric, &plugins, queue_label)?;
         }
@@ -245,8 +244,11 @@ impl Collector for HubMetrics {
             counter(&mut encoder, metric, &plugins, controller_label)?;
         }
         reconciles(&mut encoder, &plugins)?;
-        self.objects(&mut encoder)?;
-        self.watches(&mut encoder)
+        let informers = self.shared.look(Hub::informers);
+        for metric in INFORMER_GAUGES {
+            metric.encode(&mut encoder, &informers)?;
+        }
+        self.watches(&mut encoder, &informers)
     }
 }
 
@@ -311,46 +313,95 @@ fn reconciles(
 }
 
 impl HubMetrics {
-    /// Which kinds are being followed.
-    fn watches(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let snapshot = self.shared.look(|hub| hub.snapshot().clone());
+    /// Which informers are being followed.
+    fn watches(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        informers: &[InformerStatus],
+    ) -> Result<(), std::fmt::Error> {
         let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = ConstGauge::new(0i64);
-        let name = "pilothouse_watch_up";
-        let help =
-            "1 while the list-watch of a kind works, 0 while it fails and its cache may be behind";
-        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
-        for kind in snapshot.kinds.iter().map(KindCache::kind) {
-            let is_up = i64::from(!troubles.contains_key(kind));
-            ConstGauge::new(is_up).encode(family.encode_family(&kind_labels(kind))?)?;
-        }
-        Ok(())
+        let metric = PerInformer {
+            name: "pilothouse_watch_up",
+            help: "1 while the list-watch of an informer works, 0 while it fails and its cache may be behind",
+            value: &|informer| u64::from(!troubles.contains_key(&informer.source)),
+        };
+        metric.encode(encoder, informers)
     }
+}
 
-    /// What the shared caches hold.
-    fn objects(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let snapshot = self.shared.look(|hub| hub.snapshot().clone());
+/// One number per informer.
+struct PerInformer<'a> {
+    name: &'static str,
+    help: &'static str,
+    value: &'a dyn Fn(&InformerStatus) -> u64,
+}
+
+const INFORMER_GAUGES: &[PerInformer<'_>] = &[
+    PerInformer {
+        name: "pilothouse_cached_objects",
+        help: "Objects in the cache of an informer",
+        value: &|informer| informer.objects as u64,
+    },
+    PerInformer {
+        name: "pilothouse_cached_bytes",
+        help: "Bytes of the objects in the cache of an informer, plugins' views included",
+        value: &|informer| informer.bytes as u64,
+    },
+    PerInformer {
+        name: "pilothouse_informer_users",
+        help: "Plugins that use an informer",
+        value: &|informer| informer.users.len() as u64,
+    },
+    PerInformer {
+        name: "pilothouse_unreadable_objects",
+        help: "Objects that are there and cannot be read",
+        value: &|informer| informer.unreadable.len() as u64,
+    },
+];
+
+impl PerInformer<'_> {
+    fn encode(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        informers: &[InformerStatus],
+    ) -> Result<(), std::fmt::Error> {
         let value = ConstGauge::new(0i64);
-        let name = "pilothouse_cached_objects";
-        let mut family = encoder.encode_descriptor(
-            name,
-            "Objects in the cache of a kind",
-            None,
-            value.metric_type(),
-        )?;
-        for cache in snapshot.kinds.iter() {
-            let kind = cache.kind();
-            let count = i64::try_from(cache.len()).unwrap_or(i64::MAX);
-            ConstGauge::new(count).encode(family.encode_family(&kind_labels(kind))?)?;
+        let mut family =
+            encoder.encode_descriptor(self.name, self.help, None, value.metric_type())?;
+        for informer in informers {
+            let value = ConstGauge::new(i64::try_from((self.value)(informer)).unwrap_or(i64::MAX));
+            value.encode(family.encode_family(&InformerLabels::of(&informer.source))?)?;
         }
         Ok(())
     }
 }
 
-fn kind_labels(kind: &Kind) -> [(&'static str, &str); 3] {
-    [
-        ("group", &*kind.group),
-        ("version", &*kind.version),
-        ("kind", &*kind.kind),
-    ]
+/// What an informer is of. Namespace and selector are empty where there are none.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct InformerLabels {
+    group: String,
+    version: String,
+    kind: String,
+    namespace: String,
+    selector: String,
+}
+
+impl InformerLabels {
+    fn of(source: &Source) -> Self {
+        let labels = source.labels.to_string();
+        let selectors = [
+            labels.as_str(),
+            source.fields.as_deref().unwrap_or_default(),
+        ];
+        let selectors = selectors
+            .into_iter()
+            .filter(|selector| !selector.is_empty());
+        Self {
+            group: source.kind.group.to_string(),
+            version: source.kind.version.to_string(),
+            kind: source.kind.kind.to_string(),
+            namespace: source.namespace.as_deref().unwrap_or_default().to_owned(),
+            selector: selectors.collect::<Vec<_>>().join(","),
+        }
+    }
 }

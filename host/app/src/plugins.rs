@@ -104,6 +104,16 @@ pub struct Loader {
     pub roster: Arc<Roster>,
     pub metrics: Arc<Metrics>,
     pub watches: Watches,
+    pub options: PluginOptions,
+}
+
+/// What the operator says of plugins.
+#[derive(Clone, Debug, Default)]
+pub struct PluginOptions {
+    /// Run every subject again after one to two times this period.
+    pub resync: Option<Duration>,
+    /// The plugins that may read the values of Secrets.
+    pub secret_values: Vec<String>,
 }
 
 /// A plugin that is loaded and not in the hub yet.
@@ -228,8 +238,15 @@ impl Loader {
     async fn missing_kind(&self, manifest: &Manifest) -> Option<String> {
         let discovery = self.cluster.discovery();
         for read in &manifest.reads {
-            if let Err(error) = discovery.resolve(&read.kind).await {
-                return Some(error.to_string());
+            match discovery.resolve(&read.kind).await {
+                Err(error) => return Some(error.to_string()),
+                Ok(resource) if !resource.is_namespaced && !read.namespaces.is_empty() => {
+                    let kind = &read.kind;
+                    return Some(format!(
+                        "{kind} has no namespaces, and the manifest's reads narrow it to some"
+                    ));
+                }
+                Ok(_) => {}
             }
         }
         for write in &manifest.writes {
@@ -270,6 +287,8 @@ impl Loader {
         let manifest = plugin.manifest().clone();
         let settings = Settings {
             concurrency: plugin.limits().concurrency,
+            resync: self.options.resync,
+            secret_values: self.options.secret_values.contains(&manifest.name),
             ..Settings::default()
         };
         let joined = self
@@ -280,9 +299,7 @@ impl Loader {
             Err(error) => return self.fail(number, &file, &error.to_string()),
         };
         self.metrics.add_plugin(&manifest.name);
-        for (id, kind) in self.shared.look(|hub| hub.kinds_of(id)) {
-            self.watches.ensure(id, kind, &self.cluster, &self.shared);
-        }
+        self.watches.adjust();
         self.roster.set(number, State::Joined(id));
         info!(
             plugin = manifest.name,

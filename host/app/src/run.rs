@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::config::RunArgs;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
-use crate::plugins::{self, Loader, Roster};
+use crate::plugins::{self, Loader, PluginOptions, Roster};
 use crate::shared::Shared;
 use crate::status::Sources;
 use crate::watches::{Troubles, Watches};
@@ -40,19 +40,23 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     };
     info!(address = %listener.local_addr()?, "listening");
 
-    let shared = Arc::new(Shared::new());
+    let count = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
+    let shared = Arc::new(Shared::new(count));
     let (roster, troubles) = (Arc::<Roster>::default(), Troubles::default());
     let metrics = Arc::new(Metrics::new(shared.clone(), troubles.clone()));
-    let count = args.workers.map_or_else(cores, NonZeroUsize::get);
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let engine = engine(count)?;
     let loader = Loader {
         engine: engine.clone(),
-        cluster,
+        cluster: cluster.clone(),
         shared: shared.clone(),
         roster: roster.clone(),
         metrics: metrics.clone(),
-        watches: Watches::new(troubles.clone()),
+        watches: Watches::new(cluster, shared.clone(), troubles.clone()),
+        options: PluginOptions {
+            resync: Some(args.min_resync_period).filter(|period| !period.is_zero()),
+            secret_values: args.secret_values,
+        },
     };
     let answers = Answers {
         engine,

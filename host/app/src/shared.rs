@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use pilothouse_core::hub::{Hub, Next, Turn};
+use pilothouse_core::hub::{Hub, Lookup, Next, SeatStatus, Turn};
 use pilothouse_core::queue::Time;
 
 /// The longest a worker sleeps without looking; only a guard, every change wakes the workers.
@@ -16,10 +16,17 @@ pub struct Shared {
     started: tokio::time::Instant,
 }
 
+/// What a worker is to do next.
+pub enum Task {
+    Run(Box<Turn>),
+    Look(Lookup),
+}
+
 impl Shared {
-    pub fn new() -> Self {
+    /// For so many threads that run guests.
+    pub fn new(threads: usize) -> Self {
         Self {
-            hub: Mutex::default(),
+            hub: Mutex::new(Hub::with_threads(threads)),
             changed: Condvar::new(),
             started: tokio::time::Instant::now(),
         }
@@ -38,18 +45,25 @@ impl Shared {
         result
     }
 
+    /// Every plugin's state.
+    pub fn status(&self) -> Vec<SeatStatus> {
+        let now = self.now();
+        self.look(|hub| hub.status(now))
+    }
+
     /// Looks at the hub.
     pub fn look<R>(&self, look: impl FnOnce(&Hub) -> R) -> R {
         look(&self.lock())
     }
 
-    /// Waits for the next key to run. None once `is_stopping` says so and everything is done.
-    pub fn next_turn(&self, is_stopping: impl Fn() -> bool) -> Option<Turn> {
+    /// Waits for something to do. None once `is_stopping` says so and everything is done.
+    pub fn next_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
         let mut hub = self.lock();
         loop {
             let now = self.now();
             let due = match hub.next(now, wall_clock_ms()) {
-                Next::Run(turn) => return Some(*turn),
+                Next::Run(turn) => return Some(Task::Run(turn)),
+                Next::Look(lookup) => return Some(Task::Look(lookup)),
                 Next::Idle(due) => due,
             };
             if is_stopping() && hub.is_drained() {

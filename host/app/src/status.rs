@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use pilothouse_core::hub::{Hub, SeatStatus};
+use pilothouse_core::hub::{BrokenKey, Hub, InformerStatus, SeatStatus};
 use pilothouse_core::key::Kind;
+use pilothouse_core::source::{Payload, Source};
 use serde::Serialize;
 
 use crate::plugins::{Entry, Roster, State};
@@ -34,6 +35,11 @@ pub struct PluginStatus {
     pub reason: Option<String>,
     pub kinds: Kinds,
     pub keys: Keys,
+    /// Keys that fail each time they run, and run only now and then: the first of them, with the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<Broken>,
+    /// Its part of the caches, shared evenly with other plugins.
+    pub cached_bytes: usize,
     pub reconciles: Reconciles,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
@@ -55,6 +61,42 @@ pub struct Keys {
     pub failed: usize,
 }
 
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Broken {
+    pub object: String,
+    pub failures: u32,
+    pub reason: String,
+    /// Until it is tried again by itself; none if only a change brings it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_seconds: Option<u64>,
+}
+
+/// Most broken keys that are listed; how many there are says the metric.
+const MAX_BROKEN: usize = 20;
+
+/// One element of `GET /informers`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InformerState {
+    /// What it is of: kind, namespace, selectors.
+    pub source: String,
+    /// How much of each object is fetched and kept.
+    pub payload: &'static str,
+    pub synced: bool,
+    /// Why the cache may be behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub objects: usize,
+    pub bytes: usize,
+    pub resource_version: String,
+    /// The plugins that use it.
+    pub users: Vec<String>,
+    /// Objects that are there and cannot be read.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unreadable: BTreeMap<String, String>,
+}
+
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reconciles {
@@ -71,9 +113,46 @@ pub struct LastError {
     pub seconds_ago: u64,
 }
 
+fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
+    let listed = keys.iter().take(MAX_BROKEN);
+    listed
+        .map(|broken| Broken {
+            object: broken.key.to_string(),
+            failures: broken.failures,
+            reason: broken.reason.clone(),
+            retry_seconds: broken.retry_in.map(|time| time.as_secs()),
+        })
+        .collect()
+}
+
 impl Sources {
+    pub fn informers(&self) -> Vec<InformerState> {
+        let informers = self.shared.look(Hub::informers);
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = |informer: InformerStatus| InformerState {
+            source: informer.source.to_string(),
+            payload: match informer.payload {
+                Payload::Metadata => "metadata",
+                Payload::WithoutValues => "without values",
+                Payload::Full => "full",
+            },
+            synced: informer.is_synced,
+            reason: troubles.get(&informer.source).cloned(),
+            objects: informer.objects,
+            bytes: informer.bytes,
+            resource_version: informer.resource_version.to_string(),
+            users: informer.users,
+            unreadable: informer
+                .unreadable
+                .into_iter()
+                .map(|(key, reason)| (key.to_string(), reason))
+                .collect(),
+        };
+        informers.into_iter().map(state).collect()
+    }
+
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        let seats = self.shared.look(Hub::status);
+        let seats = self.shared.status();
         let troubles = self
             .troubles
             .lock()
@@ -114,7 +193,7 @@ impl Sources {
         &self,
         entry: &Entry,
         seats: &[SeatStatus],
-        troubles: &BTreeMap<Kind, String>,
+        troubles: &BTreeMap<Source, String>,
     ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
         let seat =
@@ -143,6 +222,8 @@ impl Sources {
                 delayed: seat.delayed,
                 failed: seat.failing,
             }),
+            broken: seat.map_or_else(Vec::new, |seat| broken(&seat.broken)),
+            cached_bytes: seat.map_or(0, |seat| seat.cached_bytes),
             reconciles: seat.map_or_else(Reconciles::default, |seat| Reconciles {
                 success: seat.reconciles.success,
                 requeue_after: seat.reconciles.requeue_after,
@@ -162,7 +243,7 @@ impl Sources {
 fn state(
     entry: &Entry,
     seat: Option<&SeatStatus>,
-    troubles: &BTreeMap<Kind, String>,
+    troubles: &BTreeMap<Source, String>,
 ) -> (&'static str, Option<String>) {
     match (&entry.state, seat) {
         (State::Loading, _) => ("loading", None),
@@ -173,16 +254,17 @@ fn state(
             let trouble = seat
                 .reads
                 .iter()
-                .find_map(|(kind, _)| troubles.get(kind))
+                .find_map(|(source, _)| troubles.get(source))
                 .cloned();
             let unsynced = seat.reads.iter().find(|(_, is_synced)| !is_synced);
             match (unsynced, trouble) {
                 // On what was seen last: the cache stays, and says so.
                 (None, trouble) => ("running", trouble),
                 (Some(_), Some(trouble)) => ("waiting", Some(trouble)),
-                (Some((kind, _)), None) => {
-                    ("syncing", Some(format!("waiting for the cache of {kind}")))
-                }
+                (Some((source, _)), None) => (
+                    "syncing",
+                    Some(format!("waiting for the cache of {source}")),
+                ),
             }
         }
     }

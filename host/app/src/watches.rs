@@ -1,82 +1,126 @@
-//! One list-watch per kind, whoever asked for it.
+//! One list-watch per informer, whoever asked for it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
 use pilothouse_core::cache::Delta;
-use pilothouse_core::key::Kind;
+use pilothouse_core::hub::Hub;
 use pilothouse_core::object::Schema;
-use pilothouse_core::snapshot::KindId;
-use tokio::task::JoinSet;
+use pilothouse_core::snapshot::InformerId;
+use pilothouse_core::source::{Payload, Source};
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
 
-/// Why a kind is not being watched at the moment, by kind. Kinds that are fine are not in it.
-pub type Troubles = Arc<Mutex<BTreeMap<Kind, String>>>;
+/// Why an informer is not being followed at the moment. Those that are fine are not in it.
+pub type Troubles = Arc<Mutex<BTreeMap<Source, String>>>;
 
-#[derive(Default)]
 pub struct Watches {
-    tasks: JoinSet<()>,
-    kinds: HashSet<KindId>,
+    cluster: Arc<ApiCluster>,
+    shared: Arc<Shared>,
     troubles: Troubles,
+    tasks: JoinSet<()>,
+    running: BTreeMap<InformerId, Running>,
+}
+
+struct Running {
+    source: Source,
+    payload: Payload,
+    task: AbortHandle,
+    /// Held while a list-watch of the informer runs, so that one that replaces another begins when that has ended.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Watches {
-    pub fn new(troubles: Troubles) -> Self {
+    pub fn new(cluster: Arc<ApiCluster>, shared: Arc<Shared>, troubles: Troubles) -> Self {
         Self {
+            cluster,
+            shared,
             troubles,
-            ..Self::default()
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
         }
     }
 
-    /// Watches a kind, unless it is being watched.
-    pub fn ensure(
-        &mut self,
-        id: KindId,
-        kind: Kind,
-        cluster: &Arc<ApiCluster>,
-        shared: &Arc<Shared>,
-    ) {
-        if !self.kinds.insert(id) {
-            return;
+    /// Starts what the hub wants and does not have, ends what nobody wants any more, and replaces what brings too much or too
+    /// little of each object.
+    pub fn adjust(&mut self) {
+        let wanted = self.shared.look(Hub::wanted);
+        self.running.retain(|id, running| {
+            let is_wanted = wanted.contains_key(id);
+            if !is_wanted {
+                running.task.abort();
+                forget(&self.troubles, &running.source);
+            }
+            is_wanted
+        });
+        for (id, (source, payload)) in wanted {
+            let old = self.running.get(&id);
+            if old.is_some_and(|old| old.payload == payload) {
+                continue;
+            }
+            let turn = old.map_or_else(Arc::default, |old| {
+                old.task.abort();
+                old.turn.clone()
+            });
+            let task = self.start(id, source.clone(), payload, turn.clone());
+            let running = Running {
+                source,
+                payload,
+                task,
+                turn,
+            };
+            self.running.insert(id, running);
         }
+    }
+
+    fn start(
+        &mut self,
+        id: InformerId,
+        source: Source,
+        _payload: Payload,
+        turn: Arc<tokio::sync::Mutex<()>>,
+    ) -> AbortHandle {
         let mut sink = HubSink {
-            shared: shared.clone(),
+            shared: self.shared.clone(),
             id,
-            kind: kind.clone(),
+            source: source.clone(),
             troubles: self.troubles.clone(),
         };
-        let cluster = cluster.clone();
+        let cluster = self.cluster.clone();
         self.tasks.spawn(async move {
+            let _turn = turn.lock().await;
             loop {
-                match cluster.list_watch(&kind, Settings::default()).await {
+                match cluster.list_watch(&source.kind, Settings::default()).await {
                     Ok(list_watch) => match list_watch.run(&mut sink).await {},
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-        });
+        })
     }
 
     /// Waits until a watch ends, which none does by itself.
     pub async fn failed(&mut self) -> anyhow::Error {
-        if self.tasks.is_empty() {
-            std::future::pending::<()>().await;
+        loop {
+            match self.tasks.join_next().await {
+                None => std::future::pending().await,
+                Some(Err(error)) if error.is_cancelled() => {}
+                Some(_) => return anyhow::anyhow!("a watch has died; see the panic above"),
+            }
         }
-        self.tasks.join_next().await;
-        anyhow::anyhow!("a watch has died; see the panic above")
     }
 }
 
-/// Feeds one kind's cache.
+/// Feeds one informer's cache.
 struct HubSink {
     shared: Arc<Shared>,
-    id: KindId,
-    kind: Kind,
+    id: InformerId,
+    source: Source,
     troubles: Troubles,
 }
 
@@ -94,16 +138,25 @@ impl CacheSink for HubSink {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         match state {
             WatchState::Error(reason) => {
-                if troubles.insert(self.kind.clone(), reason.clone()).as_ref() != Some(&reason) {
-                    warn!(kind = %self.kind, reason, "watch failed");
+                if troubles
+                    .insert(self.source.clone(), reason.clone())
+                    .as_ref()
+                    != Some(&reason)
+                {
+                    warn!(kind = %self.source, reason, "watch failed");
                 }
             }
             WatchState::Watching => {
-                if troubles.remove(&self.kind).is_some() {
-                    info!(kind = %self.kind, "watch recovered");
+                if troubles.remove(&self.source).is_some() {
+                    info!(kind = %self.source, "watch recovered");
                 }
             }
             WatchState::Listing => {}
         }
     }
+}
+
+fn forget(troubles: &Troubles, source: &Source) {
+    let mut troubles = troubles.lock().unwrap_or_else(PoisonError::into_inner);
+    troubles.remove(source);
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_core::cluster::Cluster;
-use pilothouse_core::hub::{Hub, Turn, TurnError};
+use pilothouse_core::hub::{Lookup, Turn, TurnError};
 use pilothouse_core::outcome::ActionResult;
 use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
@@ -17,13 +17,20 @@ use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
-use crate::shared::Shared;
+use crate::shared::{Shared, Task};
 
 /// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
 const STACK_SIZE: usize = 8 * 1024 * 1024;
 
-/// A turn whose outcome is to be written. Its key is held until then.
-struct Job {
+/// What is done on the async runtime. A key is held until then.
+enum Job {
+    /// A turn's outcome is to be written.
+    Write(Box<Writing>),
+    /// Objects are to be read from the cluster itself.
+    Look(Lookup),
+}
+
+struct Writing {
     turn: Turn,
     plan: Plan,
     requeue_after: Option<Duration>,
@@ -100,7 +107,7 @@ impl Workers {
         if tokio::time::timeout(limit, all_ended).await.is_ok() {
             return 0;
         }
-        let status = self.tools.shared.look(Hub::status);
+        let status = self.tools.shared.status();
         status
             .iter()
             .map(|plugin| plugin.queued + plugin.running)
@@ -120,11 +127,15 @@ impl Drop for End {
 
 impl Tools {
     fn run(&self, jobs: &mpsc::UnboundedSender<Job>) {
-        while let Some(turn) = self
+        while let Some(task) = self
             .shared
-            .next_turn(|| self.is_stopping.load(Ordering::SeqCst))
+            .next_task(|| self.is_stopping.load(Ordering::SeqCst))
         {
-            self.decide(turn, jobs);
+            match task {
+                Task::Run(turn) => self.decide(*turn, jobs),
+                // The writer outlives the workers, except when the host is ending.
+                Task::Look(lookup) => drop(jobs.send(Job::Look(lookup))),
+            }
         }
     }
 
@@ -141,30 +152,54 @@ impl Tools {
             }
             Ok((plan, requeue_after)) => {
                 // The writer outlives the workers, except when the host is ending.
-                let _ = jobs.send(Job {
+                let _ = jobs.send(Job::Write(Box::new(Writing {
                     turn,
                     plan,
                     requeue_after,
                     started,
-                });
+                })));
             }
         }
     }
 
-    async fn write(&self, cluster: &dyn Cluster, job: Job) {
-        let Job {
+    async fn perform(&self, cluster: &dyn Cluster, job: Job) {
+        match job {
+            Job::Write(writing) => self.write(cluster, *writing).await,
+            Job::Look(lookup) => self.look(cluster, &lookup).await,
+        }
+    }
+
+    async fn look(&self, cluster: &dyn Cluster, lookup: &Lookup) {
+        let objects = lookup.objects.iter();
+        let reads = objects.map(|(_, kind, key)| cluster.read(kind, key));
+        let answers = futures::future::join_all(reads).await;
+        for ((_, kind, object), answer) in lookup.objects.iter().zip(&answers) {
+            if let Err(reason) = answer {
+                warn!(%kind, %object, reason, "what was written cannot be looked up; its key waits");
+            }
+        }
+        let looked = self
+            .shared
+            .change(|hub, now| hub.looked(lookup, answers, now));
+        if let Err(error) = looked {
+            warn!(key = %lookup.key, %error, "what was looked up cannot be read; its key waits");
+        }
+    }
+
+    async fn write(&self, cluster: &dyn Cluster, writing: Writing) {
+        let Writing {
             turn,
             plan,
             requeue_after,
             started,
-        } = job;
+        } = writing;
         let mut executed = plan
             .execute(cluster, turn.plugin_name(), turn.applied())
             .await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
         self.report(&turn, &executed.results);
         match executed.failure.take() {
-            Some(failure) => self.fail(&turn, &TurnError::Write(failure), executed),
+            Some(failure) => self.fail(&turn, &failure.into(), executed),
             None => self
                 .shared
                 .change(|hub, now| hub.settled(&turn, requeue_after, executed, now)),
@@ -202,13 +237,13 @@ impl Tools {
     }
 }
 
-/// Carries out plans, many at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.
+/// Does what there is to do on the async runtime, many things at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.
 async fn write(tools: Tools, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
     let mut running = FuturesUnordered::new();
     loop {
         tokio::select! {
             job = queue.recv() => match job {
-                Some(job) => running.push(tools.write(&*cluster, job)),
+                Some(job) => running.push(tools.perform(&*cluster, job)),
                 None => break,
             },
             Some(()) = running.next() => {}

@@ -10,6 +10,7 @@ pub mod connect;
 pub mod discovery;
 mod event;
 mod path;
+mod read;
 pub mod request;
 pub mod watch;
 pub mod write;

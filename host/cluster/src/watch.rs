@@ -219,14 +219,8 @@ impl ListWatch {
 
     fn deliver(&mut self, event: Event, sink: &mut impl CacheSink) -> Result<(), Failure> {
         let (version, delta) = match event {
-            Event::Upsert(object) => (
-                object.header.resource_version.clone(),
-                Delta::Upsert(object),
-            ),
-            Event::Delete(object) => (
-                object.header.resource_version.clone(),
-                Delta::delete(&object),
-            ),
+            Event::Upsert(object) => (object.resource_version().clone(), Delta::Upsert(object)),
+            Event::Delete(object) => (object.resource_version().clone(), Delta::delete(&object)),
             Event::Bookmark(version) => (version.clone(), Delta::Bookmark(version)),
             Event::Error(status) => {
                 let error = WatchError::Ended {
@@ -242,7 +236,7 @@ impl ListWatch {
         if self.state.advance(&version) {
             sink.apply(delta);
         } else {
-            tracing::warn!(kind = %self.resource.kind, resource_version = version.as_str(), "dropped an event that is older than the cache");
+            tracing::warn!(kind = %self.resource.kind, resource_version = version.to_string(), "dropped an event that is older than the cache");
         }
         Ok(())
     }

@@ -16,13 +16,7 @@ impl CacheSink for Record {
     }
 
     fn apply(&mut self, delta: Delta) {
-        let name = |object: &Object| {
-            format!(
-                "{}@{}",
-                object.header.key,
-                object.header.resource_version.as_str()
-            )
-        };
+        let name = |object: &Object| format!("{}@{}", object.key(), object.resource_version());
         self.0.push(match delta {
             Delta::Replace(Listing {
                 objects,
@@ -33,13 +27,16 @@ impl CacheSink for Record {
                 format!(
                     "replace [{}] at {}",
                     names.join(" "),
-                    resource_version.as_str()
+                    resource_version.to_string()
                 )
             }
             Delta::Upsert(object) => format!("upsert {}", name(&object)),
-            Delta::Delete { key, .. } => format!("delete {}", key.name),
+            Delta::Delete {
+                key,
+                resource_version,
+            } => format!("delete {key}@{resource_version}"),
             Delta::Unreadable(unreadable) => format!("unreadable {}", unreadable.key.name),
-            Delta::Bookmark(version) => format!("bookmark {}", version.as_str()),
+            Delta::Bookmark(version) => format!("bookmark {}", version.to_string()),
         });
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use http::{Method, Request};
 use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
 use serde_json::json;
 
@@ -91,6 +92,14 @@ impl Cluster for ApiCluster {
                 .await
                 .unwrap_or_else(WriteError::into_result)
         })
+    }
+
+    fn read<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+        Box::pin(self.get(kind, key))
     }
 }
 

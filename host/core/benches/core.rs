@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pilothouse_core::backoff::Backoff;
-use pilothouse_core::cache::{Delta, KindCache};
+use pilothouse_core::cache::{Cache, Delta, Listing, Wish};
 use pilothouse_core::fields::FieldPath;
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::Object;
@@ -16,6 +16,7 @@ use pilothouse_core::reader::{Filter, Read};
 use pilothouse_core::reads::ReadSets;
 use pilothouse_core::selector::{LabelSelector, Requirement};
 use pilothouse_core::snapshot::Snapshot;
+use pilothouse_core::source::{Payload, Source};
 
 const PODS: usize = 100_000;
 const KEYS: usize = 10_000;
@@ -39,9 +40,8 @@ fn pod_json(number: usize, version: usize) -> String {
     let (app, node) = (number % KEYS, number % 100);
     let filler = "x".repeat(1200);
     format!(
-        r#"{{"metadata":{{"name":"pod-{number}","namespace":"ns-{}","uid":"11111111-2222-3333-4444-{number:012}","resourceVersion":"{}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"app-{app}","pod-template-hash":"5d9c7b8f6c"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-{app}-5d9c7b8f6c","uid":"22222222-2222-3333-4444-{app:012}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{{"manager":"kubelet","operation":"Update","fieldsV1":{{"f:status":{{"f:conditions":{{"x":"{filler}"}}}}}}}}]}},"spec":{{"nodeName":"node-{node}","containers":[{{"name":"main","image":"example.dev/app:{app}","env":[{{"name":"A","value":"{filler}"}}],"ports":[{{"name":"http","containerPort":8080,"protocol":"TCP"}}],"resources":{{"limits":{{"cpu":"1","memory":"1Gi"}}}}}}],"serviceAccountName":"default"}},"status":{{"phase":"Running","podIP":"10.0.{}.{}","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:10Z","message":"{}"}}]}}}}"#,
+        r#"{{"metadata":{{"name":"pod-{number}","namespace":"ns-{}","uid":"11111111-2222-3333-4444-{number:012}","resourceVersion":"{version}","creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"app-{app}","pod-template-hash":"5d9c7b8f6c"}},"ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"app-{app}-5d9c7b8f6c","uid":"22222222-2222-3333-4444-{app:012}","controller":true,"blockOwnerDeletion":true}}],"managedFields":[{{"manager":"kubelet","operation":"Update","fieldsV1":{{"f:status":{{"f:conditions":{{"x":"{filler}"}}}}}}}}]}},"spec":{{"nodeName":"node-{node}","containers":[{{"name":"main","image":"example.dev/app:{app}","env":[{{"name":"A","value":"{filler}"}}],"ports":[{{"name":"http","containerPort":8080,"protocol":"TCP"}}],"resources":{{"limits":{{"cpu":"1","memory":"1Gi"}}}}}}],"serviceAccountName":"default"}},"status":{{"phase":"Running","podIP":"10.0.{}.{}","conditions":[{{"type":"Ready","status":"True","lastTransitionTime":"2026-01-01T00:00:10Z","message":"{}"}}]}}}}"#,
         app % 50,
-        version + 1,
         number / 250 % 256,
         number % 250,
         "y".repeat(1000)
@@ -56,7 +56,7 @@ fn kind() -> Kind {
     Kind::new("", "v1", "Pod")
 }
 
-fn parse(cache: &KindCache, number: usize, version: usize) -> Object {
+fn parse(cache: &Cache, number: usize, version: usize) -> Object {
     Object::parse(cache.kind(), &pod_json(number, version), cache.schema()).expect("a pod")
 }
 
@@ -81,18 +81,21 @@ fn row(what: &str, figure: &str, target: &str) {
     println!("  {what:<52} {figure:>14}   {target}");
 }
 
-fn caches() -> KindCache {
-    let mut cache = KindCache::new(kind());
+fn caches() -> Cache {
+    let mut cache = Cache::new(Source::all(kind()));
     let indexes = [
         ".spec.nodeName",
         ".metadata.ownerReferences[*].uid",
         ".metadata.labels.app",
     ];
-    cache.add(
-        &[".spec.nodeName", ".status.phase", ".status.podIP"].map(path),
-        &indexes.map(|index| vec![path(index)]),
-    );
-    let parsing = per_operation(5_000, |number| drop(black_box(parse(&cache, number, 0))));
+    cache.join(&Wish {
+        payload: Payload::Full,
+        fields: [".spec.nodeName", ".status.phase", ".status.podIP"]
+            .map(path)
+            .into(),
+        indexes: indexes.map(|index| vec![path(index)]).into(),
+    });
+    let parsing = per_operation(5_000, |number| drop(black_box(parse(&cache, number, 1))));
     row(
         "parse, normalise, cut one view and three indexes",
         &format!("{parsing:.1?}"),
@@ -100,13 +103,20 @@ fn caches() -> KindCache {
     );
 
     let before = resident();
-    let mut text = 0;
-    for number in 0..PODS {
-        let object = parse(&cache, number, 0);
-        text += object.json().len();
-        cache.apply(Delta::Upsert(object));
-    }
-    cache.apply(Delta::Bookmark(ResourceVersion::new("1")));
+    let objects: Vec<Object> = (0..PODS).map(|number| parse(&cache, number, 1)).collect();
+    let text: usize = objects.iter().map(|object| object.json().len()).sum();
+    let started = Instant::now();
+    cache.apply(Delta::Replace(Listing {
+        objects,
+        resource_version: ResourceVersion::new("1"),
+        ..Listing::default()
+    }));
+    let storing = started.elapsed() / u32::try_from(PODS).unwrap_or(u32::MAX);
+    row(
+        "store one object of a first list",
+        &format!("{storing:.1?}"),
+        "",
+    );
     let above = resident().saturating_sub(before).saturating_sub(text) / PODS;
     row(
         "memory per pod above its text",
@@ -116,14 +126,14 @@ fn caches() -> KindCache {
 
     let snapshot = Snapshot {
         sequence: 0,
-        kinds: Arc::new(vec![cache.clone()]),
+        informers: Arc::new(vec![Arc::new(cache.clone())]),
     };
     let cloning = per_operation(1_000_000, |_| drop(black_box(snapshot.clone())));
     row("snapshot clone", &format!("{cloning:.1?}"), "<= 200 ns");
 
     // Objects parsed beforehand, and a snapshot held: the update copies what the snapshot shares.
     let updates: Vec<Object> = (0..10_000)
-        .map(|number| parse(&cache, number * 7 % PODS, 1))
+        .map(|number| parse(&cache, number * 7 % PODS, number + 2))
         .collect();
     let held = cache.clone();
     let mut updates = updates.into_iter();
@@ -141,11 +151,11 @@ fn caches() -> KindCache {
 
     let listing = per_operation(1_000, |number| {
         let node = format!("node-{}", number % 100);
-        let length: usize = cache
-            .list_by_index(0, &node)
-            .map(|pod| pod.view(Some(0)).len())
-            .sum();
-        black_box(length);
+        let mut text = String::new();
+        for pod in cache.list_by_index(0, &node) {
+            text.push_str(pod.view(Some(0)));
+        }
+        black_box(text);
     });
     row(
         "list of 1,000 by index",
@@ -155,7 +165,7 @@ fn caches() -> KindCache {
     cache
 }
 
-fn read_sets(cache: &KindCache) {
+fn read_sets(cache: &Cache) {
     let reads_of = |number: usize| -> BTreeSet<Read> {
         let namespace: Arc<str> = format!("ns-{}", number % 50).into();
         let app = Requirement::Equals("app".into(), format!("app-{number}"));
@@ -201,7 +211,7 @@ fn read_sets(cache: &KindCache) {
     let mut changing = cache.clone();
     let changes: Vec<_> = (0..10_000)
         .flat_map(|number| {
-            let object = parse(&changing, number * 3 % PODS, 2);
+            let object = parse(&changing, number * 3 % PODS, number + 20_000);
             changing.apply(Delta::Upsert(object))
         })
         .collect();

@@ -1,150 +1,91 @@
-//! The cache of one kind: objects and indexes as persistent maps, so that a snapshot is a clone and costs nothing.
+//! The cache of one informer: objects and indexes as persistent trees, so that a snapshot is a clone and costs nothing.
 //!
-//! Invariant: the indexes hold exactly the indexed values of the objects. Both change in the same call, and a snapshot taken
-//! between two calls sees both before or both after.
+//! Guarantees:
+//! - The indexes hold exactly the indexed values of the objects. Both change in the same call, and a snapshot taken between two
+//!   calls sees both before or both after.
+//! - The cache never goes back in time: what is older than what it shows is dropped and counted, be it an object, a deletion or a
+//!   list, and an object that was deleted does not rise again. A deletion needs no tombstone for that: changes come in the order
+//!   of their versions, so whatever is not newer than all that has come is old. Only a server that is known to have been rolled
+//!   back is believed.
 
+mod delta;
+mod entry;
+mod layout;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use crate::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
+use crate::object::{IndexId, Object, Schema};
+use crate::source::{Payload, Source};
+use crate::tree::Tree;
 
-use crate::fields::{FieldPath, Projection};
-use crate::key::{Kind, ObjectKey, ResourceVersion};
-use crate::object::{IndexId, Object, Schema, ViewId};
+pub use delta::{Change, Delta, Listing, Unreadable};
+pub use layout::{Grant, Wish};
 
-/// What a list-watch says of its objects, in the order it says it.
-#[derive(Debug)]
-pub enum Delta {
-    /// These are all the objects there are.
-    Replace(Listing),
-    /// The object is new or has changed.
-    Upsert(Object),
-    /// The object is gone.
-    Delete {
-        /// Which.
-        key: ObjectKey,
-        /// That of its deletion.
-        resource_version: ResourceVersion,
-    },
-    /// The object has changed, and cannot be read.
-    Unreadable(Unreadable),
-    /// Nothing has changed up to this resourceVersion.
-    Bookmark(ResourceVersion),
-}
+use entry::{Entry, Posting};
+use layout::Layout;
 
-impl Delta {
-    /// The deletion of which this is the object's last state.
-    pub fn delete(last: &Object) -> Self {
-        Self::Delete {
-            key: last.header.key.clone(),
-            resource_version: last.header.resource_version.clone(),
-        }
-    }
-}
-
-/// A complete list.
-#[derive(Debug, Default)]
-pub struct Listing {
-    /// The objects.
-    pub objects: Vec<Object>,
-    /// Objects that are there and cannot be read.
-    pub unreadable: Vec<Unreadable>,
-    /// The list's resourceVersion.
-    pub resource_version: ResourceVersion,
-    /// The server is known to have gone back in time (etcd restored from a snapshot): what is listed counts, however old it is.
-    pub is_rollback: bool,
-}
-
-/// An object of which only the name can be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Its key.
-    pub key: ObjectKey,
-    /// Its resourceVersion, if that can be read.
-    pub resource_version: ResourceVersion,
-    /// Why the rest cannot, in one line.
-    pub reason: String,
-}
-
-/// What became of one object. At least one of the two states is there.
+/// The objects of one informer. Cloning is O(1) and shares everything.
 #[derive(Clone, Debug)]
-pub struct Change {
-    /// The state before; none if the object is new to the cache.
-    pub old: Option<Arc<Object>>,
-    /// The state after; none if it is gone.
-    pub new: Option<Arc<Object>>,
-}
-
-impl Change {
-    /// The object's key.
-    pub fn key(&self) -> &ObjectKey {
-        let object = self.new.as_ref().or(self.old.as_ref());
-        &object.expect("a change has a state").header.key
-    }
-
-    /// Both states.
-    pub fn states(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.old.iter().chain(&self.new)
-    }
-}
-
-/// One index: an entry for each indexed value of each object, ordered by value, then key.
-///
-/// One tree for all values, not a set per value: indexes over many values, like owners, would be mostly empty tree nodes.
-type Postings = OrdMap<Posting, Arc<Object>>;
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Posting {
-    value: Arc<str>,
-    key: ObjectKey,
-}
-
-impl Posting {
-    fn new(value: &Arc<str>, object: &Object) -> Self {
-        Self {
-            value: value.clone(),
-            key: object.header.key.clone(),
-        }
-    }
-}
-
-/// The objects of one kind. Cloning is O(1) and shares everything.
-#[derive(Clone)]
-pub struct KindCache {
-    kind: Kind,
-    objects: OrdMap<ObjectKey, Arc<Object>>,
+pub struct Cache {
+    source: Arc<Source>,
+    objects: Tree<Entry>,
     /// By [`IndexId`].
-    indexes: Vec<Postings>,
+    indexes: Vec<Tree<Posting>>,
+    /// Objects that are there, of which nothing but the key can be read, and why.
+    unreadable: Arc<Vec<(ObjectKey, String)>>,
+    layout: Arc<Layout>,
     schema: Arc<Schema>,
     resource_version: ResourceVersion,
-    is_synced: bool,
+    /// How much of each object the last complete list brought; none before the first.
+    synced: Option<Payload>,
+    /// Bytes of the objects.
+    bytes: usize,
+    /// How often something older than what is here was dropped.
+    stale: u64,
 }
 
-impl KindCache {
+impl Cache {
     /// An empty cache, not synced yet.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(source: Source) -> Self {
         Self {
-            kind,
-            objects: OrdMap::new(),
+            source: Arc::new(source),
+            objects: Tree::default(),
             indexes: Vec::new(),
+            unreadable: Arc::default(),
+            layout: Arc::default(),
             schema: Arc::default(),
             resource_version: ResourceVersion::default(),
-            is_synced: false,
+            synced: None,
+            bytes: 0,
+            stale: 0,
         }
     }
 
-    /// The kind.
-    pub fn kind(&self) -> &Kind {
-        &self.kind
+    /// What the objects are.
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
-    /// How objects of this kind are to be parsed now.
+    /// Their kind.
+    pub fn kind(&self) -> &Kind {
+        &self.source.kind
+    }
+
+    /// How objects are to be parsed now.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Whether a complete list has been stored.
-    pub fn is_synced(&self) -> bool {
-        self.is_synced
+    /// Whether a complete list with so much of each object has been stored.
+    pub fn is_synced(&self, payload: Payload) -> bool {
+        self.synced.is_some_and(|synced| synced >= payload)
+    }
+
+    /// Whether no complete list has been stored yet.
+    pub fn is_initial(&self) -> bool {
+        self.synced.is_none()
     }
 
     /// The newest resourceVersion stored, bookmarks included.
@@ -162,19 +103,46 @@ impl KindCache {
         self.objects.is_empty()
     }
 
+    /// Bytes of the objects, with their views.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many plugins use it.
+    pub fn users(&self) -> usize {
+        self.layout.users()
+    }
+
+    /// How often something older than what is here was dropped.
+    pub fn stale(&self) -> u64 {
+        self.stale
+    }
+
+    /// Objects that are there, of which nothing but the key can be read, and why.
+    pub fn unreadable(&self) -> &[(ObjectKey, String)] {
+        &self.unreadable
+    }
+
     /// One object.
-    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
-        self.objects.get(key)
+    pub fn get(&self, key: KeyRef<'_>) -> Option<&Arc<Object>> {
+        let entry = self.objects.get(|entry| entry.0.key().cmp(&key))?;
+        Some(&entry.0)
     }
 
     /// All objects, or those of one namespace, ordered by namespace and name.
-    pub fn list<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Object>> {
-        let start = ObjectKey::new(namespace.unwrap_or_default(), "");
+    pub fn list<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let start = KeyRef {
+            namespace: namespace.unwrap_or_default(),
+            name: "",
+        };
         self.objects
-            .range(start..)
-            .map(|(_, object)| object)
+            .range(|entry| entry.0.key().cmp(&start))
+            .map(|entry| &entry.0)
             .take_while(move |object| {
-                namespace.is_none_or(|namespace| *object.header.key.namespace == *namespace)
+                namespace.is_none_or(|namespace| object.key().namespace == namespace)
             })
     }
 
@@ -183,70 +151,53 @@ impl KindCache {
         &'a self,
         index: IndexId,
         value: &'a str,
-    ) -> impl Iterator<Item = &'a Arc<Object>> {
-        let start = Posting {
-            value: value.into(),
-            key: ObjectKey::singleton(),
-        };
-        let postings = self
-            .indexes
-            .get(index)
-            .map(|postings| postings.range(start..));
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let postings = self.indexes.get(index).into_iter();
         postings
-            .into_iter()
-            .flatten()
-            .take_while(move |(posting, _)| *posting.value == *value)
-            .map(|(_, object)| object)
+            .flat_map(move |postings| postings.range(|posting| posting.value().cmp(value)))
+            .take_while(move |posting| posting.value() == value)
+            .map(|posting| &posting.object)
     }
 
-    /// A plugin's view (the whole object, if it names no fields) and its indexes. What is new is made of every object already
-    /// here, in one pass; what another plugin has already is shared.
-    pub fn add(
-        &mut self,
-        fields: &[FieldPath],
-        indexes: &[Vec<FieldPath>],
-    ) -> (ViewId, Vec<IndexId>) {
-        let Schema {
-            views: mut all_views,
-            indexes: mut all_indexes,
-            ..
-        } = Schema::clone(&self.schema);
-        let view = (!fields.is_empty()).then(|| {
-            let paths: Vec<FieldPath> = fields
-                .iter()
-                .cloned()
-                .chain(crate::object::identity_paths())
-                .collect();
-            find_or_push(&mut all_views, Projection::new(&paths))
-        });
-        let indexes = indexes
-            .iter()
-            .map(|paths| find_or_push(&mut all_indexes, paths.clone()))
-            .collect();
-        if (all_views.len(), all_indexes.len())
-            != (self.schema.views.len(), self.schema.indexes.len())
-        {
-            self.recut(all_views, all_indexes);
+    /// A plugin comes, with its view (the whole object, if it names no fields) and its indexes. What is new is made of every
+    /// object already here, in one pass; what another plugin has already is shared.
+    pub fn join(&mut self, wish: &Wish) -> Grant {
+        let grant = Arc::make_mut(&mut self.layout).join(wish);
+        self.adapt();
+        grant
+    }
+
+    /// A plugin goes, and what only it needed.
+    pub fn leave(&mut self, grant: &Grant) {
+        Arc::make_mut(&mut self.layout).leave(grant);
+        self.adapt();
+    }
+
+    /// Cuts every object to what is needed now.
+    fn adapt(&mut self) {
+        let schema = self.layout.schema(self.schema.generation() + 1);
+        let is_same =
+            schema.views() == self.schema.views() && schema.indexes() == self.schema.indexes();
+        if is_same {
+            if schema.payload() != self.schema.payload() {
+                let views = schema.views().to_vec();
+                let indexes = schema.indexes().to_vec();
+                self.schema = Arc::new(Schema::new(
+                    self.schema.generation(),
+                    schema.payload(),
+                    views,
+                    indexes,
+                ));
+            }
+            return;
         }
-        (view, indexes)
-    }
-
-    fn recut(&mut self, views: Vec<Projection>, indexes: Vec<Vec<FieldPath>>) {
-        let generation = self.schema.generation + 1;
-        self.schema = Arc::new(Schema {
-            generation,
-            payload: self.schema.payload,
-            views,
-            indexes,
-        });
-        self.indexes = vec![Postings::default(); self.schema.indexes.len()];
-        for object in std::mem::take(&mut self.objects)
-            .into_iter()
-            .map(|(_, object)| object)
-        {
-            let object = self.cut(object);
-            self.post(&object);
-            self.objects.insert(object.header.key.clone(), object);
+        self.schema = Arc::new(schema);
+        self.indexes = vec![Tree::default(); self.schema.indexes().len()];
+        self.bytes = 0;
+        let objects = std::mem::take(&mut self.objects);
+        for Entry(object) in objects.iter() {
+            let object = self.cut(object.clone());
+            self.insert(&object);
         }
     }
 
@@ -265,38 +216,50 @@ impl KindCache {
     /// Stores a delta and says what changed: for a replacement first all that is gone, then the rest in the list's order
     /// (client-go's rule). An object whose resourceVersion and uid are what they were is no change.
     pub fn apply(&mut self, delta: Delta) -> Vec<Change> {
-        match delta {
-            Delta::Replace(Listing {
-                objects,
-                resource_version,
-                ..
-            }) => {
-                let changes = self.replace(objects);
-                self.is_synced = true;
-                self.advance(&resource_version);
-                changes
-            }
+        let change = match delta {
+            Delta::Replace(listing) => return self.replace(listing),
             Delta::Upsert(object) => {
-                self.advance(&object.header.resource_version);
-                self.upsert(object).into_iter().collect()
+                if !self.advance_past(&object.resource_version().clone()) {
+                    return Vec::new();
+                }
+                self.upsert(object)
             }
             Delta::Delete {
                 key,
                 resource_version,
+            } => {
+                if !self.advance_past(&resource_version) {
+                    return Vec::new();
+                }
+                self.set_unreadable(&key, None);
+                self.remove(key.parts(), &resource_version)
             }
-            | Delta::Unreadable(Unreadable {
+            Delta::Unreadable(Unreadable {
                 key,
                 resource_version,
-                ..
+                reason,
             }) => {
-                self.advance(&resource_version);
-                self.remove(&key).into_iter().collect()
+                if !self.advance_past(&resource_version) {
+                    return Vec::new();
+                }
+                self.set_unreadable(&key, Some(reason));
+                self.remove(key.parts(), &resource_version)
             }
             Delta::Bookmark(resource_version) => {
                 self.advance(&resource_version);
-                Vec::new()
+                None
             }
+        };
+        change.into_iter().collect()
+    }
+
+    /// Stores an object that was read on its own, because the list-watch is behind. It does not move the cache's version: the
+    /// changes before this one are still to come, and those of this object that are older will be dropped.
+    pub fn overlay(&mut self, object: Object) -> Option<Change> {
+        if object.resource_version().is_at_most(&self.resource_version) {
+            return None;
         }
+        self.upsert(object)
     }
 
     fn advance(&mut self, to: &ResourceVersion) {
@@ -305,48 +268,115 @@ impl KindCache {
         }
     }
 
-    fn replace(&mut self, objects: Vec<Object>) -> Vec<Change> {
-        let listed: std::collections::HashSet<&ObjectKey> =
-            objects.iter().map(|object| &object.header.key).collect();
-        let gone: Vec<ObjectKey> = self
-            .objects
-            .keys()
-            .filter(|key| !listed.contains(key))
-            .cloned()
+    /// Says whether this is news.
+    fn advance_past(&mut self, to: &ResourceVersion) -> bool {
+        let is_stale = to.is_at_most(&self.resource_version);
+        self.stale += u64::from(is_stale);
+        self.advance(to);
+        !is_stale
+    }
+
+    fn replace(&mut self, listing: Listing) -> Vec<Change> {
+        let Listing {
+            objects,
+            unreadable,
+            resource_version,
+            payload,
+            is_rollback,
+        } = listing;
+        let is_older = resource_version < self.resource_version
+            && resource_version.is_at_most(&self.resource_version);
+        if is_older && !is_rollback {
+            self.stale += 1;
+            return Vec::new();
+        }
+        let until = (!is_rollback).then_some(&resource_version);
+        let mut changes = self.remove_unlisted(&objects, until);
+        self.unreadable = Arc::default();
+        for Unreadable { key, reason, .. } in unreadable {
+            self.set_unreadable(&key, Some(reason));
+        }
+        if is_rollback {
+            self.resource_version = resource_version;
+            for object in objects {
+                let old = self.get(object.key()).cloned();
+                changes.extend(self.store(object, old));
+            }
+        } else {
+            self.advance(&resource_version);
+            for object in objects {
+                changes.extend(self.upsert(object));
+            }
+        }
+        self.synced = Some(payload);
+        changes
+    }
+
+    /// Removes what is not in a list; if the list has a version that counts, not what is newer than it.
+    fn remove_unlisted(
+        &mut self,
+        listed: &[Object],
+        until: Option<&ResourceVersion>,
+    ) -> Vec<Change> {
+        let listed: HashSet<KeyRef<'_>> = listed.iter().map(Object::key).collect();
+        let is_newer = |object: &Object| {
+            until.is_some_and(|until| until.is_at_most(object.resource_version()))
+                && until != Some(object.resource_version())
+        };
+        let objects = self.objects.iter().map(|entry| entry.0.clone());
+        let gone: Vec<Arc<Object>> = objects
+            .filter(|object| !listed.contains(&object.key()) && !is_newer(object))
             .collect();
-        let removed: Vec<Change> = gone.iter().filter_map(|key| self.remove(key)).collect();
-        let stored = objects.into_iter().filter_map(|object| self.upsert(object));
-        removed
-            .into_iter()
-            .chain(stored.collect::<Vec<_>>())
+        gone.iter()
+            .filter_map(|object| self.take(object.key()))
             .collect()
     }
 
+    /// Stores an object, unless a newer state of it is here.
     fn upsert(&mut self, object: Object) -> Option<Change> {
+        let old = self.get(object.key()).cloned();
+        let version = object.resource_version();
+        let is_older = old.as_ref().is_some_and(|old| {
+            let have = old.resource_version();
+            version != have && version.is_at_most(have)
+        });
+        if is_older {
+            return None;
+        }
+        self.store(object, old)
+    }
+
+    /// Stores an object in the place of `old`, the state that is here.
+    fn store(&mut self, object: Object, old: Option<Arc<Object>>) -> Option<Change> {
         let new = self.cut(Arc::new(object));
-        let old = self.objects.get(&new.header.key).cloned();
-        if let Some(old) = &old {
-            let (old, new) = (&old.header, &new.header);
-            if old.uid == new.uid
-                && old.resource_version == new.resource_version
-                && !new.resource_version.as_str().is_empty()
-            {
-                return None;
-            }
+        if old.as_ref().is_some_and(|old| is_same(old, &new)) {
+            return None;
+        }
+        if !self.unreadable.is_empty() {
+            self.set_unreadable(&new.key().to_key(), None);
         }
         if let Some(old) = &old {
+            self.bytes -= old.size();
             self.unpost(old, Some(&new));
         }
-        self.post(&new);
-        self.objects.insert(new.header.key.clone(), new.clone());
+        self.insert(&new);
         Some(Change {
             old,
             new: Some(new),
         })
     }
 
-    fn remove(&mut self, key: &ObjectKey) -> Option<Change> {
-        let old = self.objects.remove(key)?;
+    /// Removes an object, unless a newer state of it is here.
+    fn remove(&mut self, key: KeyRef<'_>, at: &ResourceVersion) -> Option<Change> {
+        let is_newer = self.get(key).is_some_and(|old| {
+            old.resource_version() != at && at.is_at_most(old.resource_version())
+        });
+        if is_newer { None } else { self.take(key) }
+    }
+
+    fn take(&mut self, key: KeyRef<'_>) -> Option<Change> {
+        let Entry(old) = self.objects.remove(|entry| entry.0.key().cmp(&key))?;
+        self.bytes -= old.size();
         self.unpost(&old, None);
         Some(Change {
             old: Some(old),
@@ -354,10 +384,12 @@ impl KindCache {
         })
     }
 
-    fn post(&mut self, object: &Arc<Object>) {
+    fn insert(&mut self, object: &Arc<Object>) {
+        self.bytes += object.size();
+        self.objects.insert(Entry(object.clone()));
         for (index, postings) in self.indexes.iter_mut().enumerate() {
-            for value in object.indexed(index) {
-                postings.insert(Posting::new(value, object), object.clone());
+            for posting in Posting::all(object, index) {
+                postings.insert(posting);
             }
         }
     }
@@ -365,22 +397,30 @@ impl KindCache {
     /// Removes the postings of `old`, but not those that `new` is about to replace.
     fn unpost(&mut self, old: &Object, new: Option<&Object>) {
         for (index, postings) in self.indexes.iter_mut().enumerate() {
-            let stays =
-                |value| new.is_some_and(|new| new.indexed(index).binary_search(value).is_ok());
-            for value in old.indexed(index).iter().filter(|value| !stays(value)) {
-                postings.remove(&Posting::new(value, old));
+            for value in old.slots(index).map(|slot| old.slot(slot)) {
+                if !new.is_some_and(|new| new.is_indexed_by(index, value)) {
+                    postings.remove(|posting| posting.compare(value, old.key()));
+                }
             }
         }
     }
+
+    fn set_unreadable(&mut self, key: &ObjectKey, reason: Option<String>) {
+        if reason.is_none() && self.unreadable.iter().all(|(have, _)| have != key) {
+            return;
+        }
+        let unreadable = Arc::make_mut(&mut self.unreadable);
+        unreadable.retain(|(have, _)| have != key);
+        unreadable.extend(reason.map(|reason| (key.clone(), reason)));
+    }
 }
 
-fn find_or_push<T: PartialEq>(all: &mut Vec<T>, wanted: T) -> usize {
-    all.iter()
-        .position(|have| *have == wanted)
-        .unwrap_or_else(|| {
-            all.push(wanted);
-            all.len() - 1
-        })
+/// Whether two states are one, and equally much of it is here.
+fn is_same(old: &Object, new: &Object) -> bool {
+    old.uid() == new.uid()
+        && old.resource_version() == new.resource_version()
+        && old.payload() == new.payload()
+        && !new.resource_version().is_empty()
 }
 
 #[cfg(test)]

@@ -1,19 +1,29 @@
-use proptest::prelude::*;
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::fields::FieldPath;
 
 fn path(text: &str) -> FieldPath {
     FieldPath::parse(text).unwrap()
 }
 
-fn pods() -> KindCache {
-    let mut cache = KindCache::new(Kind::new("", "v1", "Pod"));
-    cache.add(&[], &[vec![path(".spec.nodeName")]]);
+fn wish(fields: &[&str], indexes: &[&str]) -> Wish {
+    Wish {
+        payload: Payload::Full,
+        fields: fields.iter().copied().map(path).collect(),
+        indexes: indexes.iter().map(|index| vec![path(index)]).collect(),
+    }
+}
+
+fn pods() -> Cache {
+    let mut cache = Cache::new(Source::all(Kind::new("", "v1", "Pod")));
+    cache.join(&wish(&[], &[".spec.nodeName"]));
     cache
 }
 
-fn pod(cache: &KindCache, name: &str, node: &str, version: u64) -> Object {
+fn pod(cache: &Cache, name: &str, node: &str, version: u64) -> Object {
     let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
     let json = format!(
         r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}},"spec":{{"nodeName":"{node}"}}}}"#
@@ -30,9 +40,16 @@ fn replace(objects: Vec<Object>, version: &str) -> Delta {
 }
 
 fn names<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> Vec<String> {
-    objects
-        .map(|object| object.header.key.to_string())
-        .collect()
+    objects.map(|object| object.key().to_string()).collect()
+}
+
+fn get<'a>(cache: &'a Cache, name: &str) -> Option<&'a Arc<Object>> {
+    cache.get(ObjectKey::new("default", name).parts())
+}
+
+/// The version of an object, if it is there.
+fn version(cache: &Cache, name: &str) -> Option<String> {
+    get(cache, name).map(|object| object.resource_version().to_string())
 }
 
 #[test]
@@ -40,9 +57,9 @@ fn it_is_synced_by_the_first_complete_list_even_an_empty_one() {
     let mut cache = pods();
     let early = pod(&cache, "a", "n1", 1);
     cache.apply(Delta::Upsert(early));
-    assert!(!cache.is_synced());
+    assert!(cache.is_initial());
     cache.apply(replace(vec![], "5"));
-    assert!(cache.is_synced() && cache.is_empty());
+    assert!(cache.is_synced(Payload::Full) && cache.is_empty());
 }
 
 #[test]
@@ -60,7 +77,7 @@ fn a_replacement_first_deletes_what_is_gone_and_then_stores_in_list_order() {
         .iter()
         .map(|change| {
             (
-                &*change.key().name,
+                change.key().name,
                 change.old.is_some(),
                 change.new.is_some(),
             )
@@ -92,24 +109,22 @@ fn an_index_added_later_holds_what_is_already_there() {
     let mut cache = pods();
     let object = pod(&cache, "a", "n1", 1);
     cache.apply(Delta::Upsert(object));
-    let (_, by_name) = cache.add(&[], &[vec![path(".metadata.name")]]);
-    assert_eq!(names(cache.list_by_index(by_name[0], "a")), ["default/a"]);
+    let grant = cache.join(&wish(&[], &[".metadata.name"]));
     assert_eq!(
-        cache.add(&[], &[vec![path(".metadata.name")]]).1,
-        by_name,
-        "the same index is shared"
+        names(cache.list_by_index(grant.indexes[0], "a")),
+        ["default/a"]
     );
+    assert_eq!(cache.join(&wish(&[], &[".metadata.name"])), grant, "shared");
 }
 
 #[test]
 fn an_object_parsed_for_an_older_schema_is_cut_again() {
     let mut cache = pods();
     let object = pod(&cache, "a", "n1", 1);
-    let (view, _) = cache.add(&[path(".spec.nodeName")], &[]);
+    let grant = cache.join(&wish(&[".spec.nodeName"], &[]));
     cache.apply(Delta::Upsert(object));
-    let stored = cache.get(&ObjectKey::new("default", "a")).unwrap();
     assert_eq!(
-        stored.view(view),
+        get(&cache, "a").unwrap().view(grant.view),
         r#"{"metadata":{"namespace":"default","name":"a","uid":"u-a"},"spec":{"nodeName":"n1"}}"#
     );
 }
@@ -117,8 +132,8 @@ fn an_object_parsed_for_an_older_schema_is_cut_again() {
 #[test]
 fn a_namespace_lists_its_own_objects_in_order() {
     let mut cache = pods();
-    for name in ["b/z", "a/y", "b/x", "bb/w"] {
-        let object = pod(&cache, name, "n1", 1);
+    for (name, version) in ["b/z", "a/y", "b/x", "bb/w"].into_iter().zip(1..) {
+        let object = pod(&cache, name, "n1", version);
         cache.apply(Delta::Upsert(object));
     }
     assert_eq!(names(cache.list(Some("b"))), ["b/x", "b/z"]);
@@ -132,7 +147,7 @@ fn the_resource_version_advances_with_bookmarks_and_never_goes_back() {
     cache.apply(Delta::Bookmark(ResourceVersion::new("1000")));
     let late = pod(&cache, "a", "n1", 99);
     cache.apply(Delta::Upsert(late));
-    assert_eq!(cache.resource_version().as_str(), "1000");
+    assert_eq!(cache.resource_version().to_string(), "1000");
 }
 
 #[test]
@@ -147,6 +162,183 @@ fn a_clone_is_frozen() {
         (cache.len(), names(frozen.list_by_index(0, "n1")).len()),
         (0, 1)
     );
+}
+
+#[test]
+fn what_is_older_than_the_cache_is_dropped_and_counted() {
+    let mut cache = pods();
+    let object = pod(&cache, "a", "n1", 30);
+    cache.apply(replace(vec![object], "30"));
+    let older = pod(&cache, "a", "n0", 5);
+    assert!(cache.apply(Delta::Upsert(older)).is_empty());
+    let older = pod(&cache, "a", "n0", 29);
+    assert!(cache.apply(Delta::delete(&older)).is_empty());
+    let older = pod(&cache, "a", "n0", 20);
+    assert!(cache.apply(replace(vec![older], "20")).is_empty());
+    assert!(cache.apply(replace(vec![], "29")).is_empty());
+    assert_eq!(
+        (version(&cache, "a").as_deref(), cache.stale()),
+        (Some("30"), 4)
+    );
+}
+
+#[test]
+fn a_deleted_object_does_not_rise_again() {
+    let mut cache = pods();
+    let object = pod(&cache, "a", "n1", 5);
+    cache.apply(replace(vec![object], "5"));
+    cache.apply(Delta::Delete {
+        key: ObjectKey::new("default", "a"),
+        resource_version: ResourceVersion::new("9"),
+    });
+    for replayed in [5, 8, 9] {
+        let object = pod(&cache, "a", "n1", replayed);
+        cache.apply(Delta::Upsert(object));
+        assert!(cache.is_empty(), "at {replayed}");
+    }
+    let again = pod(&cache, "a", "n1", 10);
+    cache.apply(Delta::Upsert(again));
+    assert_eq!(version(&cache, "a").as_deref(), Some("10"), "made anew");
+}
+
+#[test]
+fn a_server_that_was_rolled_back_is_believed() {
+    let mut cache = pods();
+    let objects = vec![pod(&cache, "a", "n1", 30), pod(&cache, "b", "n1", 31)];
+    cache.apply(replace(objects, "31"));
+    let objects = vec![pod(&cache, "a", "n1", 12)];
+    let changes = cache.apply(Delta::Replace(Listing {
+        objects,
+        resource_version: ResourceVersion::new("15"),
+        is_rollback: true,
+        ..Listing::default()
+    }));
+    assert_eq!(changes.len(), 2);
+    assert_eq!(version(&cache, "a").as_deref(), Some("12"));
+    assert!(get(&cache, "b").is_none());
+    let next = pod(&cache, "a", "n2", 16);
+    cache.apply(Delta::Upsert(next));
+    assert_eq!(version(&cache, "a").as_deref(), Some("16"));
+}
+
+#[test]
+fn an_object_read_ahead_of_the_watch_stays_until_the_watch_is_past_it() {
+    let mut cache = pods();
+    let object = pod(&cache, "a", "n1", 5);
+    cache.apply(replace(vec![object], "5"));
+    for name in ["a", "b"] {
+        let ahead = pod(&cache, name, "ahead", 9);
+        assert!(cache.overlay(ahead).is_some());
+    }
+    assert_eq!(
+        cache.resource_version().to_string(),
+        "5",
+        "what is between is still to come"
+    );
+    let between = pod(&cache, "a", "n1", 7);
+    assert!(cache.apply(Delta::Upsert(between)).is_empty());
+    let listed = pod(&cache, "a", "n1", 7);
+    assert!(
+        cache.apply(replace(vec![listed], "8")).is_empty(),
+        "b is newer than the list"
+    );
+    assert_eq!(version(&cache, "a").as_deref(), Some("9"));
+    cache.apply(replace(vec![], "10"));
+    assert!(cache.is_empty());
+    let behind = pod(&cache, "a", "n1", 9);
+    assert!(cache.overlay(behind).is_none(), "the watch is past it");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_not_served_as_it_was() {
+    let mut cache = pods();
+    let object = pod(&cache, "a", "n1", 5);
+    cache.apply(replace(vec![object], "5"));
+    let unreadable = |version: &str| Unreadable {
+        key: ObjectKey::new("default", "a"),
+        resource_version: ResourceVersion::new(version),
+        reason: "broken".into(),
+    };
+    let changes = cache.apply(Delta::Unreadable(unreadable("6")));
+    assert!(changes[0].new.is_none() && get(&cache, "a").is_none());
+    assert_eq!(cache.unreadable().len(), 1);
+    let readable = pod(&cache, "a", "n1", 7);
+    cache.apply(Delta::Upsert(readable));
+    assert!(cache.unreadable().is_empty() && get(&cache, "a").is_some());
+    cache.apply(Delta::Replace(Listing {
+        unreadable: vec![unreadable("8")],
+        resource_version: ResourceVersion::new("8"),
+        ..Listing::default()
+    }));
+    assert!(cache.is_empty() && cache.unreadable().len() == 1);
+    cache.apply(replace(vec![], "9"));
+    assert!(cache.unreadable().is_empty(), "it is gone");
+}
+
+#[test]
+fn what_only_one_plugin_needed_goes_with_it() {
+    let mut cache = pods();
+    let first = cache.join(&wish(&[".spec.nodeName"], &[".metadata.name"]));
+    let second = cache.join(&wish(&[".spec.nodeName"], &[".metadata.uid"]));
+    assert_eq!(first.view, second.view, "shared");
+    let object = pod(&cache, "a", "n1", 1);
+    cache.apply(Delta::Upsert(object));
+    let both = cache.bytes();
+    cache.leave(&first);
+    assert!(cache.indexes[first.indexes[0]].is_empty());
+    assert!(!get(&cache, "a").unwrap().view(second.view).is_empty());
+    assert_eq!(
+        names(cache.list_by_index(second.indexes[0], "u-a")),
+        ["default/a"]
+    );
+    cache.leave(&second);
+    assert!(cache.bytes() < both);
+    let third = cache.join(&wish(&[".metadata.name"], &[]));
+    assert_eq!(third.view, first.view, "the place is used again");
+}
+
+#[test]
+fn it_is_synced_for_a_plugin_once_a_list_has_brought_enough_of_each_object() {
+    let mut cache = Cache::new(Source::all(Kind::new("", "v1", "Pod")));
+    let metadata = Wish {
+        payload: Payload::Metadata,
+        ..wish(&[".metadata"], &[])
+    };
+    cache.join(&metadata);
+    assert_eq!(cache.schema().payload(), Payload::Metadata);
+    let object = pod(&cache, "a", "n1", 5);
+    cache.apply(Delta::Replace(Listing {
+        objects: vec![object],
+        resource_version: ResourceVersion::new("5"),
+        payload: Payload::Metadata,
+        ..Listing::default()
+    }));
+    assert!(cache.is_synced(Payload::Metadata) && !cache.is_synced(Payload::Full));
+    let full = cache.join(&wish(&[".spec"], &[]));
+    assert_eq!(cache.schema().payload(), Payload::Full);
+    let same = pod(&cache, "a", "n1", 5);
+    assert_eq!(
+        cache.apply(replace(vec![same], "5")).len(),
+        1,
+        "there is more of it now"
+    );
+    assert!(cache.is_synced(Payload::Full));
+    assert!(get(&cache, "a").unwrap().json().contains("nodeName"));
+    cache.leave(&full);
+    assert_eq!(cache.schema().payload(), Payload::Metadata);
+}
+
+#[test]
+fn the_bytes_are_those_of_the_objects() {
+    let mut cache = pods();
+    for (name, version) in [("a", 1), ("b", 2), ("a", 3)] {
+        let object = pod(&cache, name, "n1", version);
+        cache.apply(Delta::Upsert(object));
+    }
+    let sizes = cache.list(None).map(|object| object.size());
+    assert_eq!(cache.bytes(), sizes.sum::<usize>());
+    cache.apply(replace(vec![], "4"));
+    assert_eq!(cache.bytes(), 0);
 }
 
 proptest! {
@@ -180,5 +372,29 @@ proptest! {
             prop_assert_eq!(names(cache.list_by_index(0, node)), here.collect::<Vec<_>>());
         }
         prop_assert_eq!(cache.indexes[0].len(), model.len());
+    }
+
+    /// Whatever old deltas come in between: no object's version ever decreases, and what is deleted stays so.
+    #[test]
+    fn the_cache_never_goes_back(steps in proptest::collection::vec((0..4u8, 0..3u8, 1..40u64), 0..80)) {
+        let mut cache = pods();
+        let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, what, at) in steps {
+            let name = name.to_string();
+            let object = pod(&cache, &name, "n", at);
+            let delta = match what {
+                0 => Delta::delete(&object),
+                1 => replace(vec![object], &at.to_string()),
+                _ => Delta::Upsert(object),
+            };
+            for change in cache.apply(delta) {
+                let known = seen.entry(change.key().name.to_owned()).or_default();
+                if let Some(new) = &change.new {
+                    let new = new.resource_version().last_digits();
+                    prop_assert!(new >= *known, "{new} after {known}");
+                }
+                *known = at.max(*known);
+            }
+        }
     }
 }

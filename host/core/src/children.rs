@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::fields::FieldPath;
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::selector::label;
+use crate::selector::Labels;
 
 /// The label of a member; its value is a digest of plugin, subject kind and key, so that a key's members can be selected.
 pub const LABEL: &str = "pilothouse.dev/children-of";
@@ -29,7 +29,7 @@ pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> 
 
 /// The key whose member an object is, if it is one of this plugin's.
 pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
-    label(&object.header.labels, LABEL)?;
+    object.label(LABEL)?;
     let path = FieldPath::parse(&format!(".metadata.annotations['{ANNOTATION}']")).ok()?;
     let values = path.values(object.json());
     let (whose, key) = values.first()?.split_once(' ')?;

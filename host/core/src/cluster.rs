@@ -76,4 +76,12 @@ pub trait Cluster: Send + Sync {
     /// Does one write as field manager (and Event reporter) `manager` and says what became of it. Never fails to answer:
     /// an error is a kind of [`ActionResult`]. A write whose outcome is unknown is not repeated.
     fn write<'a>(&'a self, manager: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult>;
+
+    /// Reads one object from the cluster itself, past every cache: its JSON, or none if there is no such object. An error says in one
+    /// line why that is not known.
+    fn read<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, String>>;
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A path to values inside an object: a subset of kubectl's JSONPath.
@@ -61,12 +60,8 @@ impl FieldPath {
 
     /// The strings, numbers and booleans found here, as text. JSON that cannot be read has none.
     pub fn values(&self, json: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        let cut = Projection::new(std::slice::from_ref(self)).apply(json);
-        if let Some(value) = cut.ok().and_then(|cut| serde_json::from_str(&cut).ok()) {
-            collect(&self.steps, &value, &mut found);
-        }
-        found
+        let found = Values::new([std::slice::from_ref(self)]).find(json);
+        found.into_iter().map(|(_, value)| value.into()).collect()
     }
 }
 
@@ -101,23 +96,127 @@ impl fmt::Display for FieldPath {
     }
 }
 
-fn collect(steps: &[Step], value: &Value, found: &mut Vec<String>) {
-    match (steps.split_first(), value) {
-        (None, Value::String(text)) => found.push(text.clone()),
-        (None, Value::Number(_) | Value::Bool(_)) => found.push(value.to_string()),
-        (None, _) => {}
-        (Some((Step::Name(name), rest)), Value::Object(map)) => {
-            if let Some(value) = map.get(name) {
-                collect(rest, value, found);
+/// Several lists of paths, ready to find the values of all of them in one pass over an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Values {
+    root: Place,
+}
+
+/// Where paths go on from here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// The lists that have a path which ends here.
+    ends: Vec<usize>,
+    each: Option<Box<Place>>,
+    children: BTreeMap<String, Place>,
+}
+
+impl Place {
+    fn insert(&mut self, steps: &[Step], list: usize) {
+        match steps.split_first() {
+            None => self.ends.push(list),
+            Some((Step::Each, rest)) => self.each.get_or_insert_default().insert(rest, list),
+            Some((Step::Name(name), rest)) => {
+                self.children
+                    .entry(name.clone())
+                    .or_default()
+                    .insert(rest, list);
             }
         }
-        (Some((Step::Each, rest)), Value::Array(values)) => {
-            values.iter().for_each(|value| collect(rest, value, found));
+    }
+}
+
+impl Values {
+    /// Of these lists of paths.
+    pub fn new<'a>(lists: impl IntoIterator<Item = &'a [FieldPath]>) -> Self {
+        let mut root = Place::default();
+        for (list, paths) in lists.into_iter().enumerate() {
+            for path in paths {
+                root.insert(&path.steps, list);
+            }
         }
-        (Some((Step::Each, rest)), Value::Object(map)) => {
-            map.values().for_each(|value| collect(rest, value, found));
+        Self { root }
+    }
+
+    /// The strings, numbers and booleans found, as text, each with the number of its list. JSON that cannot be read has none.
+    /// A value is borrowed from the text unless it has escapes.
+    pub fn find<'a>(&self, json: &'a str) -> Vec<(usize, Cow<'a, str>)> {
+        let mut found = Vec::new();
+        find(&[&self.root], json, &mut found);
+        found
+    }
+}
+
+fn find<'a>(places: &[&Place], json: &'a str, found: &mut Vec<(usize, Cow<'a, str>)>) {
+    if let Some(value) = scalar(json) {
+        let ends = places.iter().flat_map(|place| &place.ends);
+        found.extend(ends.map(|list| (*list, value.clone())));
+    } else if json.starts_with('{') {
+        for (name, value) in members(json).unwrap_or_default() {
+            let named = places.iter().filter_map(|place| place.children.get(&*name));
+            let each = places.iter().filter_map(|place| place.each.as_deref());
+            let next: Vec<&Place> = named.chain(each).collect();
+            if !next.is_empty() {
+                find(&next, value.get(), found);
+            }
         }
-        (Some(_), _) => {}
+    } else if json.starts_with('[') {
+        let each = places.iter().filter_map(|place| place.each.as_deref());
+        let next: Vec<&Place> = each.collect();
+        if !next.is_empty() {
+            let elements: Vec<&RawValue> = serde_json::from_str(json).unwrap_or_default();
+            elements
+                .iter()
+                .for_each(|element| find(&next, element.get(), found));
+        }
+    }
+}
+
+/// The text of a string, number or boolean.
+fn scalar(json: &str) -> Option<Cow<'_, str>> {
+    match json.as_bytes().first()? {
+        b'{' | b'[' | b'n' => None,
+        b'"' => string(json).ok(),
+        _ => Some(Cow::Borrowed(json)),
+    }
+}
+
+/// A JSON string, borrowed unless it has escapes.
+pub(crate) fn string(json: &str) -> Result<Cow<'_, str>, serde_json::Error> {
+    Name.deserialize(&mut serde_json::Deserializer::from_str(json))
+}
+
+/// The members of a JSON object in the order they stand, values unread.
+pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let members = Members.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(members)
+}
+
+struct Members;
+
+impl<'de> DeserializeSeed<'de> for Members {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(8);
+        while let Some(name) = map.next_key_seed(Name)? {
+            members.push((name, map.next_value()?));
+        }
+        Ok(members)
     }
 }
 
@@ -164,16 +263,14 @@ impl Projection {
         Self { root }
     }
 
-    /// Cuts a JSON text down. An error means that it is not JSON.
-    pub fn apply(&self, json: &str) -> Result<String, serde_json::Error> {
-        let mut out = String::new();
+    /// Cuts a JSON text down, and appends what is left to `out`. An error means that it is not JSON.
+    pub fn cut(&self, json: &str, out: &mut String) -> Result<(), serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         Cut {
             node: &self.root,
-            out: &mut out,
+            out,
         }
-        .deserialize(&mut deserializer)?;
-        Ok(out)
+        .deserialize(&mut deserializer)
     }
 }
 
@@ -315,7 +412,7 @@ impl<'de> Visitor<'de> for Name {
 pub(crate) fn push_string(out: &mut String, text: &str) {
     let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     if text.bytes().any(needs_escape) {
-        out.push_str(&Value::from(text).to_string());
+        out.push_str(&serde_json::Value::from(text).to_string());
     } else {
         out.push('"');
         out.push_str(text);
@@ -335,9 +432,15 @@ mod tests {
         FieldPath::parse(text).unwrap()
     }
 
+    fn apply(projection: &Projection, json: &str) -> String {
+        let mut out = String::new();
+        projection.cut(json, &mut out).unwrap();
+        out
+    }
+
     fn cut(paths: &[&str]) -> String {
         let paths: Vec<_> = paths.iter().map(|text| path(text)).collect();
-        Projection::new(&paths).apply(POD).unwrap()
+        apply(&Projection::new(&paths), POD)
     }
 
     #[test]
@@ -388,6 +491,24 @@ mod tests {
     }
 
     #[test]
+    fn the_values_of_several_lists_are_found_in_one_pass() {
+        let node = [path(".spec.nodeName"), path(".status.phase")];
+        let all = [path(".metadata.labels[*]"), path(".metadata.labels.tier")];
+        let found = Values::new([node.as_slice(), &all]).find(POD);
+        let of = |list| {
+            let found = found.iter().filter(move |(at, _)| *at == list);
+            found.map(|(_, value)| value.as_ref()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), ["n", "Running"]);
+        assert_eq!(of(1), ["web", "b", "b"], "by either path");
+    }
+
+    #[test]
+    fn values_with_escapes_are_unescaped() {
+        assert_eq!(path(".a").values(r#"{"a":"q\"\u0061"}"#), ["q\"a"]);
+    }
+
+    #[test]
     fn a_projection_keeps_the_shape() {
         assert_eq!(
             cut(&[".spec.nodeName", ".status.phase"]),
@@ -413,17 +534,19 @@ mod tests {
 
     #[test]
     fn nested_arrays_keep_their_elements_apart() {
-        let cut = Projection::new(&[path(".a[*][*]")])
-            .apply(r#"{"a":[[1,2],[],[3]]}"#)
-            .unwrap();
+        let cut = apply(
+            &Projection::new(&[path(".a[*][*]")]),
+            r#"{"a":[[1,2],[],[3]]}"#,
+        );
         assert_eq!(cut, r#"{"a":[[1,2],[],[3]]}"#);
     }
 
     #[test]
     fn names_with_escapes_survive() {
-        let cut = Projection::new(&[path(".a")])
-            .apply(r#"{"a":{"q\"\\":1},"\u0061b":2}"#)
-            .unwrap();
+        let cut = apply(
+            &Projection::new(&[path(".a")]),
+            r#"{"a":{"q\"\\":1},"\u0061b":2}"#,
+        );
         assert_eq!(cut, r#"{"a":{"q\"\\":1}}"#);
     }
 }

@@ -3,39 +3,71 @@
 //! Without it a controller that created an object runs on a snapshot without that object, and creates another one. client-go leaves this to
 //! each controller ("expectations"; KEP-5647 works on it for its own). Here it holds for every plugin.
 //!
-//! A write is visible once the cache of its kind has reached the write's resourceVersion, by that object's change or by any later
-//! one, bookmarks included: a kind's changes arrive in order. A deletion has no version to wait for, so it is visible once
+//! A write is visible once the cache of its informer has reached the write's resourceVersion, by that object's change or by any later
+//! one, bookmarks included: an informer's changes arrive in order. A deletion has no version to wait for, so it is visible once
 //! the deleted object is gone, replaced, or being deleted. A kind that the plugin does not read is not waited for.
+//!
+//! A watch that is late does not hold a key for ever, and does not make it run blind: after [`PATIENCE`] the host asks for the objects
+//! themselves ([`Lookup`](crate::hub::Lookup)). So it does at once after a write that had no answer, which may have been done or not.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
-use crate::snapshot::{KindId, Snapshot};
+use crate::snapshot::{InformerId, Snapshot};
 
-/// The longest a key waits for its own writes: a watch that is this late is broken, and its key better runs on what there is than
-/// not at all. What it then decides carries preconditions.
+/// The longest a key waits for a watch to show its own writes, and the time between two attempts to look for them elsewhere.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A write that a key is not to run before it can see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// The informer that will show it.
+    pub informer: InformerId,
+    /// The object.
+    pub key: ObjectKey,
+    /// What shows it.
+    pub sign: Sign,
+}
 
 /// What makes a write visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Awaited {
-    /// The kind's cache has come this far.
-    Version(KindId, ResourceVersion),
+pub enum Sign {
+    /// The informer's cache, or the object in it, has come this far.
+    Version(ResourceVersion),
     /// The object with this uid is gone, or on its way.
-    Deletion(KindId, ObjectKey, Box<str>),
+    Deletion(Box<str>),
+    /// Nothing does: the object must be looked up.
+    Unknown,
 }
 
 impl Awaited {
     fn is_visible(&self, snapshot: &Snapshot) -> bool {
-        match self {
-            Self::Version(kind, version) => snapshot.kinds[*kind].resource_version() >= version,
-            Self::Deletion(kind, key, uid) => snapshot.kinds[*kind].get(key).is_none_or(|object| {
-                object.header.uid != *uid || object.header.deletion_timestamp.is_some()
-            }),
+        let cache = &snapshot.informers[self.informer];
+        let object = cache.get(self.key.parts());
+        match &self.sign {
+            Sign::Version(version) => {
+                cache.resource_version() >= version
+                    || object.is_some_and(|object| object.resource_version() >= version)
+            }
+            Sign::Deletion(uid) => {
+                object.is_none_or(|object| object.uid() != &**uid || object.is_being_deleted())
+            }
+            Sign::Unknown => false,
         }
     }
+}
+
+/// Whether a key may run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// Now.
+    Open,
+    /// Not before this time, unless [`Gates::opened`] names it earlier.
+    Until(Time),
+    /// Not before these objects have been looked up, and not before this time either way.
+    Ask(Vec<(InformerId, ObjectKey)>, Time),
 }
 
 /// The keys of one plugin whose last writes may not be visible yet.
@@ -52,6 +84,7 @@ pub struct Gates {
 
 #[derive(Debug)]
 struct Gate {
+    /// What is not known to be visible yet.
     awaited: Vec<Awaited>,
     until: Time,
 }
@@ -61,6 +94,11 @@ impl Gate {
         self.awaited
             .iter()
             .all(|awaited| awaited.is_visible(snapshot))
+    }
+
+    fn must_ask(&self, now: Time) -> bool {
+        let is_unknown = |awaited: &Awaited| awaited.sign == Sign::Unknown;
+        now >= self.until || self.awaited.iter().any(is_unknown)
     }
 }
 
@@ -92,24 +130,35 @@ impl Gates {
         }
     }
 
-    /// Whether the key may run now. If not, until when to hold it at most; [`opened`](Self::opened) names it earlier.
-    pub fn try_pass(
-        &mut self,
-        key: &ObjectKey,
-        snapshot: &Snapshot,
-        now: Time,
-    ) -> Result<(), Time> {
-        let Some(gate) = self.closed.get(key) else {
-            return Ok(());
+    /// Whether the key may run now; if not, it is held.
+    pub fn try_pass(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) -> Passage {
+        let Some(gate) = self.closed.get_mut(key) else {
+            return Passage::Open;
         };
-        if gate.until > now && !gate.is_open(snapshot) {
-            let until = gate.until;
-            self.held.insert(key.clone());
-            return Err(until);
+        if gate.is_open(snapshot) {
+            self.closed.remove(key);
+            self.held.remove(key);
+            return Passage::Open;
         }
-        self.closed.remove(key);
-        self.held.remove(key);
-        Ok(())
+        self.held.insert(key.clone());
+        if !gate.must_ask(now) {
+            return Passage::Until(gate.until);
+        }
+        gate.until = now + PATIENCE;
+        let hidden = gate
+            .awaited
+            .iter()
+            .filter(|awaited| !awaited.is_visible(snapshot));
+        let objects = hidden.map(|awaited| (awaited.informer, awaited.key.clone()));
+        Passage::Ask(objects.collect(), gate.until)
+    }
+
+    /// An object that a key waits for has been looked up, and the caches show what was found: there is nothing more to wait for.
+    pub fn looked_up(&mut self, key: &ObjectKey, informer: InformerId, object: &ObjectKey) {
+        if let Some(gate) = self.closed.get_mut(key) {
+            gate.awaited
+                .retain(|awaited| (awaited.informer, &awaited.key) != (informer, object));
+        }
     }
 
     /// The held keys that may run now, after a change of the caches.

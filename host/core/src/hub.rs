@@ -5,29 +5,36 @@
 //! - A change that lands while a key runs counts for that key: what it read is held against everything after its snapshot.
 //! - A plugin's keys run only once all the kinds it reads are synced.
 //! - No key runs twice at once, and a key is held until its writes have ended and its next snapshot shows them.
-//! - Between plugins with keys to run, turns are shared evenly, however long a queue is.
+//! - Between plugins with keys to run, the workers' time is shared by weight, however long a queue is and however slow a guest.
+//! - While the cluster cannot be reached nothing is lost and nothing counts as a key's failure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{Delta, KindCache};
-use crate::key::Kind;
-use crate::object::Schema;
+use crate::cache::{Cache, Change, Delta};
+use crate::key::{Kind, ObjectKey};
+use crate::object::{Object, ObjectError, Schema};
 use crate::plan::Executed;
 use crate::plugin::Plugin;
-use crate::queue::Time;
-use crate::snapshot::{KindId, Snapshot};
+use crate::queue::{LOW, NORMAL, Time};
+use crate::snapshot::{InformerId, Snapshot};
+use crate::source::{Payload, Source};
 
 mod changelog;
+mod outage;
+mod resync;
 mod scope;
 mod seat;
+mod share;
+mod status;
 mod subject;
 mod turn;
 
 use changelog::Changelog;
-use seat::Seat;
-pub use seat::{LastError, ReconcileCounts, SeatStatus};
+use outage::Outage;
+use seat::{Seat, Work};
+pub use status::{BrokenKey, InformerStatus, LastError, ReconcileCounts, SeatStatus};
 pub use turn::{Decision, Turn, TurnError};
 
 /// A plugin of a hub. Never reused.
@@ -40,6 +47,12 @@ pub struct Settings {
     pub config: String,
     /// Keys that may run at the same time: what the manifest asks for, as far as it is granted.
     pub concurrency: u32,
+    /// Its share of the workers' time, against other plugins'.
+    pub weight: u32,
+    /// Run every subject again after one to two times this period, though nothing has changed. None: never.
+    pub resync: Option<Duration>,
+    /// Whether it may read the values of Secrets, if its manifest asks for them.
+    pub secret_values: bool,
 }
 
 /// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way.
@@ -48,6 +61,9 @@ impl Default for Settings {
         Self {
             config: "{}".into(),
             concurrency: 16,
+            weight: 1,
+            resync: None,
+            secret_values: false,
         }
     }
 }
@@ -58,6 +74,11 @@ pub enum JoinError {
     /// Names are unique: they are field managers and metric labels.
     #[error("a plugin named {0:?} is already loaded")]
     DuplicateName(String),
+    /// The operator decides who sees them.
+    #[error(
+        "{0:?} reads the values of Secrets: allow it with --secret-values {0}, or have its manifest name the fields of v1/Secret that it needs, without .data"
+    )]
+    SecretValues(String),
     /// The host finishes what it has and takes nothing new.
     #[error("the host is stopping")]
     Draining,
@@ -67,26 +88,51 @@ pub enum JoinError {
 pub enum Next {
     /// Run this.
     Run(Box<Turn>),
+    /// Look these up, and tell [`Hub::looked`].
+    Look(Lookup),
     /// Nothing can run before this time, or before something changes.
     Idle(Option<Time>),
+}
+
+/// Objects to be read from the cluster itself, because a key wrote them and no watch shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// Whose key.
+    pub plugin: PluginId,
+    /// The key that waits for them.
+    pub key: ObjectKey,
+    /// The objects, and the informers whose caches lack them.
+    pub objects: Vec<(InformerId, Kind, ObjectKey)>,
 }
 
 /// See the module's documentation.
 #[derive(Default)]
 pub struct Hub {
-    ids: HashMap<Kind, KindId>,
+    ids: HashMap<Source, InformerId>,
     /// The caches as they are now. Whoever holds a clone of it keeps what it saw.
     snapshot: Snapshot,
     changelog: Changelog,
     seats: BTreeMap<PluginId, Seat>,
     last_plugin: PluginId,
-    /// The turns of the plugin that was chosen last, before that turn: where a plugin starts that had nothing to run.
-    floor: u64,
+    /// What the plugin that was chosen last had used, before that turn: where a plugin starts that had nothing to run.
+    floor: Duration,
+    /// Threads that run guests; none means that it is not known.
+    threads: Option<usize>,
+    outage: Option<Outage>,
     is_draining: bool,
 }
 
 impl Hub {
-    /// Adds a plugin: its kinds, views and indexes, and a first run for every object of its subject.
+    /// A hub whose turns are run by so many threads: no plugin is given all of them while there are others, so that one whose
+    /// guests take long delays no one else.
+    pub fn with_threads(threads: usize) -> Self {
+        Self {
+            threads: Some(threads),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a plugin: its informers, views and indexes, and a first run for every object of its subject.
     pub fn join(
         &mut self,
         plugin: Arc<dyn Plugin>,
@@ -96,15 +142,26 @@ impl Hub {
         if self.is_draining {
             return Err(JoinError::Draining);
         }
-        let name = &plugin.manifest().name;
+        let manifest = plugin.manifest();
+        let name = &manifest.name;
         if self.seats.values().any(|seat| seat.name() == name) {
             return Err(JoinError::DuplicateName(name.clone()));
         }
-        for read in &plugin.manifest().reads {
-            self.kind_id(&read.kind);
+        let reads_values = manifest.reads.iter().any(|read| {
+            scope::is_secret(&read.kind) && scope::payload(manifest, read) == Payload::Full
+        });
+        if reads_values && !settings.secret_values {
+            return Err(JoinError::SecretValues(name.clone()));
         }
-        let kinds = Arc::make_mut(&mut self.snapshot.kinds);
-        let mut seat = Seat::new(plugin, settings, kinds, &self.ids);
+        let ids = &mut self.ids;
+        let scope = scope::join(manifest, &mut self.snapshot, |snapshot, source| {
+            *ids.entry(source).or_insert_with_key(|source| {
+                let informers = Arc::make_mut(&mut snapshot.informers);
+                informers.push(Arc::new(Cache::new(source.clone())));
+                informers.len() - 1
+            })
+        });
+        let mut seat = Seat::new(plugin, settings, scope, now);
         seat.start(&self.snapshot, now);
         seat.start_when_synced(&self.snapshot, now);
         self.last_plugin += 1;
@@ -112,18 +169,34 @@ impl Hub {
         Ok(self.last_plugin)
     }
 
-    /// The kinds that must be watched for a plugin.
-    pub fn kinds_of(&self, plugin: PluginId) -> Vec<(KindId, Kind)> {
-        let seat = self.seats.get(&plugin);
-        let kinds = seat.into_iter().flat_map(Seat::kinds);
-        kinds
-            .map(|kind| (kind, self.snapshot.kinds[kind].kind().clone()))
+    /// Removes a plugin, whatever it has queued. What still runs is allowed to end, and means nothing any more. An informer that
+    /// nobody else uses has ended with it: its cache is empty.
+    pub fn leave(&mut self, plugin: PluginId) {
+        let Some(seat) = self.seats.remove(&plugin) else {
+            return;
+        };
+        for (informer, grant) in seat.grants() {
+            let cache = self.snapshot.cache_mut(*informer);
+            cache.leave(grant);
+            if cache.users() == 0 {
+                let source = cache.source().clone();
+                self.ids.remove(&source);
+                *cache = Cache::new(source);
+            }
+        }
+    }
+
+    /// The informers there must be now, and how much of each object they must bring.
+    pub fn wanted(&self) -> BTreeMap<InformerId, (Source, Payload)> {
+        let informers = self.snapshot.informers.iter().enumerate();
+        let used = informers.filter(|(_, cache)| cache.users() > 0);
+        used.map(|(id, cache)| (id, (cache.source().clone(), cache.schema().payload())))
             .collect()
     }
 
-    /// How objects of a kind are to be parsed now.
-    pub fn schema(&self, kind: KindId) -> Arc<Schema> {
-        self.snapshot.kinds[kind].schema().clone()
+    /// How an informer's objects are to be parsed now.
+    pub fn schema(&self, informer: InformerId) -> Arc<Schema> {
+        self.snapshot.informers[informer].schema().clone()
     }
 
     /// The caches as they are now.
@@ -131,15 +204,31 @@ impl Hub {
         &self.snapshot
     }
 
-    /// Stores what a watch says and queues the keys it concerns. Says how many objects changed.
-    pub fn apply(&mut self, kind: KindId, delta: Delta, now: Time) -> usize {
-        let cache = &mut Arc::make_mut(&mut self.snapshot.kinds)[kind];
-        let is_initial = !cache.is_synced();
+    /// Stores what a watch says and queues the keys it concerns. Says how many objects changed. What an informer says that has
+    /// ended is ignored.
+    pub fn apply(&mut self, informer: InformerId, delta: Delta, now: Time) -> usize {
+        if self.snapshot.informers[informer].users() == 0 {
+            return 0;
+        }
+        self.reachable();
+        let cache = self.snapshot.cache_mut(informer);
+        let priority = if cache.is_initial() { LOW } else { NORMAL };
         let changes = cache.apply(delta);
+        self.spread(informer, changes, priority, now)
+    }
+
+    /// Queues the keys that changes concern.
+    fn spread(
+        &mut self,
+        informer: InformerId,
+        changes: Vec<Change>,
+        priority: i32,
+        now: Time,
+    ) -> usize {
         self.snapshot.sequence += changes.len() as u64;
         for change in &changes {
             for seat in self.seats.values_mut() {
-                seat.wake(&self.snapshot, kind, change, is_initial, now);
+                seat.wake(&self.snapshot, informer, change, priority, now);
             }
         }
         for seat in self.seats.values_mut() {
@@ -147,36 +236,60 @@ impl Hub {
             seat.open_gates(&self.snapshot);
         }
         let count = changes.len();
-        self.changelog.push(self.snapshot.sequence, kind, changes);
+        self.changelog
+            .push(self.snapshot.sequence, informer, changes);
         count
     }
 
-    /// The next key to run: of the plugin that had the fewest turns.
+    /// The next key to run: of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
+        if let Some(until) = self.outage.as_ref().and_then(|outage| outage.pause(now)) {
+            return Next::Idle(Some(until));
+        }
+        let threads = self.threads_of_one();
         loop {
             for seat in self.seats.values_mut() {
-                seat.update_readiness(&self.snapshot, self.floor, now);
+                seat.resync(&self.snapshot, now);
+                let is_ready = seat.is_ready(&self.snapshot, threads, now);
+                seat.share.update(is_ready, self.floor);
             }
             let ready = self
                 .seats
                 .iter_mut()
-                .filter(|(_, seat)| seat.is_ready(&self.snapshot, now));
-            let Some((id, seat)) = ready.min_by_key(|(_, seat)| seat.turns()) else {
+                .filter(|(_, seat)| seat.is_ready(&self.snapshot, threads, now));
+            let Some((id, seat)) = ready.min_by_key(|(_, seat)| seat.share.used()) else {
                 break;
             };
-            let floor = seat.turns();
+            let floor = seat.share.used();
             // None when all that was ready is held; it is not ready any more.
-            if let Some(turn) = seat.take(*id, &self.snapshot, now, wall_clock_ms) {
-                self.floor = floor;
-                self.changelog.open(turn.sequence());
-                return Next::Run(Box::new(turn));
+            let Some(work) = seat.take(*id, &self.snapshot, now, wall_clock_ms) else {
+                continue;
+            };
+            if let Some(outage) = &mut self.outage {
+                outage.probe(now);
+            }
+            match work {
+                Work::Look(lookup) => return Next::Look(lookup),
+                Work::Run(turn) => {
+                    self.floor = floor;
+                    self.changelog.open(turn.sequence());
+                    return Next::Run(turn);
+                }
             }
         }
-        let due = self
+        let synced = self
             .seats
             .values()
             .filter(|seat| seat.is_synced(&self.snapshot));
-        Next::Idle(due.filter_map(Seat::next_due).min())
+        Next::Idle(synced.filter_map(Seat::next_due).min())
+    }
+
+    /// How many threads one plugin may keep busy.
+    fn threads_of_one(&self) -> usize {
+        match self.threads {
+            Some(threads) if self.seats.len() > 1 => threads.saturating_sub(1).max(1),
+            _ => usize::MAX,
+        }
     }
 
     /// Registers what a run read. The key stays held; [`settled`](Self::settled) or [`failed`](Self::failed) gives it back.
@@ -190,8 +303,12 @@ impl Hub {
         self.changelog.trim();
     }
 
-    /// The run, or one of its writes, failed: the key runs again with back-off, unless the failure is terminal.
+    /// The run, or one of its writes, failed: the key runs again with back-off, unless the failure is terminal. If the cluster could
+    /// not be reached, nothing runs for a while, and then one key a second, until it can be.
     pub fn failed(&mut self, turn: &Turn, error: &TurnError, executed: Executed, now: Time) {
+        if matches!(error, TurnError::Unavailable(_)) {
+            self.outage.get_or_insert_default().extend(now);
+        }
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
             seat.failed(turn, error, executed, &self.snapshot, now);
         }
@@ -205,8 +322,60 @@ impl Hub {
         executed: Executed,
         now: Time,
     ) {
+        if !executed.accepted.is_empty() {
+            self.reachable();
+        }
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
             seat.settled(turn, requeue_after, executed, &self.snapshot, now);
+        }
+    }
+
+    /// The answer to a [`Lookup`], object by object: its JSON, or none if there is no such object, or why that is not known. The key runs
+    /// if everything is known, and else waits on.
+    pub fn looked(
+        &mut self,
+        lookup: &Lookup,
+        answers: Vec<Result<Option<String>, String>>,
+        now: Time,
+    ) -> Result<(), ObjectError> {
+        for ((informer, kind, key), answer) in lookup.objects.iter().zip(answers) {
+            let Ok(found) = answer else {
+                continue;
+            };
+            self.reachable();
+            if let Some(json) = found {
+                self.overlay(*informer, kind, &json, now)?;
+            }
+            if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
+                seat.looked_up(&lookup.key, *informer, key);
+                seat.open_gates(&self.snapshot);
+            }
+        }
+        Ok(())
+    }
+
+    fn overlay(
+        &mut self,
+        informer: InformerId,
+        kind: &Kind,
+        json: &str,
+        now: Time,
+    ) -> Result<(), ObjectError> {
+        let cache = self.snapshot.cache_mut(informer);
+        // What selectors keep out of the informer is not to come in this way.
+        if cache.users() == 0 || cache.source().is_narrowed() {
+            return Ok(());
+        }
+        let object = Object::parse(kind, json, cache.schema())?;
+        let change = cache.overlay(object);
+        self.spread(informer, change.into_iter().collect(), NORMAL, now);
+        Ok(())
+    }
+
+    /// The cluster has answered: an outage, if there was one, is over, and the keys it stopped can run.
+    fn reachable(&mut self) {
+        if self.outage.take().is_some() {
+            self.seats.values_mut().for_each(Seat::rescue);
         }
     }
 
@@ -224,21 +393,38 @@ impl Hub {
     }
 
     /// Every plugin's state, in the order they joined.
-    pub fn status(&self) -> Vec<SeatStatus> {
+    pub fn status(&self, now: Time) -> Vec<SeatStatus> {
         self.seats
             .values()
-            .map(|seat| seat.status(&self.snapshot))
+            .map(|seat| seat.status(&self.snapshot, now))
             .collect()
     }
 
-    fn kind_id(&mut self, kind: &Kind) -> KindId {
-        if let Some(id) = self.ids.get(kind) {
-            return *id;
-        }
-        let kinds = Arc::make_mut(&mut self.snapshot.kinds);
-        kinds.push(KindCache::new(kind.clone()));
-        self.ids.insert(kind.clone(), kinds.len() - 1);
-        kinds.len() - 1
+    /// Every informer's state.
+    pub fn informers(&self) -> Vec<InformerStatus> {
+        let users = |id: InformerId| {
+            let seats = self.seats.values();
+            let users = seats.filter(move |seat| seat.grants().contains_key(&id));
+            users.map(|seat| seat.name().to_owned()).collect()
+        };
+        let informers = self.wanted().into_iter();
+        informers
+            .map(|(id, (source, payload))| {
+                let cache = &self.snapshot.informers[id];
+                InformerStatus {
+                    informer: id,
+                    source,
+                    payload,
+                    is_synced: cache.is_synced(payload),
+                    objects: cache.len(),
+                    bytes: cache.bytes(),
+                    users: users(id),
+                    resource_version: cache.resource_version().clone(),
+                    unreadable: cache.unreadable().to_vec(),
+                    stale: cache.stale(),
+                }
+            })
+            .collect()
     }
 }
 

@@ -78,46 +78,141 @@ impl ObjectKey {
 /// `namespace/name`, or `name` alone: client-go's form of a key.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().fmt(f)
+    }
+}
+
+/// A key whose parts stand somewhere else. Ordered as [`ObjectKey`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyRef<'a> {
+    /// Empty for cluster-scoped objects.
+    pub namespace: &'a str,
+    /// `metadata.name`.
+    pub name: &'a str,
+}
+
+impl ObjectKey {
+    /// The same key, borrowed.
+    pub fn parts(&self) -> KeyRef<'_> {
+        KeyRef {
+            namespace: &self.namespace,
+            name: &self.name,
+        }
+    }
+}
+
+impl KeyRef<'_> {
+    /// The same key, on its own.
+    pub fn to_key(self) -> ObjectKey {
+        ObjectKey::new(self.namespace, self.name)
+    }
+}
+
+impl PartialEq<ObjectKey> for KeyRef<'_> {
+    fn eq(&self, other: &ObjectKey) -> bool {
+        *self == other.parts()
+    }
+}
+
+impl fmt::Display for KeyRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.namespace.is_empty() {
             write!(f, "{}/", self.namespace)?;
         }
-        f.write_str(&self.name)
+        f.write_str(self.name)
     }
 }
 
 /// A `metadata.resourceVersion`: a decimal integer of any length, which may be compared (KEP-5504).
 ///
 /// One that is not a number (an aggregated API server may still do that) sorts below all that are.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct ResourceVersion(Box<str>);
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ResourceVersion(Version);
+
+/// Ordered as versions are: opaque ones, then numbers by their value. Each number has one form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Version {
+    /// Fits, and has no leading zeros: every one that etcd hands out.
+    Small(u64),
+    /// Any other text.
+    Text(Box<str>),
+}
 
 impl ResourceVersion {
     /// As it stands in the object.
     pub fn new(text: &str) -> Self {
-        Self(text.into())
+        let is_canonical = text == "0" || !text.starts_with(['0', '+']);
+        match text.parse() {
+            Ok(number) if is_canonical => Self(Version::Small(number)),
+            _ => Self(Version::Text(text.into())),
+        }
     }
 
-    /// As it stands in the object.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Version::Text(text) if text.is_empty())
     }
 
-    /// Digits without leading zeros; none if it is not a number.
-    fn digits(&self) -> Option<&str> {
-        let is_number = !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| self.0.trim_start_matches('0'))
+    /// Whether it is a number, so that which of two is newer can be said.
+    pub fn is_comparable(&self) -> bool {
+        match &self.0 {
+            Version::Small(_) => true,
+            Version::Text(text) => digits(text).is_some(),
+        }
     }
+
+    /// Whether both are numbers and this is not the greater one.
+    pub fn is_at_most(&self, other: &Self) -> bool {
+        self.is_comparable() && other.is_comparable() && self <= other
+    }
+
+    /// The last fifteen digits as a number, which a float still holds exactly: client-go's metric of a store's version.
+    pub fn last_digits(&self) -> u64 {
+        const MODULUS: u64 = 1_000_000_000_000_000;
+        match &self.0 {
+            Version::Small(number) => number % MODULUS,
+            Version::Text(text) => digits(text)
+                .and_then(|digits| digits[digits.len().saturating_sub(15)..].parse().ok())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Default for ResourceVersion {
+    fn default() -> Self {
+        Self(Version::Text("".into()))
+    }
+}
+
+/// As it stands in the object.
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Version::Small(number) => number.fmt(f),
+            Version::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// Digits without leading zeros; none if it is not a number.
+fn digits(text: &str) -> Option<&str> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.trim_start_matches('0'))
 }
 
 impl Ord for ResourceVersion {
     fn cmp(&self, other: &Self) -> Ordering {
-        match (self.digits(), other.digits()) {
+        if let (Version::Small(a), Version::Small(b)) = (&self.0, &other.0) {
+            return a.cmp(b);
+        }
+        let (a, b) = (self.to_string(), other.to_string());
+        match (digits(&a), digits(&b)) {
             (Some(a), Some(b)) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
             (Some(_), None) => Ordering::Greater,
             (None, Some(_)) => Ordering::Less,
-            (None, None) => self.0.cmp(&other.0),
+            (None, None) => a.cmp(&b),
         }
-        .then_with(|| self.0.cmp(&other.0))
+        .then_with(|| a.cmp(&b))
     }
 }
 
@@ -152,5 +247,32 @@ mod tests {
         assert!(version("99999999999999999999") < version("100000000000000000000"));
         assert!(version("abc") < version("1"));
         assert!(version("7") > version(""));
+        assert!(version("18446744073709551616") > version("18446744073709551615"));
+    }
+
+    #[test]
+    fn a_resource_version_reads_back_as_it_was_written() {
+        for text in ["", "0", "7", "007", "+7", "18446744073709551616", "a7"] {
+            assert_eq!(ResourceVersion::new(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn only_numbers_can_be_said_to_be_older() {
+        let version = ResourceVersion::new;
+        assert!(version("7").is_at_most(&version("7")));
+        assert!(!version("8").is_at_most(&version("7")));
+        assert!(!version("").is_at_most(&version("7")));
+        assert!(!version("a").is_at_most(&version("b")));
+    }
+
+    #[test]
+    fn the_last_digits_of_a_version_are_a_number() {
+        assert_eq!(ResourceVersion::new("42").last_digits(), 42);
+        assert_eq!(
+            ResourceVersion::new("98765432101234567890").last_digits(),
+            101_234_567_890 + 432 * 1_000_000_000_000
+        );
+        assert_eq!(ResourceVersion::new("x").last_digits(), 0);
     }
 }

@@ -29,4 +29,6 @@ pub mod reads;
 pub mod selector;
 pub mod snapshot;
 pub mod source;
+pub mod stores;
+pub mod tree;
 pub mod unchanged;

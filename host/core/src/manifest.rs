@@ -52,13 +52,37 @@ pub struct Selection {
     pub companions: Vec<Kind>,
 }
 
-/// A kind a plugin reads, and how much of it. No fields: all of them.
+/// A kind a plugin reads, how much of each object, and which objects.
 #[derive(Clone, Debug)]
 pub struct ReadDeclaration {
     /// The kind.
     pub kind: Kind,
-    /// Field paths, as text.
+    /// Field paths, as text. None: the whole object.
     pub fields: Vec<String>,
+    /// Only objects in these namespaces; empty means all.
+    pub namespaces: Vec<String>,
+    /// Only objects with these labels.
+    pub labels: LabelSelector,
+    /// Only objects that match this field selector, in the server's own syntax.
+    pub field_selector: Option<String>,
+}
+
+impl ReadDeclaration {
+    /// Every object of a kind, cut to these fields.
+    pub fn new(kind: Kind, fields: Vec<String>) -> Self {
+        Self {
+            kind,
+            fields,
+            namespaces: Vec::new(),
+            labels: LabelSelector::default(),
+            field_selector: None,
+        }
+    }
+
+    /// Whether selectors keep objects out.
+    pub fn is_narrowed(&self) -> bool {
+        self.labels != LabelSelector::default() || self.field_selector.is_some()
+    }
 }
 
 /// An index over a kind.
@@ -169,6 +193,14 @@ pub enum ManifestError {
     /// The configuration's schema is not JSON.
     #[error("config-schema is not JSON: {0}")]
     ConfigSchema(String),
+    /// Children are found by a list of all that have their label.
+    #[error(
+        "reads: {0} has children among the writes, so it cannot be narrowed by labels or fields"
+    )]
+    NarrowedChildren(Kind),
+    /// A namespace is not a DNS label.
+    #[error("reads: {0:?} is not a namespace")]
+    Namespace(String),
     /// A limit of zero.
     #[error("limits: {0} must be more than 0")]
     ZeroLimit(&'static str),
@@ -234,8 +266,10 @@ impl Manifest {
     fn validate_counts(&self) -> Result<(), ManifestError> {
         let fields = self.reads.iter().map(|read| read.fields.len()).sum();
         let paths = self.indexes.iter().map(|index| index.paths.len()).sum();
+        let namespaces = self.reads.iter().map(|read| read.namespaces.len()).sum();
         for (what, count, max) in [
             ("kinds in reads", self.reads.len(), 100),
+            ("namespaces in reads", namespaces, 500),
             ("fields in reads", fields, 1_000),
             ("indexes", self.indexes.len(), 50),
             ("index paths", paths, 200),
@@ -257,6 +291,12 @@ impl Manifest {
             }
             for field in &read.fields {
                 FieldPath::parse(field)?;
+            }
+            if let Some(namespace) = read.namespaces.iter().find(|name| !is_dns_label(name)) {
+                return Err(ManifestError::Namespace(namespace.clone()));
+            }
+            if let Some(fields) = &read.field_selector {
+                FieldSelector::parse(fields)?;
             }
         }
         Ok(())
@@ -304,6 +344,10 @@ impl Manifest {
             complete("writes", &write.kind)?;
             if write.children {
                 self.must_read("the children kind", &write.kind)?;
+                let mut reads = self.reads.iter();
+                if reads.any(|read| read.kind == write.kind && read.is_narrowed()) {
+                    return Err(ManifestError::NarrowedChildren(write.kind.clone()));
+                }
                 let whole = write.subresource.is_none();
                 if !(whole
                     && write.verbs.contains(&Verb::Apply)
@@ -355,10 +399,7 @@ mod tests {
                 namespaces: vec![],
                 companions: vec![],
             }),
-            reads: vec![ReadDeclaration {
-                kind: pod,
-                fields: vec![".spec.nodeName".into()],
-            }],
+            reads: vec![ReadDeclaration::new(pod, vec![".spec.nodeName".into()])],
             indexes: vec![],
             writes: vec![],
             limits: Limits::default(),

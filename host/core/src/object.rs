@@ -2,58 +2,37 @@
 //!
 //! The text is held once, however many plugins read the object. What a plugin sees of it (its *view*) is cut when the object
 //! enters the cache, so that listing copies bytes and a change outside of a plugin's view is known to be one.
+//!
+//! An object is two allocations: one text, and one list of where in it things are. Everything the host knows of an object is
+//! a piece of that text.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::sync::Arc;
+mod header;
+mod normalise;
+mod text;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
-use crate::fields::{FieldPath, Name, Projection, push_string};
-use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::fields::{FieldPath, Projection, Values};
+use crate::key::{KeyRef, Kind, ResourceVersion};
+use crate::selector::Labels;
 use crate::source::Payload;
 
-/// The annotation in which `kubectl apply` keeps what was last applied.
-pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub use header::OwnerReference;
+pub(crate) use normalise::LAST_APPLIED;
 
-/// What the host itself needs to know of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields of Kubernetes' ObjectMeta")]
-pub struct Header {
-    pub key: ObjectKey,
-    pub uid: Box<str>,
-    pub resource_version: ResourceVersion,
-    pub generation: Option<i64>,
-    /// Sorted by key.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
-    pub owners: Box<[OwnerReference]>,
-    pub finalizers: Box<[Box<str>]>,
-    pub deletion_timestamp: Option<Box<str>>,
-}
-
-/// An entry of `metadata.ownerReferences`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields of Kubernetes' OwnerReference")]
-pub struct OwnerReference {
-    pub kind: Kind,
-    pub name: Box<str>,
-    pub uid: Box<str>,
-    pub is_controller: bool,
-}
+use header::Header;
+use text::{Span, Text};
 
 /// Which views of a kind are cut, and which indexed values are extracted, when an object of it is parsed. Grows as plugins are added.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     /// Distinguishes schemas of a kind: a cached object cut to an older one is cut again.
-    pub generation: u64,
-    /// How much of the object is kept.
-    pub payload: Payload,
-    /// By [`ViewId`].
-    pub views: Vec<Projection>,
-    /// By [`IndexId`].
-    pub indexes: Vec<Vec<FieldPath>>,
+    generation: u32,
+    payload: Payload,
+    /// By [`ViewId`]. None: nobody has this view any more.
+    views: Vec<Option<Projection>>,
+    /// By [`IndexId`]. Empty: nobody has this index any more.
+    indexes: Vec<Vec<FieldPath>>,
+    /// Of all the indexes.
+    values: Values,
 }
 
 /// Which view of a kind a plugin sees. None is the whole object.
@@ -65,18 +44,20 @@ pub type IndexId = usize;
 /// An object of the cluster at one resourceVersion. Immutable.
 #[derive(Debug)]
 pub struct Object {
-    /// What the host itself looks at.
-    pub header: Header,
-    json: Box<str>,
-    facets: Facets,
-}
-
-/// What a [`Schema`] makes of an object.
-#[derive(Debug)]
-struct Facets {
-    generation: u64,
-    views: Box<[Box<str>]>,
-    indexed: Box<[Box<[Arc<str>]>]>,
+    /// The normalised JSON, and after it what does not stand in it as it is: views, and strings that have escapes there.
+    text: Box<str>,
+    json_end: u32,
+    /// Of the schema that it was cut by.
+    schema_generation: u32,
+    payload: Payload,
+    resource_version: ResourceVersion,
+    header: Header,
+    /// The labels, sorted by key, each as key and value; then a piece for each view; then for each index the *slots* of its values
+    /// (not a piece of text); then, from there on the slots, the indexed values, of each index sorted and without repetition.
+    spans: Box<[Span]>,
+    labels: u32,
+    views: u32,
+    indexes: u32,
 }
 
 /// Why a text is not an object.
@@ -96,78 +77,227 @@ pub enum ObjectError {
         /// What came.
         found: Kind,
     },
+    /// More than four gigabytes.
+    #[error("too long")]
+    TooLong,
+}
+
+impl Schema {
+    /// Of this payload, these views and these indexes.
+    pub fn new(
+        generation: u32,
+        payload: Payload,
+        views: Vec<Option<Projection>>,
+        indexes: Vec<Vec<FieldPath>>,
+    ) -> Self {
+        Self {
+            generation,
+            payload,
+            values: Values::new(indexes.iter().map(Vec::as_slice)),
+            views,
+            indexes,
+        }
+    }
+
+    /// Distinguishes schemas of a kind.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// How much of an object is kept.
+    pub fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// By [`ViewId`]. None: nobody has this view any more.
+    pub fn views(&self) -> &[Option<Projection>] {
+        &self.views
+    }
+
+    /// By [`IndexId`]. Empty: nobody has this index any more.
+    pub fn indexes(&self) -> &[Vec<FieldPath>] {
+        &self.indexes
+    }
 }
 
 impl Object {
     /// Reads an object of `kind`, as it stands in a list or a watch event.
     ///
     /// The text is normalised so that one object is one byte string whichever way it arrived: `apiVersion` and `kind` come first
-    /// (the items of a list of built-in kinds lack them), `metadata.managedFields` and the last-applied annotation are left out.
+    /// (the items of a list of built-in kinds lack them), `metadata.managedFields` and the last-applied annotation are left out,
+    /// and so is what the schema's [`Payload`] does not keep. A PartialObjectMetadata is read as an object without anything but metadata.
     pub fn parse(kind: &Kind, raw: &str, schema: &Schema) -> Result<Self, ObjectError> {
-        let json = normalise(kind, raw)?;
-        let header = parse_header(&json)?;
-        let facets = Facets::cut(&json, schema)?;
+        let (json, payload) = normalise::normalise(kind, raw, schema.payload)?;
+        Self::cut(json, payload, schema)
+    }
+
+    /// The same object, cut by another schema.
+    pub fn recut(&self, schema: &Schema) -> Result<Self, ObjectError> {
+        Self::cut(self.json().to_owned(), self.payload, schema)
+    }
+
+    fn cut(mut json: String, payload: Payload, schema: &Schema) -> Result<Self, ObjectError> {
+        let mut text = Text::new(&json)?;
+        let (header, resource_version, mut spans) = header::read(&mut text)?;
+        let labels = spans.len() / 2;
+        for view in &schema.views {
+            spans.push(match view {
+                Some(view) => text.append(|json, out| view.cut(json, out))?,
+                None => Span::default(),
+            });
+        }
+        let mut found = schema.values.find(&json);
+        found.sort_unstable();
+        found.dedup();
+        let mut slot = spans.len() + schema.indexes.len();
+        for index in 0..schema.indexes.len() {
+            let count = found.iter().filter(|(at, _)| *at == index).count();
+            spans.push(Span::new(slot, count)?);
+            slot += count;
+        }
+        for (_, value) in found {
+            spans.push(text.place(&value)?);
+        }
+        let count = |count: usize| u32::try_from(count).map_err(|_| ObjectError::TooLong);
+        let json_end = count(json.len())?;
+        let tail = text.into_tail();
+        json.reserve_exact(tail.len());
+        json.push_str(&tail);
         Ok(Self {
+            text: json.into(),
+            json_end,
+            schema_generation: schema.generation,
+            payload,
+            resource_version,
             header,
-            json: json.into(),
-            facets,
+            labels: count(labels)?,
+            views: count(schema.views.len())?,
+            indexes: count(schema.indexes.len())?,
+            spans: spans.into(),
         })
     }
 
     /// The whole object, normalised.
     pub fn json(&self) -> &str {
-        &self.json
+        &self.text[..self.json_end as usize]
     }
 
-    /// What a plugin with this view sees.
+    /// What a plugin with this view sees. Of a view that the object was not cut to, nothing.
     pub fn view(&self, view: ViewId) -> &str {
-        view.map_or(&self.json, |view| &self.facets.views[view])
+        let Some(view) = view else {
+            return self.json();
+        };
+        debug_assert!(view < self.views as usize, "an object is cut to all views");
+        self.piece(self.spans[self.labels as usize * 2 + view])
     }
 
-    /// The object's values in this index.
-    pub fn indexed(&self, index: IndexId) -> &[Arc<str>] {
-        &self.facets.indexed[index]
+    /// Whether it is in this index with this value.
+    pub fn is_indexed_by(&self, index: IndexId, value: &str) -> bool {
+        let slots = &self.spans[self.slots(index)];
+        slots
+            .binary_search_by(|slot| self.piece(*slot).cmp(value))
+            .is_ok()
+    }
+
+    /// Where the object's values of this index are: numbers for [`slot`](Self::slot), in the order of the values.
+    pub fn slots(&self, index: IndexId) -> std::ops::Range<usize> {
+        debug_assert!(
+            index < self.indexes as usize,
+            "an object is cut to all indexes"
+        );
+        let table = self.labels as usize * 2 + self.views as usize;
+        self.spans[table + index].range()
+    }
+
+    /// One indexed value.
+    pub fn slot(&self, slot: usize) -> &str {
+        self.piece(self.spans[slot])
     }
 
     /// The object's values in all indexes.
-    pub fn indexed_values(&self) -> impl Iterator<Item = (IndexId, &Arc<str>)> {
-        let indexes = self.facets.indexed.iter().enumerate();
-        indexes.flat_map(|(index, values)| values.iter().map(move |value| (index, value)))
+    pub fn indexed_values(&self) -> impl Iterator<Item = (IndexId, &str)> {
+        let indexes = 0..self.indexes as usize;
+        indexes.flat_map(move |index| self.slots(index).map(move |slot| (index, self.slot(slot))))
     }
 
     /// Whether the object was cut by this schema.
     pub fn is_cut_by(&self, schema: &Schema) -> bool {
-        self.facets.generation == schema.generation
+        self.schema_generation == schema.generation
     }
 
-    /// The same object, cut by another schema.
-    pub fn recut(&self, schema: &Schema) -> Result<Self, ObjectError> {
-        Ok(Self {
-            header: self.header.clone(),
-            json: self.json.clone(),
-            facets: Facets::cut(&self.json, schema)?,
-        })
+    /// How much of the object is here.
+    pub fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// Bytes it takes, not counting what allocating rounds up.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.text.len() + size_of_val(&*self.spans)
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef {
+            namespace: self.piece(self.header.namespace),
+            name: self.piece(self.header.name),
+        }
+    }
+
+    /// `metadata.uid`; empty if there is none.
+    pub fn uid(&self) -> &str {
+        self.piece(self.header.uid)
+    }
+
+    /// `metadata.resourceVersion`.
+    pub fn resource_version(&self) -> &ResourceVersion {
+        &self.resource_version
+    }
+
+    /// `metadata.generation`.
+    pub fn generation(&self) -> Option<i64> {
+        self.piece(self.header.generation).parse().ok()
+    }
+
+    /// Whether it has a deletion timestamp: it goes once its finalizers are gone.
+    pub fn is_being_deleted(&self) -> bool {
+        !self.header.deletion_timestamp.is_empty()
+    }
+
+    /// `metadata.deletionTimestamp`, RFC 3339; empty if there is none.
+    pub fn deletion_timestamp(&self) -> &str {
+        self.piece(self.header.deletion_timestamp)
+    }
+
+    /// `metadata.ownerReferences`.
+    pub fn owners(&self) -> Vec<OwnerReference<'_>> {
+        header::owners(self.piece(self.header.owners)).unwrap_or_default()
+    }
+
+    /// `metadata.finalizers`.
+    pub fn finalizers(&self) -> Vec<String> {
+        header::finalizers(self.piece(self.header.finalizers)).unwrap_or_default()
+    }
+
+    /// The labels, sorted by key.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.label_spans().iter();
+        pairs.map(|[key, value]| (self.piece(*key), self.piece(*value)))
+    }
+
+    fn label_spans(&self) -> &[[Span; 2]] {
+        self.spans[..self.labels as usize * 2].as_chunks().0
+    }
+
+    fn piece(&self, span: Span) -> &str {
+        &self.text[span.range()]
     }
 }
 
-impl Facets {
-    fn cut(json: &str, schema: &Schema) -> Result<Self, serde_json::Error> {
-        let views = schema.views.iter().map(|view| Ok(view.apply(json)?.into()));
-        let indexed = schema.indexes.iter().map(|paths| {
-            let mut values: Vec<Arc<str>> = paths
-                .iter()
-                .flat_map(|path| path.values(json))
-                .map(Arc::from)
-                .collect();
-            values.sort();
-            values.dedup();
-            values.into()
-        });
-        Ok(Self {
-            generation: schema.generation,
-            indexed: indexed.collect(),
-            views: views.collect::<Result<_, serde_json::Error>>()?,
-        })
+impl Labels for Object {
+    fn label(&self, key: &str) -> Option<&str> {
+        let labels = self.label_spans();
+        let at = labels.binary_search_by(|[name, _]| self.piece(*name).cmp(key));
+        at.ok().map(|at| self.piece(labels[at][1]))
     }
 }
 
@@ -177,288 +307,6 @@ pub fn identity_paths() -> [FieldPath; 3] {
         .map(|path| FieldPath::parse(path).expect("a constant path"))
 }
 
-/// The members of a JSON object in the order they stand, values unread.
-struct Members;
-
-impl<'de> DeserializeSeed<'de> for Members {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(8);
-        while let Some(name) = map.next_key_seed(Name)? {
-            members.push((name, map.next_value()?));
-        }
-        Ok(members)
-    }
-}
-
-fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    let members = Members.deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(members)
-}
-
-fn normalise(kind: &Kind, raw: &str) -> Result<String, ObjectError> {
-    let members = members(raw)?;
-    check_kind(kind, &members)?;
-    let mut out = String::with_capacity(raw.len() + 64);
-    out.push_str("{\"apiVersion\":");
-    push_string(&mut out, &kind.api_version());
-    out.push_str(",\"kind\":");
-    push_string(&mut out, &kind.kind);
-    for (name, value) in members {
-        match &*name {
-            "apiVersion" | "kind" => {}
-            "metadata" => {
-                out.push_str(",\"metadata\":");
-                push_metadata(&mut out, value.get())?;
-            }
-            _ => push_member(&mut out, &name, value.get()),
-        }
-    }
-    out.push('}');
-    Ok(out)
-}
-
-/// List items may lack apiVersion and kind; where they stand they must be the wanted ones.
-fn check_kind(wanted: &Kind, members: &[(Cow<'_, str>, &RawValue)]) -> Result<(), ObjectError> {
-    let text = |name| {
-        let value = members.iter().find(|(have, _)| have == name);
-        value
-            .map(|(_, value)| serde_json::from_str::<String>(value.get()))
-            .transpose()
-    };
-    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
-    let found = Kind::from_api_version(
-        &api_version.unwrap_or_else(|| wanted.api_version()),
-        &kind.unwrap_or_else(|| wanted.kind.to_string()),
-    );
-    if found == *wanted {
-        return Ok(());
-    }
-    Err(ObjectError::OtherKind {
-        wanted: wanted.clone(),
-        found,
-    })
-}
-
-fn push_metadata(out: &mut String, metadata: &str) -> Result<(), serde_json::Error> {
-    out.push('{');
-    for (name, value) in members(metadata)? {
-        match &*name {
-            "managedFields" => {}
-            "annotations" if value.get().contains(LAST_APPLIED) => {
-                let mut kept = String::from("{");
-                for (name, value) in members(value.get())? {
-                    if name != LAST_APPLIED {
-                        push_member(&mut kept, &name, value.get());
-                    }
-                }
-                if kept.len() > 1 {
-                    kept.push('}');
-                    push_member(out, &name, &kept);
-                }
-            }
-            _ => push_member(out, &name, value.get()),
-        }
-    }
-    out.push('}');
-    Ok(())
-}
-
-fn push_member(out: &mut String, name: &str, value: &str) {
-    if !out.ends_with('{') {
-        out.push(',');
-    }
-    push_string(out, name);
-    out.push(':');
-    out.push_str(value);
-}
-
-#[derive(Deserialize)]
-struct RawObject<'a> {
-    #[serde(borrow)]
-    metadata: RawMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawMetadata<'a> {
-    #[serde(borrow, default)]
-    namespace: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    uid: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    resource_version: Option<Cow<'a, str>>,
-    #[serde(default)]
-    generation: Option<i64>,
-    #[serde(default)]
-    labels: Option<std::collections::BTreeMap<Box<str>, Box<str>>>,
-    #[serde(default)]
-    owner_references: Option<Vec<RawOwner>>,
-    #[serde(default)]
-    finalizers: Option<Vec<Box<str>>>,
-    #[serde(default)]
-    deletion_timestamp: Option<Box<str>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawOwner {
-    api_version: String,
-    kind: String,
-    name: Box<str>,
-    uid: Box<str>,
-    #[serde(default)]
-    controller: Option<bool>,
-}
-
-fn parse_header(json: &str) -> Result<Header, ObjectError> {
-    let RawObject { metadata } = serde_json::from_str(json)?;
-    if metadata.name.is_empty() {
-        return Err(ObjectError::NoName);
-    }
-    let owners = metadata
-        .owner_references
-        .unwrap_or_default()
-        .into_iter()
-        .map(|owner| OwnerReference {
-            kind: Kind::from_api_version(&owner.api_version, &owner.kind),
-            name: owner.name,
-            uid: owner.uid,
-            is_controller: owner.controller.unwrap_or_default(),
-        });
-    Ok(Header {
-        key: ObjectKey::new(
-            metadata.namespace.as_deref().unwrap_or_default(),
-            &metadata.name,
-        ),
-        uid: metadata.uid.as_deref().unwrap_or_default().into(),
-        resource_version: ResourceVersion::new(
-            metadata.resource_version.as_deref().unwrap_or_default(),
-        ),
-        generation: metadata.generation,
-        labels: metadata.labels.unwrap_or_default().into_iter().collect(),
-        owners: owners.collect(),
-        finalizers: metadata.finalizers.unwrap_or_default().into(),
-        deletion_timestamp: metadata.deletion_timestamp,
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const POD: &str = r#"{"metadata":{"name":"a","namespace":"default","uid":"u","resourceVersion":"7","generation":2,
-        "labels":{"b":"2","a":"1"},"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"yes"},
-        "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"ru","controller":true}],
-        "finalizers":["x/y"],"deletionTimestamp":"2026-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"spec":{"nodeName":"n"}}"#;
-
-    fn pod() -> Kind {
-        Kind::new("", "v1", "Pod")
-    }
-
-    fn parse(raw: &str) -> Result<Object, ObjectError> {
-        Object::parse(&pod(), raw, &Schema::default())
-    }
-
-    #[test]
-    fn the_header_holds_what_the_host_looks_at() {
-        let header = parse(POD).unwrap().header;
-        assert_eq!(header.key, ObjectKey::new("default", "a"));
-        assert_eq!(
-            (
-                &*header.uid,
-                header.resource_version.as_str(),
-                header.generation
-            ),
-            ("u", "7", Some(2))
-        );
-        assert_eq!(
-            header.labels[0],
-            ("a".into(), "1".into()),
-            "labels are sorted"
-        );
-        assert_eq!(header.owners[0].kind, Kind::new("apps", "v1", "ReplicaSet"));
-        assert!(header.owners[0].is_controller);
-        assert_eq!(&*header.finalizers[0], "x/y");
-        assert!(header.deletion_timestamp.is_some());
-    }
-
-    #[test]
-    fn one_object_is_one_text_whichever_way_it_arrived() {
-        let from_watch = POD.replacen('{', r#"{"kind":"Pod","apiVersion":"v1","#, 1);
-        assert_eq!(
-            parse(POD).unwrap().json(),
-            parse(&from_watch).unwrap().json()
-        );
-    }
-
-    #[test]
-    fn managed_fields_and_the_last_applied_annotation_are_left_out() {
-        let json = parse(POD).unwrap().json().to_owned();
-        assert!(
-            !json.contains("managedFields") && !json.contains("last-applied"),
-            "{json}"
-        );
-        assert!(json.contains(r#""annotations":{"keep":"yes"}"#), "{json}");
-        assert!(
-            json.starts_with(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"#),
-            "{json}"
-        );
-    }
-
-    #[test]
-    fn an_object_of_another_kind_is_refused() {
-        let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure"}"#;
-        assert!(matches!(parse(status), Err(ObjectError::OtherKind { .. })));
-    }
-
-    #[test]
-    fn an_object_that_cannot_be_read_is_an_error() {
-        for broken in [
-            "{",
-            "[]",
-            r#"{"metadata":{}}"#,
-            r#"{"metadata":{"name":3}}"#,
-            r#"{"metadata":{"name":"a","labels":{"a":1}}}"#,
-        ] {
-            assert!(parse(broken).is_err(), "{broken}");
-        }
-    }
-
-    #[test]
-    fn a_view_and_the_indexed_values_are_cut_by_the_schema() {
-        let path = |text| FieldPath::parse(text).unwrap();
-        let schema = Schema {
-            generation: 1,
-            payload: Payload::Full,
-            views: vec![Projection::new(&[path(".spec.nodeName")])],
-            indexes: vec![vec![path(".spec.nodeName"), path(".metadata.labels[*]")]],
-        };
-        let object = Object::parse(&pod(), POD, &schema).unwrap();
-        assert_eq!(object.view(Some(0)), r#"{"spec":{"nodeName":"n"}}"#);
-        let values: Vec<&str> = object.indexed(0).iter().map(|value| &**value).collect();
-        assert_eq!(values, ["1", "2", "n"]);
-        assert!(!parse(POD).unwrap().is_cut_by(&schema));
-        assert_eq!(
-            parse(POD).unwrap().recut(&schema).unwrap().view(Some(0)),
-            object.view(Some(0))
-        );
-    }
-}
+#[path = "object_tests.rs"]
+mod tests;

@@ -118,6 +118,9 @@ pub enum ActionResult {
     Forbidden(String),
     Invalid(String),
     Failed(String),
+    /// No answer, or none that says anything of the write: the server, or the way to it, is down, and whether the write was done is
+    /// not known. Guests see it as failed.
+    Unavailable(String),
 }
 
 impl ActionResult {
@@ -130,7 +133,8 @@ impl ActionResult {
             | Self::NotFound(text)
             | Self::Forbidden(text)
             | Self::Invalid(text)
-            | Self::Failed(text) => Some(text),
+            | Self::Failed(text)
+            | Self::Unavailable(text) => Some(text),
         }
     }
 }

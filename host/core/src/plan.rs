@@ -54,12 +54,21 @@ pub struct Executed {
     /// Of each action, in order.
     pub results: Vec<ActionResult>,
     /// Why the plan was not carried out to its end.
-    pub failure: Option<String>,
-    /// The writes that the server accepted.
+    pub failure: Option<WriteFailure>,
+    /// The writes that the server accepted, or may have.
     pub accepted: Vec<Accepted>,
 }
 
-/// A write that the server accepted.
+/// Why a plan was not carried out to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteFailure {
+    /// Which action, and what the cluster said.
+    pub message: String,
+    /// The cluster could not be reached: that is not the key's fault.
+    pub is_unavailable: bool,
+}
+
+/// A write that the server accepted, or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The object's kind.
@@ -77,12 +86,15 @@ pub enum Effect {
     Version(ResourceVersion),
     /// No object with this uid, sooner or later.
     Deletion(String),
+    /// There was no answer.
+    Unknown,
 }
 
 impl Accepted {
     fn of(write: &Write, result: &ActionResult) -> Option<Self> {
         let effect = match (&write.operation, result) {
             (Operation::Event { .. }, _) => return None,
+            (_, ActionResult::Unavailable(_)) => Effect::Unknown,
             (Operation::Delete { uid: Some(uid), .. }, ActionResult::Done(_)) => {
                 Effect::Deletion(uid.clone())
             }
@@ -230,7 +242,10 @@ impl Plan {
                 }
             };
             if let (Some(error), false) = (result.error(), step.is_event()) {
-                failure = Some(format!("action {}: {error}", step.action + 1));
+                failure = Some(WriteFailure {
+                    message: format!("action {}: {error}", step.action + 1),
+                    is_unavailable: matches!(result, ActionResult::Unavailable(_)),
+                });
             }
             join(&mut results[step.action], result);
         }
@@ -263,7 +278,7 @@ fn join(so_far: &mut Option<ActionResult>, next: ActionResult) {
 
 fn remember(applied: &Applied, write: &Write, intent: Option<u64>, result: &ActionResult) {
     match (intent, result) {
-        (Some(intent), ActionResult::Done(_)) => {
+        (Some(intent), ActionResult::Done(version)) => {
             let (kind, key, subresource) = (
                 write.kind.clone(),
                 write.key.clone(),
@@ -276,6 +291,7 @@ fn remember(applied: &Applied, write: &Write, intent: Option<u64>, result: &Acti
                     subresource,
                 },
                 intent,
+                version.clone(),
             );
         }
         // An Event is about the object, and leaves it as it was.

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cache::{Delta, KindCache};
+use crate::cache::{Cache, Delta, Listing};
 use crate::children;
 use crate::manifest::{Limits, ReadDeclaration, Subject, Verb, WriteDeclaration};
 use crate::object::Object;
@@ -14,6 +14,7 @@ use crate::outcome::PatchType;
 use crate::outcome::{Delete, Event};
 use crate::reader::{KindScope, Scope};
 use crate::snapshot::Snapshot;
+use crate::source::Source;
 
 fn config_map() -> Kind {
     Kind::new("", "v1", "ConfigMap")
@@ -31,10 +32,7 @@ fn manifest() -> Manifest {
         name: "p".into(),
         version: "1.0.0".into(),
         subject: Subject::Singleton,
-        reads: vec![ReadDeclaration {
-            kind: config_map(),
-            fields: vec![],
-        }],
+        reads: vec![ReadDeclaration::new(config_map(), vec![])],
         indexes: vec![],
         writes: vec![WriteDeclaration {
             kind: config_map(),
@@ -52,16 +50,20 @@ struct Rig {
     manifest: Manifest,
     permissions: Permissions,
     applied: Applied,
-    cache: KindCache,
+    cache: Cache,
 }
 
 impl Rig {
     fn new(objects: &[Value]) -> Self {
-        let mut cache = KindCache::new(config_map());
-        for object in objects {
-            let object = Object::parse(&config_map(), &object.to_string(), cache.schema()).unwrap();
-            cache.apply(Delta::Upsert(object));
-        }
+        let mut cache = Cache::new(Source::all(config_map()));
+        let parse = |object: &Value| {
+            Object::parse(&config_map(), &object.to_string(), cache.schema()).unwrap()
+        };
+        let objects = objects.iter().map(parse).collect();
+        cache.apply(Delta::Replace(Listing {
+            objects,
+            ..Listing::default()
+        }));
         let manifest = manifest();
         Self {
             permissions: Permissions::of(&manifest),
@@ -78,19 +80,11 @@ impl Rig {
     /// Plans for a guest that has read this many other objects.
     fn plan_after(&self, reads: usize, actions: &[Action]) -> Result<Plan, PlanError> {
         let scope = Scope {
-            kinds: [(
-                config_map(),
-                KindScope {
-                    kind: 0,
-                    view: None,
-                    indexes: Default::default(),
-                },
-            )]
-            .into(),
+            kinds: [(config_map(), KindScope::whole(0))].into(),
         };
         let snapshot = Snapshot {
             sequence: 0,
-            kinds: Arc::new(vec![self.cache.clone()]),
+            informers: Arc::new(vec![Arc::new(self.cache.clone())]),
         };
         let mut reader = Reader::new(snapshot, Arc::new(scope), 0);
         for number in 0..reads {
@@ -148,6 +142,14 @@ impl Cluster for Server {
             .pop()
             .unwrap_or(ActionResult::Done(None));
         futures::future::ready(answer).boxed()
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a Kind,
+        _: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+        unreachable!("planning reads nothing")
     }
 }
 
@@ -363,7 +365,7 @@ fn after_a_failure_nothing_more_is_sent() {
         done.results,
         [ActionResult::Forbidden("no".into()), ActionResult::Skipped]
     );
-    assert_eq!(done.failure.as_deref(), Some("action 1: no"));
+    assert_eq!(done.failure.unwrap().message, "action 1: no");
     assert_eq!(server.seen.lock().unwrap().len(), 1);
 }
 

@@ -6,6 +6,8 @@
 //! - Keys are handed out by priority, then first come, first served; a key whose priority rises goes to the end of its new class.
 //! - A delayed key becomes pending when its time comes; of two delays the earlier holds, and a plain add ends the delay.
 //! - Failures are counted per key. Only success forgets them: adding a key neither resets nor inflates its back-off.
+//! - A key that has failed [`BREAK_AFTER`] times in a row is *broken*: being added brings it back only [`COOL_DOWN`] after its last try,
+//!   so that a key which fails each time does not run as often as the cluster changes. client-go has nothing of the kind.
 //! - No key that was added is lost.
 //!
 //! Time is an argument: the time since the host started.
@@ -29,6 +31,12 @@ pub const NORMAL: Priority = 0;
 /// What start-up and resync queue with (controller-runtime's `LowPriority`): real changes overtake them.
 pub const LOW: Priority = -100;
 
+/// A key with so many failures in a row is broken. With the default back-off it has been tried for five seconds.
+pub const BREAK_AFTER: u32 = 10;
+
+/// A broken key that is added runs no sooner than this after its last try. Its own back-off may be shorter or longer.
+pub const COOL_DOWN: Duration = Duration::from_secs(10);
+
 /// Where a key stands in line: by priority, then in the order it came.
 type Place = (Reverse<Priority>, u64);
 
@@ -42,7 +50,10 @@ pub struct WorkQueue {
     entries: HashMap<ObjectKey, Entry>,
     backoff: Backoff,
     next_ticket: u64,
-    running: usize,
+    /// What runs, and since when. A plugin's concurrency keeps it short.
+    running: Vec<(ObjectKey, Time)>,
+    /// How many keys are pending with each priority; none of these counts is zero.
+    depth: BTreeMap<Priority, usize>,
     held: usize,
     is_draining: bool,
     counts: Counts,
@@ -52,6 +63,18 @@ pub struct WorkQueue {
 struct Entry {
     state: State,
     failures: u32,
+    /// When it last failed.
+    failed_at: Time,
+}
+
+impl Entry {
+    /// Until when adding the key does not bring it back.
+    fn broken_until(&self) -> Time {
+        if self.failures < BREAK_AFTER {
+            return Time::ZERO;
+        }
+        self.failed_at + COOL_DOWN
+    }
 }
 
 #[derive(Debug, Default)]
@@ -120,8 +143,11 @@ impl WorkQueue {
 
     /// Queues a key to run as soon as it can.
     pub fn add(&mut self, key: &ObjectKey, priority: Priority, now: Time) {
-        let state = self.entries.get(key).map(|entry| &entry.state);
-        match state {
+        let entry = self.entries.get(key);
+        let broken_for = entry
+            .map_or(Time::ZERO, Entry::broken_until)
+            .saturating_sub(now);
+        match entry.map(|entry| &entry.state) {
             Some(State::Running { again }) => {
                 let priority = match again {
                     Some(Again::Now(have) | Again::At(_, have)) => priority.max(*have),
@@ -147,10 +173,11 @@ impl WorkQueue {
             _ if self.is_draining => {}
             Some(&State::Pending { place, since }) => {
                 if priority > place.0.0 {
-                    self.pending.remove(&place);
+                    self.pull(&place);
                     self.push(key, priority, since);
                 }
             }
+            _ if !broken_for.is_zero() => self.add_after(key, broken_for, priority, now),
             Some(&State::Delayed {
                 due,
                 priority: have,
@@ -195,7 +222,8 @@ impl WorkQueue {
     /// Hands out the next key. It runs until [`done`](Self::done).
     pub fn next(&mut self, now: Time) -> Option<Taken> {
         self.wake(now);
-        let ((Reverse(priority), _), key) = self.pending.pop_first()?;
+        let place = *self.pending.first_key_value()?.0;
+        let (priority, key) = (place.0.0, self.pull(&place)?);
         let entry = self
             .entries
             .get_mut(&key)
@@ -205,7 +233,7 @@ impl WorkQueue {
             _ => now,
         };
         entry.state = State::Running { again: None };
-        self.running += 1;
+        self.running.push((key.clone(), now));
         Some(Taken {
             failures: entry.failures,
             priority,
@@ -230,6 +258,7 @@ impl WorkQueue {
             return Duration::ZERO;
         };
         entry.failures = entry.failures.saturating_add(1);
+        entry.failed_at = now;
         let delay = self.backoff.delay(entry.failures);
         self.counts.retries += 1;
         self.add_after(key, delay, priority, now);
@@ -237,9 +266,10 @@ impl WorkQueue {
     }
 
     /// Counts a failure of a running key that is not to be tried again by itself.
-    pub fn fail_terminally(&mut self, key: &ObjectKey) {
+    pub fn fail_terminally(&mut self, key: &ObjectKey, now: Time) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.failures = entry.failures.saturating_add(1);
+            entry.failed_at = now;
         }
     }
 
@@ -259,9 +289,16 @@ impl WorkQueue {
             return;
         };
         entry.state = State::Idle;
-        self.running -= 1;
+        let broken_until = entry.broken_until();
+        self.stop(key);
+        let entry = &self.entries[key];
         match again {
-            Some(Again::Now(priority)) => self.make_pending(key, priority, now),
+            Some(Again::Now(priority)) if broken_until <= now => {
+                self.make_pending(key, priority, now);
+            }
+            Some(Again::Now(priority)) if !self.is_draining => {
+                self.make_delayed(key, broken_until, priority);
+            }
             Some(Again::At(due, priority)) if !self.is_draining => {
                 self.make_delayed(key, due, priority);
             }
@@ -289,7 +326,7 @@ impl WorkQueue {
             priority,
             since: now.saturating_sub(taken.waited),
         };
-        self.running -= 1;
+        self.stop(&taken.key);
         self.held += 1;
         self.delayed.insert(due, taken.key.clone());
     }
@@ -329,7 +366,7 @@ impl WorkQueue {
 
     /// Whether nothing is pending and nothing runs: stricter than client-go's `ShutDownWithDrain`, which waits for what runs only.
     pub fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.running == 0 && self.held == 0
+        self.pending.is_empty() && self.running.is_empty() && self.held == 0
     }
 
     /// How many keys are pending (not the delayed or running ones: client-go's `Len`).
@@ -339,7 +376,41 @@ impl WorkQueue {
 
     /// How many keys run.
     pub fn running(&self) -> usize {
-        self.running
+        self.running.len()
+    }
+
+    /// How long each running key has been running.
+    pub fn running_for(&self, now: Time) -> impl Iterator<Item = Duration> {
+        let running = self.running.iter();
+        running.map(move |(_, since)| now.saturating_sub(*since))
+    }
+
+    /// How many keys are pending with each priority.
+    pub fn depth(&self) -> &BTreeMap<Priority, usize> {
+        &self.depth
+    }
+
+    /// The broken keys, with their failures and the time until they are tried again, if they are. Linear in the number of
+    /// remembered keys.
+    pub fn broken(&self) -> impl Iterator<Item = (&ObjectKey, u32, Option<Time>)> {
+        let broken = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.failures >= BREAK_AFTER);
+        broken.map(|(key, entry)| {
+            let due = match entry.state {
+                State::Delayed { due: (due, _), .. } => Some(due),
+                _ => None,
+            };
+            (key, entry.failures, due)
+        })
+    }
+
+    /// Whether a key is broken.
+    pub fn is_broken(&self, key: &ObjectKey) -> bool {
+        self.entries
+            .get(key)
+            .is_some_and(|entry| entry.failures >= BREAK_AFTER)
     }
 
     /// How many keys wait for their time, held ones among them.
@@ -387,7 +458,27 @@ impl WorkQueue {
     fn push(&mut self, key: &ObjectKey, priority: Priority, since: Time) {
         let place = (Reverse(priority), self.ticket());
         self.pending.insert(place, key.clone());
+        *self.depth.entry(priority).or_default() += 1;
         self.entries.entry(key.clone()).or_default().state = State::Pending { place, since };
+    }
+
+    /// Takes a key out of the line.
+    fn pull(&mut self, place: &Place) -> Option<ObjectKey> {
+        let key = self.pending.remove(place)?;
+        let priority = place.0.0;
+        if let Some(depth) = self.depth.get_mut(&priority) {
+            *depth -= 1;
+            if *depth == 0 {
+                self.depth.remove(&priority);
+            }
+        }
+        Some(key)
+    }
+
+    fn stop(&mut self, key: &ObjectKey) {
+        if let Some(at) = self.running.iter().position(|(running, _)| running == key) {
+            self.running.swap_remove(at);
+        }
     }
 
     fn make_delayed(&mut self, key: &ObjectKey, at: Time, priority: Priority) {

@@ -307,3 +307,104 @@ fn a_held_key_runs_when_its_patience_ends() {
     assert_eq!(rig.advance(49 * MS).next(), None);
     assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
 }
+
+/// Fails a key so often in a row, each time as soon as it is due.
+fn fail(rig: &mut Rig, name: &str, times: u32) {
+    rig.add(name);
+    for _ in 0..times {
+        while rig.next().is_none() {
+            rig.now = rig.queue.next_due().unwrap();
+        }
+        rig.queue.fail(&key(name), NORMAL, rig.now);
+        rig.done(name);
+    }
+}
+
+#[test]
+fn being_added_brings_a_broken_key_back_only_after_the_cool_down() {
+    let mut rig = Rig::default();
+    fail(&mut rig, "a", BREAK_AFTER - 1);
+    assert!(!rig.queue.is_broken(&key("a")));
+    assert_eq!(rig.add("a").next().as_deref(), Some("a"), "not broken yet");
+    rig.queue.fail(&key("a"), NORMAL, rig.now);
+    rig.done("a");
+    assert!(rig.queue.is_broken(&key("a")));
+    // Its own back-off is shorter than the cool-down still.
+    assert_eq!(rig.add("a").next(), None);
+    assert_eq!(rig.queue.next_due(), Some(rig.now + 2560 * MS));
+    fail(&mut rig, "a", 4);
+    assert_eq!(rig.add("a").advance(COOL_DOWN - MS).next(), None);
+    assert_eq!(
+        rig.advance(MS).next().as_deref(),
+        Some("a"),
+        "long before its back-off of 41 s"
+    );
+}
+
+#[test]
+fn a_change_while_a_broken_key_runs_waits_for_the_cool_down_too() {
+    let mut rig = Rig::default();
+    fail(&mut rig, "a", BREAK_AFTER + 4);
+    rig.now = rig.queue.next_due().unwrap();
+    assert_eq!(rig.next().as_deref(), Some("a"));
+    rig.add("a");
+    rig.queue.fail(&key("a"), NORMAL, rig.now);
+    rig.done("a");
+    assert_eq!(rig.advance(COOL_DOWN - MS).next(), None);
+    assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
+}
+
+#[test]
+fn a_terminal_failure_of_a_broken_key_waits_for_a_change_and_for_the_cool_down() {
+    let mut rig = Rig::default();
+    fail(&mut rig, "a", BREAK_AFTER);
+    rig.now = rig.queue.next_due().unwrap();
+    rig.next();
+    rig.queue.fail_terminally(&key("a"), rig.now);
+    rig.done("a");
+    assert_eq!(
+        (
+            rig.advance(100 * COOL_DOWN).next(),
+            rig.queue.broken().count()
+        ),
+        (None, 1)
+    );
+    assert_eq!(rig.add("a").next().as_deref(), Some("a"));
+    rig.queue.fail_terminally(&key("a"), rig.now);
+    rig.done("a");
+    assert_eq!(rig.add("a").next(), None);
+    assert_eq!(rig.advance(COOL_DOWN).next().as_deref(), Some("a"));
+}
+
+#[test]
+fn one_success_mends_a_broken_key() {
+    let mut rig = Rig::default();
+    fail(&mut rig, "a", BREAK_AFTER);
+    rig.now = rig.queue.next_due().unwrap();
+    rig.next();
+    rig.queue.forget(&key("a"));
+    rig.done("a");
+    assert_eq!(rig.queue.broken().count(), 0);
+    assert_eq!(rig.add("a").next().as_deref(), Some("a"));
+}
+
+#[test]
+fn the_depth_is_known_by_priority() {
+    let mut rig = Rig::default();
+    rig.add("a").add_with("b", LOW).add_with("c", LOW).add("c");
+    assert_eq!(*rig.queue.depth(), [(NORMAL, 2), (LOW, 1)].into());
+    rig.all();
+    assert!(rig.queue.depth().is_empty());
+}
+
+#[test]
+fn a_running_key_says_for_how_long() {
+    let mut rig = Rig::default();
+    rig.add("a").add("b").next();
+    rig.advance(MS).next();
+    let mut running: Vec<Duration> = rig.queue.running_for(rig.now + MS).collect();
+    running.sort_unstable();
+    assert_eq!(running, [MS, 2 * MS]);
+    rig.done("a");
+    assert_eq!(rig.queue.running_for(rig.now).count(), 1);
+}

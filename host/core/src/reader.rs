@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::cache::{Cache, Grant};
 use crate::key::{Kind, ObjectKey};
-use crate::object::{IndexId, Object, ViewId};
+use crate::object::{IndexId, Object};
 use crate::selector::LabelSelector;
-use crate::snapshot::{KindId, Snapshot};
+use crate::snapshot::{InformerId, Snapshot};
 
 /// What one plugin may read, in the host's numbers. The permission check for reads is that a kind is in here.
 #[derive(Clone, Debug, Default)]
@@ -18,23 +19,67 @@ pub struct Scope {
 }
 
 /// One readable kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KindScope {
+    /// The informers that bring its objects, ordered by namespace: one for all namespaces, or one for each that the plugin reads.
+    pub parts: Vec<Part>,
+    /// The plugin's indexes of it, by name, as places in a part's [`Grant`].
+    pub indexes: BTreeMap<String, usize>,
+}
+
+/// What one informer brings of a kind.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its namespace; none means all.
+    pub namespace: Option<Arc<str>>,
     /// Its place in a snapshot.
-    pub kind: KindId,
-    /// The plugin's view of it.
-    pub view: ViewId,
-    /// The plugin's indexes of it, by name.
-    pub indexes: BTreeMap<String, IndexId>,
+    pub informer: InformerId,
+    /// Where the plugin's view and indexes are.
+    pub grant: Grant,
+    /// Whether selectors keep objects out, so that one that is not here may yet exist.
+    pub is_narrowed: bool,
+}
+
+impl KindScope {
+    /// All of an informer's objects, whole, and no index.
+    pub fn whole(informer: InformerId) -> Self {
+        Self {
+            parts: vec![Part {
+                namespace: None,
+                informer,
+                grant: Grant::default(),
+                is_narrowed: false,
+            }],
+            indexes: BTreeMap::new(),
+        }
+    }
+
+    /// The part that has a namespace's objects.
+    pub(crate) fn part_of(&self, namespace: &str) -> Option<&Part> {
+        let has = |part: &&Part| {
+            part.namespace
+                .as_ref()
+                .is_none_or(|own| **own == *namespace)
+        };
+        self.parts.iter().find(has)
+    }
+
+    /// The parts that a list is over.
+    fn parts_of(&self, namespace: Option<&str>) -> Vec<&Part> {
+        match namespace {
+            Some(namespace) => self.part_of(namespace).into_iter().collect(),
+            None => self.parts.iter().collect(),
+        }
+    }
 }
 
 /// One question a reconcile asked of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Read {
     /// One object, there or not.
-    Object(KindId, ObjectKey),
+    Object(InformerId, ObjectKey),
     /// The objects that match.
-    List(KindId, Option<Arc<str>>, Filter),
+    List(InformerId, Option<Arc<str>>, Filter),
 }
 
 /// Which objects a list is of.
@@ -98,6 +143,24 @@ pub enum ReadError {
     /// The kind is not among the manifest's reads.
     #[error("{0} is not among the manifest's reads")]
     Denied(Kind),
+    /// The namespace is not among those that the manifest reads of this kind.
+    #[error("the manifest reads {kind} in other namespaces, not in {namespace:?}")]
+    OtherNamespace {
+        /// The kind asked for.
+        kind: Kind,
+        /// The namespace asked for.
+        namespace: String,
+    },
+    /// The object is there but cannot be read, or one of a list's objects; the guest is stopped, for no answer would be right.
+    #[error("{kind} {key} cannot be read: {reason}")]
+    Unreadable {
+        /// Its kind.
+        kind: Kind,
+        /// Which it is.
+        key: ObjectKey,
+        /// Why.
+        reason: String,
+    },
     /// No such index.
     #[error("the manifest declares no index {name:?} of {kind}")]
     UnknownIndex {
@@ -129,10 +192,12 @@ pub struct Reader {
 
 /// The object whose key is reconciled.
 struct OwnSubject {
-    kind: KindId,
+    kind: Kind,
     key: ObjectKey,
     /// It is there, and the plugin's selection selects it.
     is_selected: bool,
+    /// It may be there: it cannot be read.
+    is_unreadable: bool,
 }
 
 impl Reader {
@@ -153,25 +218,45 @@ impl Reader {
     /// a plugin cleans up after an object that left its selection as after one that was deleted.
     pub(crate) fn set_subject(
         &mut self,
-        kind: KindId,
+        kind: &Kind,
         key: &ObjectKey,
         selects: impl Fn(&Object) -> bool,
     ) {
-        let is_selected = self.snapshot.kinds[kind]
-            .get(key)
-            .is_some_and(|object| selects(object));
+        let object = self.find(kind, key);
         self.subject = Some(OwnSubject {
-            kind,
+            kind: kind.clone(),
+            is_selected: object.is_some_and(|object| selects(object)),
+            is_unreadable: self.unreadable(kind, key).is_some(),
             key: key.clone(),
-            is_selected,
         });
+    }
+
+    /// The object, unrecorded.
+    fn find(&self, kind: &Kind, key: &ObjectKey) -> Option<&Arc<Object>> {
+        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
+        self.cache(part).get(key.parts())
+    }
+
+    fn unreadable(&self, kind: &Kind, key: &ObjectKey) -> Option<ReadError> {
+        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
+        let unreadable = self.cache(part).unreadable().iter();
+        let (_, reason) = unreadable.into_iter().find(|(have, _)| have == key)?;
+        Some(ReadError::Unreadable {
+            kind: kind.clone(),
+            key: key.clone(),
+            reason: reason.clone(),
+        })
+    }
+
+    fn cache(&self, part: &Part) -> &Cache {
+        &self.snapshot.informers[part.informer]
     }
 
     /// Whether there is no (selected) object of the reconciled key.
     pub(crate) fn is_subject_gone(&self) -> bool {
         self.subject
             .as_ref()
-            .is_some_and(|subject| !subject.is_selected)
+            .is_some_and(|subject| !subject.is_selected && !subject.is_unreadable)
     }
 
     /// The snapshot's number.
@@ -187,20 +272,25 @@ impl Reader {
 
     /// One object as the plugin sees it.
     pub fn get(&mut self, kind: &Kind, key: &ObjectKey) -> Result<Option<&str>, ReadError> {
-        let scope = self.scope_of(kind)?;
-        let (id, view) = (scope.kind, scope.view);
+        let scope = self.scope.clone();
+        let part = scope_of(&scope, kind)?
+            .part_of(&key.namespace)
+            .ok_or_else(|| other_namespace(kind, &key.namespace))?;
         if !is_possible(key) {
             return Ok(None);
         }
-        self.record(Read::Object(id, key.clone()))?;
-        if self.subject.as_ref().is_some_and(|subject| {
-            !subject.is_selected && subject.kind == id && subject.key == *key
-        }) {
+        self.record(Read::Object(part.informer, key.clone()))?;
+        if let Some(error) = self.unreadable(kind, key) {
+            return Err(error);
+        }
+        let is_gone = self.subject.as_ref().is_some_and(|subject| {
+            !subject.is_selected && subject.kind == *kind && subject.key == *key
+        });
+        if is_gone {
             return Ok(None);
         }
-        Ok(self.snapshot.kinds[id]
-            .get(key)
-            .map(|object| object.view(view)))
+        let object = self.cache(part).get(key.parts());
+        Ok(object.map(|object| object.view(part.grant.view)))
     }
 
     /// One part of an object, by JSON Pointer (RFC 6901), as JSON text.
@@ -225,30 +315,55 @@ impl Reader {
         namespace: Option<&str>,
         filter: &ListFilter,
     ) -> Result<String, ReadError> {
-        let scope = self.scope_of(kind)?;
-        let (id, view) = (scope.kind, scope.view);
-        let filter = match filter {
-            ListFilter::Everything => Filter::Everything,
-            ListFilter::Labels(selector) => Filter::Labels(selector.clone()),
-            ListFilter::Index(name, value) => {
-                let index = scope
-                    .indexes
-                    .get(name)
-                    .ok_or_else(|| ReadError::UnknownIndex {
-                        name: name.clone(),
-                        kind: kind.clone(),
-                    })?;
-                Filter::Index(*index, value.as_str().into())
-            }
-        };
-        let json = self.list_json(id, view, namespace, &filter);
-        self.record(Read::List(id, namespace.map(Arc::from), filter))?;
+        let scope = self.scope.clone();
+        let scope = scope_of(&scope, kind)?;
+        let parts = scope.parts_of(namespace);
+        if let (Some(namespace), []) = (namespace, parts.as_slice()) {
+            return Err(other_namespace(kind, namespace));
+        }
+        let mut json = String::from("[");
+        for part in parts {
+            let filter = resolve(scope, part, kind, filter)?;
+            self.push_list(&mut json, part, namespace, &filter);
+            self.record(Read::List(part.informer, namespace.map(Arc::from), filter))?;
+            self.check_readable(kind, part, namespace)?;
+        }
+        json.push(']');
         Ok(json)
+    }
+
+    /// A list that lacks an object which nobody could read is not an answer.
+    fn check_readable(
+        &self,
+        kind: &Kind,
+        part: &Part,
+        namespace: Option<&str>,
+    ) -> Result<(), ReadError> {
+        let mut unreadable = self.cache(part).unreadable().iter();
+        let of_list = unreadable
+            .find(|(key, _)| namespace.is_none_or(|namespace| *key.namespace == *namespace));
+        of_list.map_or(Ok(()), |(key, reason)| {
+            Err(ReadError::Unreadable {
+                kind: kind.clone(),
+                key: key.clone(),
+                reason: reason.clone(),
+            })
+        })
     }
 
     /// Whether the plugin reads this kind.
     pub(crate) fn may_read(&self, kind: &Kind) -> bool {
         self.scope.kinds.contains_key(kind)
+    }
+
+    /// Whether an object that the snapshot does not show does not exist, as far as the snapshot knows.
+    pub(crate) fn knows(&self, kind: &Kind, key: &ObjectKey) -> bool {
+        let part = self
+            .scope
+            .kinds
+            .get(kind)
+            .and_then(|scope| scope.part_of(&key.namespace));
+        part.is_some_and(|part| !part.is_narrowed) && self.unreadable(kind, key).is_none()
     }
 
     /// The whole object that an action is on, for the host's own decisions. Recorded if the plugin reads the kind: whether the action
@@ -257,21 +372,23 @@ impl Reader {
     /// The host's own reads are not counted against the guest's: they are bounded by the actions of an outcome, and one that was
     /// refused would look like an object that is not there.
     pub(crate) fn look_at(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
-        let id = self.scope.kinds.get(kind)?.kind;
-        self.reads.insert(Read::Object(id, key.clone()));
-        self.snapshot.kinds[id].get(key).cloned()
+        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
+        let informer = part.informer;
+        self.reads.insert(Read::Object(informer, key.clone()));
+        self.snapshot.informers[informer].get(key.parts()).cloned()
     }
 
     /// The objects with these labels, for deciding on the plugin's behalf: recorded as if the plugin had listed them.
     pub(crate) fn members(&mut self, kind: &Kind, selector: &LabelSelector) -> Vec<Arc<Object>> {
-        let Some(scope) = self.scope.kinds.get(kind) else {
-            return Vec::new();
-        };
-        let (id, filter) = (scope.kind, Filter::Labels(selector.clone()));
-        let found = matching(&self.snapshot, id, None, &filter)
-            .cloned()
-            .collect();
-        self.reads.insert(Read::List(id, None, filter));
+        let filter = Filter::Labels(selector.clone());
+        let scope = self.scope.clone();
+        let parts = scope.kinds.get(kind).map_or(&[][..], |scope| &scope.parts);
+        let mut found = Vec::new();
+        for part in parts {
+            found.extend(matching(self.cache(part), None, &filter).cloned());
+            self.reads
+                .insert(Read::List(part.informer, None, filter.clone()));
+        }
         found
     }
 
@@ -298,51 +415,66 @@ impl Reader {
         Ok(())
     }
 
-    fn scope_of(&self, kind: &Kind) -> Result<KindScope, ReadError> {
-        self.scope
-            .kinds
-            .get(kind)
-            .cloned()
-            .ok_or_else(|| ReadError::Denied(kind.clone()))
-    }
-
-    fn list_json(
-        &self,
-        kind: KindId,
-        view: ViewId,
-        namespace: Option<&str>,
-        filter: &Filter,
-    ) -> String {
-        let mut out = String::from("[");
-        for object in matching(&self.snapshot, kind, namespace, filter) {
+    fn push_list(&self, out: &mut String, part: &Part, namespace: Option<&str>, filter: &Filter) {
+        for object in matching(self.cache(part), namespace, filter) {
             if out.len() > 1 {
                 out.push(',');
             }
-            out.push_str(object.view(view));
+            out.push_str(object.view(part.grant.view));
         }
-        out.push(']');
-        out
     }
+}
+
+fn scope_of<'a>(scope: &'a Scope, kind: &Kind) -> Result<&'a KindScope, ReadError> {
+    let found = scope.kinds.get(kind);
+    found.ok_or_else(|| ReadError::Denied(kind.clone()))
+}
+
+fn other_namespace(kind: &Kind, namespace: &str) -> ReadError {
+    ReadError::OtherNamespace {
+        kind: kind.clone(),
+        namespace: namespace.to_owned(),
+    }
+}
+
+/// The plugin's words in the host's numbers.
+fn resolve(
+    scope: &KindScope,
+    part: &Part,
+    kind: &Kind,
+    filter: &ListFilter,
+) -> Result<Filter, ReadError> {
+    Ok(match filter {
+        ListFilter::Everything => Filter::Everything,
+        ListFilter::Labels(selector) => Filter::Labels(selector.clone()),
+        ListFilter::Index(name, value) => {
+            let place = scope.indexes.get(name);
+            let index = place.and_then(|place| part.grant.indexes.get(*place));
+            let index = index.ok_or_else(|| ReadError::UnknownIndex {
+                name: name.clone(),
+                kind: kind.clone(),
+            })?;
+            Filter::Index(*index, value.as_str().into())
+        }
+    })
 }
 
 /// The objects of a list, ordered by namespace and name.
 pub fn matching<'a>(
-    snapshot: &'a Snapshot,
-    kind: KindId,
+    cache: &'a Cache,
     namespace: Option<&'a str>,
     filter: &'a Filter,
 ) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
-    let cache = &snapshot.kinds[kind];
     match filter {
         Filter::Everything => Box::new(cache.list(namespace)),
         Filter::Labels(selector) => Box::new(
             cache
                 .list(namespace)
-                .filter(|object| selector.matches(&object.header.labels)),
+                .filter(|object| selector.matches(&***object)),
         ),
         Filter::Index(index, value) => {
             Box::new(cache.list_by_index(*index, value).filter(move |object| {
-                namespace.is_none_or(|namespace| *object.header.key.namespace == *namespace)
+                namespace.is_none_or(|namespace| object.key().namespace == namespace)
             }))
         }
     }

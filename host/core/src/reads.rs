@@ -6,50 +6,84 @@
 //! Invariant: `readers` and `reads_of` are each other's inverse, and every label read in `readers` is in exactly one of `anchored`
 //! and `unanchored`.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::cache::Change;
 use crate::key::ObjectKey;
-use crate::object::{Object, ViewId};
+use crate::object::{IndexId, Object, ViewId};
 use crate::reader::{Filter, MAX_READS, Read};
-use crate::snapshot::KindId;
+use crate::snapshot::InformerId;
 
 /// The recorded reads of one plugin's keys.
 #[derive(Debug, Default)]
 pub struct ReadSets {
-    readers: HashMap<Arc<Read>, BTreeSet<ObjectKey>>,
+    readers: HashMap<Arc<Read>, Readers>,
     reads_of: HashMap<ObjectKey, Box<[Arc<Read>]>>,
     /// Label reads by a label that their objects must have: a change finds them through its object's labels.
     anchored: HashMap<LabelAnchor, BTreeSet<Arc<Read>>>,
     /// Label reads without such a label (`!canary`): every change of the kind is held against them.
-    unanchored: HashMap<KindId, BTreeSet<Arc<Read>>>,
+    unanchored: HashMap<InformerId, BTreeSet<Arc<Read>>>,
+}
+
+/// The keys that asked a question. Most are asked by one.
+#[derive(Debug)]
+enum Readers {
+    One(ObjectKey),
+    Many(BTreeSet<ObjectKey>),
+}
+
+impl Readers {
+    fn insert(&mut self, key: &ObjectKey) {
+        match self {
+            Self::One(only) if only == key => {}
+            Self::One(only) => *self = Self::Many([only.clone(), key.clone()].into()),
+            Self::Many(keys) => drop(keys.insert(key.clone())),
+        }
+    }
+
+    /// Says whether none is left.
+    fn remove(&mut self, key: &ObjectKey) -> bool {
+        match self {
+            Self::One(only) => only == key,
+            Self::Many(keys) => {
+                keys.remove(key);
+                keys.is_empty()
+            }
+        }
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = &ObjectKey> + '_> {
+        match self {
+            Self::One(key) => Box::new(std::iter::once(key)),
+            Self::Many(keys) => Box::new(keys.iter()),
+        }
+    }
 }
 
 impl Read {
-    /// The kind that was read.
-    pub fn kind(&self) -> KindId {
+    /// Whose objects were read.
+    pub fn informer(&self) -> InformerId {
         match self {
-            Self::Object(kind, _) | Self::List(kind, _, _) => *kind,
+            Self::Object(informer, _) | Self::List(informer, _, _) => *informer,
         }
     }
 
     /// Whether this object is in the read's answer.
     pub fn has(&self, object: &Object) -> bool {
-        let key = &object.header.key;
+        let key = object.key();
         match self {
-            Self::Object(_, wanted) => wanted == key,
+            Self::Object(_, wanted) => key == *wanted,
             Self::List(_, namespace, filter) => {
                 namespace
                     .as_ref()
-                    .is_none_or(|namespace| *namespace == key.namespace)
+                    .is_none_or(|namespace| **namespace == *key.namespace)
                     && match filter {
                         Filter::Everything => true,
-                        Filter::Labels(selector) => selector.matches(&object.header.labels),
-                        Filter::Index(index, value) => {
-                            object.indexed(*index).binary_search(value).is_ok()
-                        }
+                        Filter::Labels(selector) => selector.matches(object),
+                        Filter::Index(index, value) => object.is_indexed_by(*index, value),
                     }
             }
         }
@@ -70,9 +104,7 @@ impl Read {
 /// Whether a plugin with this view sees a difference between the two states.
 pub fn is_visible(change: &Change, view: ViewId) -> bool {
     match (&change.old, &change.new) {
-        (Some(old), Some(new)) => {
-            old.header.uid != new.header.uid || old.view(view) != new.view(view)
-        }
+        (Some(old), Some(new)) => old.uid() != new.uid() || old.view(view) != new.view(view),
         _ => true,
     }
 }
@@ -127,46 +159,52 @@ impl ReadSets {
     }
 
     /// The keys whose reads a change touches, for a plugin that sees the kind through this view.
-    pub fn touched(&self, kind: KindId, change: &Change, view: ViewId) -> BTreeSet<&ObjectKey> {
-        let mut keys = BTreeSet::new();
-        for read in self.candidates(kind, change) {
-            if read.is_touched_by(change, view) {
-                keys.extend(self.readers.get(&read).into_iter().flatten());
-            }
-        }
-        keys
+    pub fn touched(
+        &self,
+        informer: InformerId,
+        change: &Change,
+        view: ViewId,
+    ) -> BTreeSet<&ObjectKey> {
+        let candidates = self.candidates(informer, change);
+        let touched = candidates
+            .iter()
+            .filter(|read| read.is_touched_by(change, view));
+        let readers = touched.filter_map(|read| self.readers.get(read));
+        readers.flat_map(Readers::iter).collect()
     }
 
     /// Every recorded read that one of the change's states could be in.
-    fn candidates(&self, kind: KindId, change: &Change) -> BTreeSet<Arc<Read>> {
-        let namespace = &change.key().namespace;
-        let everywhere = [None, Some(namespace.clone())];
-        let mut reads = vec![Read::Object(kind, change.key().clone())];
-        for namespace in everywhere {
-            reads.push(Read::List(kind, namespace.clone(), Filter::Everything));
-            for (index, value) in change.states().flat_map(|state| state.indexed_values()) {
-                reads.push(Read::List(
-                    kind,
-                    namespace.clone(),
-                    Filter::Index(index, value.clone()),
-                ));
-            }
+    fn candidates(&self, informer: InformerId, change: &Change) -> BTreeSet<Arc<Read>> {
+        let key = change.key().to_key();
+        let values = change.states().flat_map(|state| state.indexed_values());
+        let values: BTreeSet<(IndexId, &str)> = values.collect();
+        let filters: Vec<Filter> = values
+            .into_iter()
+            .map(|(index, value)| Filter::Index(index, value.into()))
+            .chain([Filter::Everything])
+            .collect();
+        let mut reads = Vec::with_capacity(filters.len() * 2 + 1);
+        for filter in filters {
+            let namespace = Some(key.namespace.clone());
+            reads.push(Read::List(informer, namespace, filter.clone()));
+            reads.push(Read::List(informer, None, filter));
         }
+        reads.push(Read::Object(informer, key));
         let recorded = reads
             .iter()
             .filter_map(|read| self.readers.get_key_value(read));
         let mut found: BTreeSet<Arc<Read>> = recorded.map(|(read, _)| read.clone()).collect();
-        found.extend(self.by_label(kind, change).cloned());
+        found.extend(self.by_label(informer, change).cloned());
         found
     }
 
     /// The label reads that one of the change's states could be in.
-    fn by_label(&self, kind: KindId, change: &Change) -> impl Iterator<Item = &Arc<Read>> {
-        let labels = change.states().flat_map(|state| &state.header.labels);
+    fn by_label(&self, informer: InformerId, change: &Change) -> impl Iterator<Item = &Arc<Read>> {
+        let labels = change.states().flat_map(|state| state.labels());
         let anchored = labels.filter_map(move |(name, value)| {
-            self.anchored.get(&(kind, name.clone(), value.clone()))
+            self.anchored.get(&(informer, name.into(), value.into()))
         });
-        anchored.chain(self.unanchored.get(&kind)).flatten()
+        anchored.chain(self.unanchored.get(&informer)).flatten()
     }
 
     fn register(&mut self, read: Read, key: &ObjectKey) -> Arc<Read> {
@@ -174,11 +212,13 @@ impl ReadSets {
             Some((known, _)) => known.clone(),
             None => Arc::new(read),
         };
-        self.place(&read);
-        self.readers
-            .entry(read.clone())
-            .or_default()
-            .insert(key.clone());
+        match self.readers.entry(read.clone()) {
+            Entry::Occupied(mut readers) => readers.get_mut().insert(key),
+            Entry::Vacant(vacant) => {
+                vacant.insert(Readers::One(key.clone()));
+                self.place(&read);
+            }
+        }
         read
     }
 
@@ -186,8 +226,7 @@ impl ReadSets {
         let Some(readers) = self.readers.get_mut(read) else {
             return;
         };
-        readers.remove(key);
-        if readers.is_empty() {
+        if readers.remove(key) {
             self.readers.remove(read);
             self.displace(read);
         }
@@ -197,9 +236,9 @@ impl ReadSets {
     fn place(&mut self, read: &Arc<Read>) {
         match anchors(read) {
             Anchors::NotALabelRead => {}
-            Anchors::None(kind) => drop(
+            Anchors::None(informer) => drop(
                 self.unanchored
-                    .entry(kind)
+                    .entry(informer)
                     .or_default()
                     .insert(read.clone()),
             ),
@@ -214,7 +253,7 @@ impl ReadSets {
     fn displace(&mut self, read: &Arc<Read>) {
         match anchors(read) {
             Anchors::NotALabelRead => {}
-            Anchors::None(kind) => remove_from(&mut self.unanchored, &kind, read),
+            Anchors::None(informer) => remove_from(&mut self.unanchored, &informer, read),
             Anchors::Labels(labels) => {
                 for label in labels {
                     remove_from(&mut self.anchored, &label, read);
@@ -224,23 +263,23 @@ impl ReadSets {
     }
 }
 
-type LabelAnchor = (KindId, Box<str>, Box<str>);
+type LabelAnchor = (InformerId, Box<str>, Box<str>);
 
 /// Where a read is found.
 enum Anchors {
     NotALabelRead,
-    None(KindId),
+    None(InformerId),
     Labels(Vec<LabelAnchor>),
 }
 
 fn anchors(read: &Read) -> Anchors {
-    let Read::List(kind, _, Filter::Labels(selector)) = read else {
+    let Read::List(informer, _, Filter::Labels(selector)) = read else {
         return Anchors::NotALabelRead;
     };
     match selector.anchor() {
-        None => Anchors::None(*kind),
+        None => Anchors::None(*informer),
         Some((name, values)) => {
-            let label = |value: &String| (*kind, name.into(), value.as_str().into());
+            let label = |value: &String| (*informer, name.into(), value.as_str().into());
             Anchors::Labels(values.iter().map(label).collect())
         }
     }

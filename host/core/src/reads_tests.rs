@@ -1,24 +1,27 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::cache::{Delta, KindCache};
+use crate::cache::{Cache, Delta, Wish};
 use crate::fields::FieldPath;
 use crate::key::Kind;
 use crate::selector::{LabelSelector, Requirement};
+use crate::source::{Payload, Source};
 
-const PODS: KindId = 0;
+const PODS: InformerId = 0;
 
 fn path(text: &str) -> FieldPath {
     FieldPath::parse(text).unwrap()
 }
 
 /// Pods seen through `.spec`, with one index: on which node they run.
-fn pods() -> KindCache {
-    let mut pods = KindCache::new(Kind::new("", "v1", "Pod"));
-    assert_eq!(
-        pods.add(&[path(".spec")], &[vec![path(".spec.nodeName")]]),
-        (VIEW, vec![0])
-    );
+fn pods() -> Cache {
+    let mut pods = Cache::new(Source::all(Kind::new("", "v1", "Pod")));
+    let grant = pods.join(&Wish {
+        payload: Payload::Full,
+        fields: vec![path(".spec")],
+        indexes: vec![vec![path(".spec.nodeName")]],
+    });
+    assert_eq!((grant.view, grant.indexes), (VIEW, vec![0]));
     pods
 }
 
@@ -34,7 +37,7 @@ struct Pod {
 }
 
 impl Pod {
-    fn object(&self, cache: &KindCache, version: u64) -> Object {
+    fn object(&self, cache: &Cache, version: u64) -> Object {
         let labels = self
             .app
             .map_or_else(|| "{}".to_owned(), |app| format!(r#"{{"app":"{app}"}}"#));
@@ -266,7 +269,7 @@ fn any_read() -> impl Strategy<Value = Read> {
 }
 
 /// What the read's answer is, by looking at every object.
-fn answer(cache: &KindCache, read: &Read) -> Vec<String> {
+fn answer(cache: &Cache, read: &Read) -> Vec<String> {
     let members = cache.list(None).filter(|object| read.has(object));
     members.map(|object| object.view(VIEW).to_owned()).collect()
 }

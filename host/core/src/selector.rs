@@ -26,36 +26,31 @@ pub struct LabelSelector {
     pub requirements: Vec<Requirement>,
 }
 
-/// An object's labels: sorted by key, keys unique.
-pub type Labels = [(Box<str>, Box<str>)];
-
-/// The value of a label.
-pub fn label<'a>(labels: &'a Labels, key: &str) -> Option<&'a str> {
-    let at = labels
-        .binary_search_by(|(name, _)| (**name).cmp(key))
-        .ok()?;
-    Some(&labels[at].1)
+/// What has labels.
+pub trait Labels {
+    /// The value of a label.
+    fn label(&self, key: &str) -> Option<&str>;
 }
 
 impl Requirement {
-    fn matches(&self, labels: &Labels) -> bool {
+    fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         match self {
-            Self::Equals(key, value) => label(labels, key) == Some(value),
-            Self::OneOf(key, values) => {
-                label(labels, key).is_some_and(|have| values.iter().any(|value| value == have))
-            }
-            Self::NoneOf(key, values) => {
-                label(labels, key).is_none_or(|have| values.iter().all(|value| value != have))
-            }
-            Self::Exists(key) => label(labels, key).is_some(),
-            Self::Absent(key) => label(labels, key).is_none(),
+            Self::Equals(key, value) => labels.label(key) == Some(value),
+            Self::OneOf(key, values) => labels
+                .label(key)
+                .is_some_and(|have| values.iter().any(|value| value == have)),
+            Self::NoneOf(key, values) => labels
+                .label(key)
+                .is_none_or(|have| values.iter().all(|value| value != have)),
+            Self::Exists(key) => labels.label(key).is_some(),
+            Self::Absent(key) => labels.label(key).is_none(),
         }
     }
 }
 
 impl LabelSelector {
     /// Whether an object with these labels is selected.
-    pub fn matches(&self, labels: &Labels) -> bool {
+    pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.matches(labels))
@@ -165,18 +160,19 @@ fn parse_term(term: &str) -> Result<FieldTerm, FieldSelectorError> {
 mod tests {
     use super::*;
 
-    fn labels(pairs: &[(&str, &str)]) -> Vec<(Box<str>, Box<str>)> {
-        pairs
-            .iter()
-            .map(|&(key, value)| (key.into(), value.into()))
-            .collect()
+    impl Labels for [(&str, &str)] {
+        fn label(&self, key: &str) -> Option<&str> {
+            self.iter()
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| *value)
+        }
     }
 
     fn selects(requirement: Requirement, on: &[(&str, &str)]) -> bool {
         let selector = LabelSelector {
             requirements: vec![requirement],
         };
-        selector.matches(&labels(on))
+        selector.matches(on)
     }
 
     #[test]
@@ -204,7 +200,8 @@ mod tests {
 
     #[test]
     fn the_empty_selector_selects_everything() {
-        assert!(LabelSelector::default().matches(&[]));
+        let none: &[(&str, &str)] = &[];
+        assert!(LabelSelector::default().matches(none));
     }
 
     #[test]

@@ -34,6 +34,13 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Whether selectors keep objects out.
+    pub fn is_narrowed(&self) -> bool {
+        self.labels != LabelSelector::default() || self.fields.is_some()
+    }
+}
+
 /// `v1/Pod`, `v1/Pod in default where app=web and spec.nodeName=a`.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,8 @@
 //!
 //! The rule, per operation:
 //! - **apply**: this host's last accepted apply of the object by this plugin was the same text, and the cached object still has every
-//!   field of it. (The first half catches fields that are no longer applied: the server would remove them.)
+//!   field of it. (The first half catches fields that are no longer applied: the server would remove them.) Or the cached object
+//!   is still at the version that apply left: then its fields need not be looked at, and may not be cached (a Secret's values).
 //! - **update**: the cached object equals it, apart from what the cache leaves out (managed fields, the last-applied annotation)
 //!   and the resourceVersion. An update of `status` compares `status` alone.
 //! - everything else is sent.
@@ -27,7 +28,14 @@ pub struct Target {
 }
 
 /// By object, then by subresource.
-type Intents = HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, u64>>;
+type Intents = HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, Intent>>;
+
+/// An accepted apply: a hash of its text, and the resourceVersion it left.
+#[derive(Debug)]
+struct Intent {
+    hash: u64,
+    resource_version: Option<String>,
+}
 
 /// A plugin's last accepted applies, as hashes. Shared by the plugin's running reconciles.
 ///
@@ -39,27 +47,24 @@ pub struct Applied {
 
 impl Applied {
     /// The server accepted this apply.
-    pub fn remember(&self, target: Target, intent: u64) {
+    pub fn remember(&self, target: Target, hash: u64, resource_version: Option<String>) {
         let Target {
             kind,
             key,
             subresource,
         } = target;
-        self.lock()
-            .entry((kind, key))
-            .or_default()
-            .insert(subresource, intent);
+        self.lock().entry((kind, key)).or_default().insert(
+            subresource,
+            Intent {
+                hash,
+                resource_version,
+            },
+        );
     }
 
     /// The object is gone, or its state is no longer known to follow from what was applied.
     pub fn forget(&self, kind: &Kind, key: &ObjectKey) {
         self.lock().remove(&(kind.clone(), key.clone()));
-    }
-
-    fn is_last(&self, target: &Target, intent: u64) -> bool {
-        let intents = self.lock();
-        let of_object = intents.get(&(target.kind.clone(), target.key.clone()));
-        of_object.and_then(|of_object| of_object.get(&target.subresource)) == Some(&intent)
     }
 
     fn lock(&self) -> MutexGuard<'_, Intents> {
@@ -68,8 +73,16 @@ impl Applied {
 
     /// Whether applying `intent` again would change nothing. `current` is the cached object.
     pub fn is_unchanged(&self, target: &Target, intent: &Value, current: Option<&Value>) -> bool {
-        self.is_last(target, hash(intent))
-            && current.is_some_and(|current| has_fields_of(current, intent))
+        let intents = self.lock();
+        let of_object = intents.get(&(target.kind.clone(), target.key.clone()));
+        let last = of_object.and_then(|of_object| of_object.get(&target.subresource));
+        let (Some(last), Some(current)) = (last, current) else {
+            return false;
+        };
+        let version = current.pointer("/metadata/resourceVersion");
+        let is_untouched = last.resource_version.is_some()
+            && version.and_then(Value::as_str) == last.resource_version.as_deref();
+        last.hash == hash(intent) && (is_untouched || has_fields_of(current, intent))
     }
 }
 
@@ -163,7 +176,15 @@ mod tests {
             !applied.is_unchanged(&target(), &intent, Some(&current)),
             "nothing is known of the past"
         );
-        applied.remember(target(), hash(&intent));
+        applied.remember(target(), hash(&intent), Some("7".into()));
+        assert!(
+            applied.is_unchanged(
+                &target(),
+                &intent,
+                Some(&json!({"metadata": {"resourceVersion": "7"}}))
+            ),
+            "nobody has touched it since"
+        );
         assert!(applied.is_unchanged(&target(), &intent, Some(&current)));
         assert!(
             !applied.is_unchanged(&target(), &json!({"data": {}}), Some(&current)),

@@ -84,6 +84,9 @@ impl From<manifest::Read> for ReadDeclaration {
         Self {
             kind: read.kind.into(),
             fields: read.fields,
+            namespaces: read.namespaces,
+            labels: selector(read.labels),
+            field_selector: read.field_selector,
         }
     }
 }
@@ -157,7 +160,7 @@ impl From<ActionResult> for changes::ActionResult {
             ActionResult::NotFound(text) => Self::NotFound(text),
             ActionResult::Forbidden(text) => Self::Forbidden(text),
             ActionResult::Invalid(text) => Self::Invalid(text),
-            ActionResult::Failed(text) => Self::Failed(text),
+            ActionResult::Failed(text) | ActionResult::Unavailable(text) => Self::Failed(text),
         }
     }
 }

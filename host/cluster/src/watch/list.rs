@@ -44,14 +44,14 @@ pub(super) fn request(resource: &Resource, next: &Next, settings: &Settings) -> 
             }
             if let Some(version) = not_older_than {
                 // Without the match, a limited list would be of exactly this version.
-                query.push(("resourceVersion", version.as_str().to_owned()));
+                query.push(("resourceVersion", version.to_string().to_owned()));
                 query.push(("resourceVersionMatch", "NotOlderThan".to_owned()));
             }
         }
         Next::Watch { from, timeout } => {
             query.push(("watch", "true".to_owned()));
             query.push(("allowWatchBookmarks", "true".to_owned()));
-            query.push(("resourceVersion", from.as_str().to_owned()));
+            query.push(("resourceVersion", from.to_string()));
             query.push(("timeoutSeconds", timeout.as_secs().to_string()));
         }
     }

@@ -194,7 +194,7 @@ impl State {
             Paging::After { list_version, .. } => list_version.clone(),
             Paging::First | Paging::Whole => ResourceVersion::new(version),
         };
-        if list_version.as_str().is_empty() {
+        if list_version.to_string().is_empty() {
             return Err(BadPage::NoVersion);
         }
         let Some(token) = token else {
@@ -245,11 +245,15 @@ impl State {
     ///
     /// resourceVersions are integers that grow (KEP-5504); those of a server that does it otherwise are taken as they come.
     pub(super) fn advance(&mut self, version: &ResourceVersion) -> bool {
-        if version.as_str().is_empty() {
+        if version.to_string().is_empty() {
             return true;
         }
-        let is_number =
-            |version: &ResourceVersion| version.as_str().bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = |version: &ResourceVersion| {
+            version
+                .to_string()
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+        };
         if self
             .position
             .as_ref()

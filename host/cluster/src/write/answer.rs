@@ -24,10 +24,16 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         Err(error) => error,
     };
     let text = error.to_string();
-    let Some(status) = error.status() else {
-        return ActionResult::Failed(text);
+    let status = match &error {
+        RequestError::Status(status) => status,
+        RequestError::Transport(_) | RequestError::Deadline(_) => {
+            return ActionResult::Unavailable(text);
+        }
+        RequestError::TooLarge(_) | RequestError::Answer(_) => return ActionResult::Failed(text),
     };
     match (status.code, &*status.reason) {
+        // A balancer whose servers are all gone, or a server that has not heard from etcd. A 500 may be a webhook's, and about this write.
+        (502..=504, _) => ActionResult::Unavailable(text),
         // Gone already is what was wanted.
         (404, _) if is_delete && !is_no_such_path(&error) => ActionResult::Done(None),
         (409, "AlreadyExists") => ActionResult::AlreadyExists(text),

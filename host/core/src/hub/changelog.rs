@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::cache::Change;
-use crate::snapshot::KindId;
+use crate::snapshot::InformerId;
 
 /// Most changes remembered. A reconcile that runs while more than this happens is simply run again.
 const MAX_CHANGES: usize = 65_536;
@@ -13,7 +13,7 @@ const MAX_CHANGES: usize = 65_536;
 /// Invariant: it holds all changes after `forgotten`, in order, and none when nothing runs.
 #[derive(Default)]
 pub(super) struct Changelog {
-    entries: VecDeque<(u64, KindId, Change)>,
+    entries: VecDeque<(u64, InformerId, Change)>,
     /// The sequence number up to which changes are not remembered.
     forgotten: u64,
     /// How many reconciles run on the snapshot with this sequence number.
@@ -22,14 +22,14 @@ pub(super) struct Changelog {
 
 /// What happened since a snapshot.
 pub(super) enum Missed<'a> {
-    Changes(Box<dyn Iterator<Item = (KindId, &'a Change)> + 'a>),
+    Changes(Box<dyn Iterator<Item = (InformerId, &'a Change)> + 'a>),
     /// More than is remembered.
     TooMuch,
 }
 
 impl Changelog {
     /// Changes were stored; `sequence` is the number of the last.
-    pub fn push(&mut self, sequence: u64, kind: KindId, changes: Vec<Change>) {
+    pub fn push(&mut self, sequence: u64, informer: InformerId, changes: Vec<Change>) {
         if self.open.is_empty() {
             self.forgotten = sequence;
             return;
@@ -37,7 +37,7 @@ impl Changelog {
         let first = sequence + 1 - changes.len() as u64;
         let numbered = changes.into_iter().zip(first..);
         self.entries
-            .extend(numbered.map(|(change, sequence)| (sequence, kind, change)));
+            .extend(numbered.map(|(change, sequence)| (sequence, informer, change)));
         while self.entries.len() > MAX_CHANGES {
             if let Some((sequence, _, _)) = self.entries.pop_front() {
                 self.forgotten = sequence;
@@ -65,7 +65,7 @@ impl Changelog {
         Missed::Changes(Box::new(
             self.entries
                 .range(start..)
-                .map(|(_, kind, change)| (*kind, change)),
+                .map(|(_, informer, change)| (*informer, change)),
         ))
     }
 

@@ -1,42 +1,130 @@
-//! What a plugin may read, in the hub's numbers.
+//! What a plugin may read: which informers bring it, and how much of each object it needs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::cache::KindCache;
+use crate::cache::Wish;
 use crate::fields::FieldPath;
 use crate::key::Kind;
-use crate::manifest::Manifest;
-use crate::reader::{KindScope, Scope};
-use crate::snapshot::KindId;
+use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb};
+use crate::reader::{KindScope, Part, Scope};
+use crate::snapshot::{InformerId, Snapshot};
+use crate::source::{Payload, Source};
 
-/// Adds the manifest's views and indexes to the caches and says where they are.
-pub(super) fn scope_of(
-    manifest: &Manifest,
-    kinds: &mut [KindCache],
-    ids: &HashMap<Kind, KindId>,
-) -> Scope {
-    let mut scopes = BTreeMap::new();
-    for read in &manifest.reads {
-        let Some(&kind) = ids.get(&read.kind) else {
-            continue;
-        };
-        let indexes = || {
-            manifest
-                .indexes
-                .iter()
-                .filter(|index| index.kind == read.kind)
-        };
-        let index_paths: Vec<Vec<FieldPath>> = indexes().map(|index| paths(&index.paths)).collect();
-        let (view, index_ids) = kinds[kind].add(&paths(&read.fields), &index_paths);
-        let names = indexes().map(|index| index.name.clone());
-        let scope = KindScope {
-            kind,
-            view,
-            indexes: names.zip(index_ids).collect(),
-        };
-        scopes.insert(read.kind.clone(), scope);
+/// What a read is of: one source for all namespaces, or one for each, ordered by namespace.
+pub(super) fn sources(read: &ReadDeclaration) -> Vec<Source> {
+    let of_namespace = |namespace: Option<Arc<str>>| Source {
+        kind: read.kind.clone(),
+        namespace,
+        labels: read.labels.clone(),
+        fields: read.field_selector.as_deref().map(Arc::from),
+    };
+    if read.namespaces.is_empty() {
+        return vec![of_namespace(None)];
     }
-    Scope { kinds: scopes }
+    let mut namespaces = read.namespaces.clone();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let namespaces = namespaces
+        .iter()
+        .map(|namespace| Some(namespace.as_str().into()));
+    namespaces.map(of_namespace).collect()
+}
+
+/// Adds the plugin's views and indexes to the caches and says where they are. `informer` makes one of a source, or finds it.
+pub(super) fn join(
+    manifest: &Manifest,
+    snapshot: &mut Snapshot,
+    mut informer: impl FnMut(&mut Snapshot, Source) -> InformerId,
+) -> Scope {
+    let mut kinds = BTreeMap::new();
+    for read in &manifest.reads {
+        let wish = wish(manifest, read);
+        let mut scope = KindScope {
+            parts: Vec::new(),
+            indexes: indexes(manifest, &read.kind)
+                .enumerate()
+                .map(|(place, index)| (index.name.clone(), place))
+                .collect(),
+        };
+        for source in sources(read) {
+            let namespace = source.namespace.clone();
+            let informer = informer(snapshot, source);
+            scope.parts.push(Part {
+                namespace,
+                informer,
+                grant: snapshot.cache_mut(informer).join(&wish),
+                is_narrowed: read.is_narrowed(),
+            });
+        }
+        kinds.insert(read.kind.clone(), scope);
+    }
+    Scope { kinds }
+}
+
+fn indexes<'a>(
+    manifest: &'a Manifest,
+    kind: &'a Kind,
+) -> impl Iterator<Item = &'a crate::manifest::IndexDeclaration> {
+    manifest
+        .indexes
+        .iter()
+        .filter(move |index| index.kind == *kind)
+}
+
+fn wish(manifest: &Manifest, read: &ReadDeclaration) -> Wish {
+    Wish {
+        payload: payload(manifest, read),
+        fields: paths(&read.fields),
+        indexes: indexes(manifest, &read.kind)
+            .map(|index| paths(&index.paths))
+            .collect(),
+    }
+}
+
+/// How much of each object a plugin needs, of what it sees and of what the host looks at on its behalf.
+pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
+    let kind = &read.kind;
+    let indexed = indexes(manifest, kind).flat_map(|index| &index.paths);
+    let selected = match &manifest.subject {
+        Subject::Each(selection) if selection.kind == *kind => selection.fields.as_deref(),
+        _ => None,
+    };
+    // A field selector names paths without the leading dot.
+    let selected = selected.iter().flat_map(|fields| fields.split(','));
+    let selected = selected
+        .filter(|term| !term.is_empty())
+        .map(|term| format!(".{term}"));
+    let looked_at: Vec<String> = read
+        .fields
+        .iter()
+        .chain(indexed)
+        .cloned()
+        .chain(selected)
+        .collect();
+    let sees_all = read.fields.is_empty();
+    // Whether a write would change anything is told by the whole object.
+    let compares = manifest
+        .writes
+        .iter()
+        .any(|write| write.kind == *kind && write.verbs.iter().any(|verb| *verb != Verb::Delete));
+    let is_under = |names: &[&str]| {
+        let mut paths = looked_at.iter();
+        paths.any(|path| names.iter().any(|name| path.starts_with(name)))
+    };
+    let is_metadata = looked_at.iter().all(|path| path.starts_with(".metadata"));
+    if !sees_all && is_metadata && (!compares || is_secret(kind)) {
+        return Payload::Metadata;
+    }
+    // `[*]` and quoted names lead anywhere.
+    if is_secret(kind) && !sees_all && !is_under(&["[", ".data", ".stringData"]) {
+        return Payload::WithoutValues;
+    }
+    Payload::Full
+}
+
+pub(super) fn is_secret(kind: &Kind) -> bool {
+    kind.group.is_empty() && &*kind.kind == "Secret"
 }
 
 /// A validated manifest's paths all parse.
@@ -46,3 +134,7 @@ fn paths(texts: &[String]) -> Vec<FieldPath> {
         .filter_map(|path| FieldPath::parse(path).ok())
         .collect()
 }
+
+#[cfg(test)]
+#[path = "scope_tests.rs"]
+mod tests;

@@ -1,52 +1,77 @@
 //! Whose keys a plugin reconciles: which objects, and which changes of them, concern it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cache::Change;
-use crate::key::{Kind, ObjectKey};
+use crate::key::{KeyRef, Kind};
 use crate::manifest::Selection;
 use crate::object::{Object, ViewId};
+use crate::reader::{Part, Scope};
 use crate::reads::is_visible;
 use crate::selector::FieldSelector;
-use crate::snapshot::{KindId, Snapshot};
+use crate::snapshot::{InformerId, Snapshot};
 
 /// A subject that has objects (not the singleton).
 pub(super) struct SubjectKind {
-    pub kind: KindId,
     selection: Selection,
     fields: Option<FieldSelector>,
-    pub companions: BTreeSet<KindId>,
+    /// Who brings the subjects.
+    informers: Vec<InformerId>,
+    /// Who brings their companions.
+    companions: BTreeSet<InformerId>,
 }
 
 impl SubjectKind {
-    pub fn new(selection: &Selection, ids: &HashMap<Kind, KindId>) -> Option<Self> {
-        Some(Self {
-            kind: *ids.get(&selection.kind)?,
-            fields: selection
-                .fields
-                .as_deref()
-                .and_then(|fields| FieldSelector::parse(fields).ok()),
-            companions: selection
-                .companions
-                .iter()
-                .filter_map(|kind| ids.get(kind).copied())
-                .collect(),
+    pub fn new(selection: &Selection, scope: &Scope) -> Self {
+        let fields = selection.fields.as_deref();
+        let companions = selection.companions.iter();
+        Self {
+            fields: fields.and_then(|fields| FieldSelector::parse(fields).ok()),
+            informers: informers(scope, &selection.kind).collect(),
+            companions: companions.flat_map(|kind| informers(scope, kind)).collect(),
             selection: selection.clone(),
-        })
+        }
     }
 
-    fn is_in_namespace(&self, key: &ObjectKey) -> bool {
+    pub fn kind(&self) -> &Kind {
+        &self.selection.kind
+    }
+
+    /// The subjects there are.
+    pub fn all<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a Arc<Object>> {
+        let informers = self.informers.iter();
+        informers
+            .flat_map(|informer| snapshot.informers[*informer].list(None))
+            .filter(|object| self.selects(object))
+    }
+
+    /// What companions there are that stand for a key.
+    pub fn all_companions<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let informers = self.companions.iter();
+        informers
+            .flat_map(|informer| snapshot.informers[*informer].list(None))
+            .filter(|object| self.wants_companion(snapshot, object.key()))
+    }
+
+    pub fn is_companion(&self, informer: InformerId) -> bool {
+        self.companions.contains(&informer)
+    }
+
+    fn is_in_namespace(&self, key: KeyRef<'_>) -> bool {
         let namespaces = &self.selection.namespaces;
         namespaces.is_empty()
             || namespaces
                 .iter()
-                .any(|namespace| **namespace == *key.namespace)
+                .any(|namespace| namespace == key.namespace)
     }
 
     pub fn selects(&self, object: &Object) -> bool {
-        self.is_in_namespace(&object.header.key)
-            && self.selection.labels.matches(&object.header.labels)
+        self.is_in_namespace(object.key())
+            && self.selection.labels.matches(object)
             && self
                 .fields
                 .as_ref()
@@ -54,7 +79,10 @@ impl SubjectKind {
     }
 
     /// Whether the key's own object changed in a way that concerns the plugin.
-    pub fn is_touched_by(&self, change: &Change, view: ViewId) -> bool {
+    pub fn is_touched_by(&self, informer: InformerId, change: &Change, view: ViewId) -> bool {
+        if !self.informers.contains(&informer) {
+            return false;
+        }
         let selects =
             |state: &Option<Arc<Object>>| state.as_ref().is_some_and(|object| self.selects(object));
         match (selects(&change.old), selects(&change.new)) {
@@ -65,8 +93,21 @@ impl SubjectKind {
     }
 
     /// Whether a companion stands for this key: unless the subject is there and not selected, for then it is none of the plugin's.
-    pub fn wants_companion(&self, snapshot: &Snapshot, key: &ObjectKey) -> bool {
-        let subject = snapshot.kinds[self.kind].get(key);
+    pub fn wants_companion(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
+        let mut informers = self.informers.iter();
+        let subject = informers.find_map(|informer| snapshot.informers[*informer].get(key));
         self.is_in_namespace(key) && subject.is_none_or(|subject| self.selects(subject))
     }
+}
+
+/// Who brings a kind's objects to a plugin.
+pub(super) fn informers<'a>(
+    scope: &'a Scope,
+    kind: &Kind,
+) -> impl Iterator<Item = InformerId> + use<'a> {
+    let parts = scope
+        .kinds
+        .get(kind)
+        .map_or(&[] as &[Part], |scope| &scope.parts);
+    parts.iter().map(|part| part.informer)
 }

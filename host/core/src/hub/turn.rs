@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::PluginId;
+use super::share::Charge;
 use crate::permission::Permissions;
-use crate::plan::{Context, Plan, PlanError, plan};
+use crate::plan::{Context, Plan, PlanError, WriteFailure, plan};
 use crate::plugin::{Plugin, Request, RunError};
-use crate::queue::Priority;
+use crate::queue::{Priority, Time};
 use crate::reader::{Read, Reader, Scope};
 use crate::unchanged::Applied;
 
@@ -33,7 +34,19 @@ pub struct Turn {
     /// Whether the snapshot shows no subject of this key.
     pub(super) is_gone: bool,
     pub(super) sequence: u64,
+    /// When it was handed out, and what for that was charged.
+    pub(super) started: Time,
+    pub(super) charge: Charge,
     reader: Option<Reader>,
+}
+
+/// What is known when a key is handed out.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    pub priority: Priority,
+    pub waited: Duration,
+    pub at: Time,
+    pub charge: Charge,
 }
 
 /// What a run came to.
@@ -55,6 +68,19 @@ pub enum TurnError {
     /// The cluster refused a write.
     #[error("{0}")]
     Write(String),
+    /// The cluster could not be reached. That is not the key's fault: it is tried again as soon as the cluster can be.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<WriteFailure> for TurnError {
+    fn from(failure: WriteFailure) -> Self {
+        if failure.is_unavailable {
+            Self::Unavailable(failure.message)
+        } else {
+            Self::Write(failure.message)
+        }
+    }
 }
 
 impl Turn {
@@ -63,14 +89,16 @@ impl Turn {
         controller: Arc<Controller>,
         request: Request,
         reader: Reader,
-        (priority, waited): (Priority, Duration),
+        start: Start,
     ) -> Self {
         Self {
             plugin,
             request,
-            waited,
+            waited: start.waited,
             controller,
-            priority,
+            priority: start.priority,
+            started: start.at,
+            charge: start.charge,
             is_gone: reader.is_subject_gone(),
             sequence: reader.sequence(),
             reader: Some(reader),

@@ -233,7 +233,7 @@ impl Planner<'_, '_> {
         let seen = self
             .reader
             .look_at(kind, key)
-            .map(|object| object.header.uid.to_string());
+            .map(|object| object.uid().to_owned());
         let operation = Operation::Delete {
             uid: delete.uid.clone().or(seen).filter(|uid| !uid.is_empty()),
             resource_version: delete.resource_version.clone(),
@@ -260,7 +260,7 @@ impl Planner<'_, '_> {
             uid: self
                 .reader
                 .look_at(kind, key)
-                .map(|object| object.header.uid.to_string()),
+                .map(|object| object.uid().to_owned()),
             is_warning: *is_warning,
             reason: reason.clone(),
             action: action.clone(),
@@ -282,26 +282,22 @@ impl Planner<'_, '_> {
             return Err(Denied::NotRead(kind.clone()).into());
         }
         let Some(object) = self.reader.look_at(kind, key) else {
+            let is_done = !present && self.reader.knows(kind, key);
             let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
-            return Ok(What::Known(if present {
-                gone()
-            } else {
+            return Ok(What::Known(if is_done {
                 ActionResult::Unchanged
+            } else {
+                gone()
             }));
         };
-        let have: Vec<&str> = object
-            .header
-            .finalizers
-            .iter()
-            .map(|name| &**name)
-            .collect();
-        if have.contains(&name) == present {
+        let have = object.finalizers();
+        if have.iter().any(|have| have == name) == present {
             return Ok(What::Known(ActionResult::Unchanged));
         }
-        let mut wanted: Vec<&str> = have.into_iter().filter(|have| *have != name).collect();
-        wanted.extend(present.then_some(name));
+        let others = have.iter().map(String::as_str).filter(|have| *have != name);
+        let wanted: Vec<&str> = others.chain(present.then_some(name)).collect();
         let body = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": object.header.resource_version.as_str()},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version().to_string()},
             {"op": "add", "path": "/metadata/finalizers", "value": wanted},
         ]);
         let operation = Operation::Patch {
@@ -340,19 +336,17 @@ impl Planner<'_, '_> {
         };
         for kind in &self.context.permissions.children {
             for member in self.reader.members(kind, &selector) {
-                let key = &member.header.key;
-                if wanted.contains(&(kind.clone(), key.clone()))
-                    || member.header.deletion_timestamp.is_some()
-                {
+                let key = member.key().to_key();
+                if wanted.contains(&(kind.clone(), key.clone())) || member.is_being_deleted() {
                     continue;
                 }
                 let operation = Operation::Delete {
-                    uid: Some(member.header.uid.to_string()),
+                    uid: Some(member.uid().to_owned()),
                     resource_version: None,
                     propagation: None,
                     grace_period_seconds: None,
                 };
-                steps.push(send(kind, key, &None, operation));
+                steps.push(send(kind, &key, &None, operation));
             }
         }
         Ok(steps)

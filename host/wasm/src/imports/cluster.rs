@@ -37,7 +37,7 @@ impl Host for State {
     }
 }
 
-/// What the guest is told; a guest that reads without end is not told but stopped.
+/// What the guest is told; a guest that reads without end, or what cannot be read, is not told but stopped.
 fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Result<T, ReadError>> {
     let error = match result {
         Ok(found) => return Ok(Ok(found)),
@@ -45,10 +45,14 @@ fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Result<T,
     };
     let text = error.to_string();
     Ok(Err(match error {
-        reader::ReadError::Denied(_) => ReadError::Denied(text),
+        reader::ReadError::Denied(_) | reader::ReadError::OtherNamespace { .. } => {
+            ReadError::Denied(text)
+        }
         reader::ReadError::UnknownIndex { .. } => ReadError::UnknownIndex(text),
         reader::ReadError::InvalidPointer(_) => ReadError::InvalidPointer(text),
-        reader::ReadError::TooMany => wasmtime::bail!("{text}"),
+        reader::ReadError::TooMany | reader::ReadError::Unreadable { .. } => {
+            wasmtime::bail!("{text}")
+        }
     }))
 }
 

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use pilothouse_core::cache::{Delta, KindCache, Listing};
+use pilothouse_core::cache::{Cache, Delta, Listing};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::{Object, Schema};
 use pilothouse_core::outcome::Failure;
 use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::{KindScope, Reader, Scope};
 use pilothouse_core::snapshot::Snapshot;
+use pilothouse_core::source::Source;
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -210,7 +211,7 @@ pub fn request(name: &str) -> Request {
 /// Reads pods; there are default/a and default/b.
 pub fn reader() -> Reader {
     let pod = Kind::new("", "v1", "Pod");
-    let mut pods = KindCache::new(pod.clone());
+    let mut pods = Cache::new(Source::all(pod.clone()));
     let parse = |name: &str| {
         let json =
             format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"{name}"}}}}"#);
@@ -223,18 +224,14 @@ pub fn reader() -> Reader {
     }));
     let snapshot = Snapshot {
         sequence: 1,
-        kinds: Arc::new(vec![pods]),
+        informers: Arc::new(vec![Arc::new(pods)]),
     };
     reader_of(snapshot, 0)
 }
 
-pub fn reader_of(snapshot: Snapshot, kind: usize) -> Reader {
+pub fn reader_of(snapshot: Snapshot, informer: usize) -> Reader {
     let mut scope = Scope::default();
-    let pods = KindScope {
-        kind,
-        view: None,
-        indexes: Default::default(),
-    };
+    let pods = KindScope::whole(informer);
     scope.kinds.insert(Kind::new("", "v1", "Pod"), pods);
     Reader::new(snapshot, Arc::new(scope), NOW_MS)
 }

@@ -406,23 +406,26 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
                     as u8;
             }
         }
-        let vec41 = reads2;
-        let len41 = vec41.len();
-        let layout41 = _rt::alloc::Layout::from_size_align(
-                vec41.len() * (8 * ::core::mem::size_of::<*const u8>()),
+        let vec59 = reads2;
+        let len59 = vec59.len();
+        let layout59 = _rt::alloc::Layout::from_size_align(
+                vec59.len() * (15 * ::core::mem::size_of::<*const u8>()),
                 ::core::mem::size_of::<*const u8>(),
             )
             .unwrap();
-        let (result41, _cleanup41) = wit_bindgen::rt::Cleanup::new(layout41);
-        if let Some(cleanup) = _cleanup41 {
+        let (result59, _cleanup59) = wit_bindgen::rt::Cleanup::new(layout59);
+        if let Some(cleanup) = _cleanup59 {
             cleanup.forget();
         }
-        for (i, e) in vec41.into_iter().enumerate() {
-            let base = result41.add(i * (8 * ::core::mem::size_of::<*const u8>()));
+        for (i, e) in vec59.into_iter().enumerate() {
+            let base = result59.add(i * (15 * ::core::mem::size_of::<*const u8>()));
             {
                 let pilothouse::controller::manifest::Read {
                     kind: kind34,
                     fields: fields34,
+                    namespaces: namespaces34,
+                    labels: labels34,
+                    field_selector: field_selector34,
                 } = e;
                 let pilothouse::controller::types::Kind {
                     group: group35,
@@ -474,150 +477,363 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
                 }
                 *base.add(7 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len40;
                 *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result40;
-            }
-        }
-        *ptr1.add(21 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len41;
-        *ptr1.add(20 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result41;
-        let vec50 = indexes2;
-        let len50 = vec50.len();
-        let layout50 = _rt::alloc::Layout::from_size_align(
-                vec50.len() * (10 * ::core::mem::size_of::<*const u8>()),
-                ::core::mem::size_of::<*const u8>(),
-            )
-            .unwrap();
-        let (result50, _cleanup50) = wit_bindgen::rt::Cleanup::new(layout50);
-        if let Some(cleanup) = _cleanup50 {
-            cleanup.forget();
-        }
-        for (i, e) in vec50.into_iter().enumerate() {
-            let base = result50.add(i * (10 * ::core::mem::size_of::<*const u8>()));
-            {
-                let pilothouse::controller::manifest::Index {
-                    name: name42,
-                    kind: kind42,
-                    paths: paths42,
-                } = e;
-                let vec43 = (name42.into_bytes()).into_boxed_slice();
-                let ptr43 = vec43.as_ptr().cast::<u8>();
-                let len43 = vec43.len();
-                ::core::mem::forget(vec43);
-                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len43;
-                *base.add(0).cast::<*mut u8>() = ptr43.cast_mut();
-                let pilothouse::controller::types::Kind {
-                    group: group44,
-                    version: version44,
-                    kind: kind44,
-                } = kind42;
-                let vec45 = (group44.into_bytes()).into_boxed_slice();
-                let ptr45 = vec45.as_ptr().cast::<u8>();
-                let len45 = vec45.len();
-                ::core::mem::forget(vec45);
-                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len45;
-                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr45
-                    .cast_mut();
-                let vec46 = (version44.into_bytes()).into_boxed_slice();
-                let ptr46 = vec46.as_ptr().cast::<u8>();
-                let len46 = vec46.len();
-                ::core::mem::forget(vec46);
-                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len46;
-                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr46
-                    .cast_mut();
-                let vec47 = (kind44.into_bytes()).into_boxed_slice();
-                let ptr47 = vec47.as_ptr().cast::<u8>();
-                let len47 = vec47.len();
-                ::core::mem::forget(vec47);
-                *base.add(7 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len47;
-                *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr47
-                    .cast_mut();
-                let vec49 = paths42;
-                let len49 = vec49.len();
-                let layout49 = _rt::alloc::Layout::from_size_align(
-                        vec49.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                let vec42 = namespaces34;
+                let len42 = vec42.len();
+                let layout42 = _rt::alloc::Layout::from_size_align(
+                        vec42.len() * (2 * ::core::mem::size_of::<*const u8>()),
                         ::core::mem::size_of::<*const u8>(),
                     )
                     .unwrap();
-                let (result49, _cleanup49) = wit_bindgen::rt::Cleanup::new(layout49);
-                if let Some(cleanup) = _cleanup49 {
+                let (result42, _cleanup42) = wit_bindgen::rt::Cleanup::new(layout42);
+                if let Some(cleanup) = _cleanup42 {
                     cleanup.forget();
                 }
-                for (i, e) in vec49.into_iter().enumerate() {
-                    let base = result49
+                for (i, e) in vec42.into_iter().enumerate() {
+                    let base = result42
                         .add(i * (2 * ::core::mem::size_of::<*const u8>()));
                     {
-                        let vec48 = (e.into_bytes()).into_boxed_slice();
-                        let ptr48 = vec48.as_ptr().cast::<u8>();
-                        let len48 = vec48.len();
-                        ::core::mem::forget(vec48);
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len48;
-                        *base.add(0).cast::<*mut u8>() = ptr48.cast_mut();
+                        let vec41 = (e.into_bytes()).into_boxed_slice();
+                        let ptr41 = vec41.as_ptr().cast::<u8>();
+                        let len41 = vec41.len();
+                        ::core::mem::forget(vec41);
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len41;
+                        *base.add(0).cast::<*mut u8>() = ptr41.cast_mut();
                     }
                 }
-                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len49;
-                *base.add(8 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result49;
+                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len42;
+                *base.add(8 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result42;
+                let vec57 = labels34;
+                let len57 = vec57.len();
+                let layout57 = _rt::alloc::Layout::from_size_align(
+                        vec57.len() * (5 * ::core::mem::size_of::<*const u8>()),
+                        ::core::mem::size_of::<*const u8>(),
+                    )
+                    .unwrap();
+                let (result57, _cleanup57) = wit_bindgen::rt::Cleanup::new(layout57);
+                if let Some(cleanup) = _cleanup57 {
+                    cleanup.forget();
+                }
+                for (i, e) in vec57.into_iter().enumerate() {
+                    let base = result57
+                        .add(i * (5 * ::core::mem::size_of::<*const u8>()));
+                    {
+                        use pilothouse::controller::types::LabelRequirement as V56;
+                        match e {
+                            V56::Equals(e) => {
+                                *base.add(0).cast::<u8>() = (0i32) as u8;
+                                let (t43_0, t43_1) = e;
+                                let vec44 = (t43_0.into_bytes()).into_boxed_slice();
+                                let ptr44 = vec44.as_ptr().cast::<u8>();
+                                let len44 = vec44.len();
+                                ::core::mem::forget(vec44);
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len44;
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr44.cast_mut();
+                                let vec45 = (t43_1.into_bytes()).into_boxed_slice();
+                                let ptr45 = vec45.as_ptr().cast::<u8>();
+                                let len45 = vec45.len();
+                                ::core::mem::forget(vec45);
+                                *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len45;
+                                *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr45.cast_mut();
+                            }
+                            V56::OneOf(e) => {
+                                *base.add(0).cast::<u8>() = (1i32) as u8;
+                                let (t46_0, t46_1) = e;
+                                let vec47 = (t46_0.into_bytes()).into_boxed_slice();
+                                let ptr47 = vec47.as_ptr().cast::<u8>();
+                                let len47 = vec47.len();
+                                ::core::mem::forget(vec47);
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len47;
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr47.cast_mut();
+                                let vec49 = t46_1;
+                                let len49 = vec49.len();
+                                let layout49 = _rt::alloc::Layout::from_size_align(
+                                        vec49.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result49, _cleanup49) = wit_bindgen::rt::Cleanup::new(
+                                    layout49,
+                                );
+                                if let Some(cleanup) = _cleanup49 {
+                                    cleanup.forget();
+                                }
+                                for (i, e) in vec49.into_iter().enumerate() {
+                                    let base = result49
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let vec48 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr48 = vec48.as_ptr().cast::<u8>();
+                                        let len48 = vec48.len();
+                                        ::core::mem::forget(vec48);
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len48;
+                                        *base.add(0).cast::<*mut u8>() = ptr48.cast_mut();
+                                    }
+                                }
+                                *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len49;
+                                *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result49;
+                            }
+                            V56::NoneOf(e) => {
+                                *base.add(0).cast::<u8>() = (2i32) as u8;
+                                let (t50_0, t50_1) = e;
+                                let vec51 = (t50_0.into_bytes()).into_boxed_slice();
+                                let ptr51 = vec51.as_ptr().cast::<u8>();
+                                let len51 = vec51.len();
+                                ::core::mem::forget(vec51);
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len51;
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr51.cast_mut();
+                                let vec53 = t50_1;
+                                let len53 = vec53.len();
+                                let layout53 = _rt::alloc::Layout::from_size_align(
+                                        vec53.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result53, _cleanup53) = wit_bindgen::rt::Cleanup::new(
+                                    layout53,
+                                );
+                                if let Some(cleanup) = _cleanup53 {
+                                    cleanup.forget();
+                                }
+                                for (i, e) in vec53.into_iter().enumerate() {
+                                    let base = result53
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let vec52 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr52 = vec52.as_ptr().cast::<u8>();
+                                        let len52 = vec52.len();
+                                        ::core::mem::forget(vec52);
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len52;
+                                        *base.add(0).cast::<*mut u8>() = ptr52.cast_mut();
+                                    }
+                                }
+                                *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len53;
+                                *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result53;
+                            }
+                            V56::Exists(e) => {
+                                *base.add(0).cast::<u8>() = (3i32) as u8;
+                                let vec54 = (e.into_bytes()).into_boxed_slice();
+                                let ptr54 = vec54.as_ptr().cast::<u8>();
+                                let len54 = vec54.len();
+                                ::core::mem::forget(vec54);
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len54;
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr54.cast_mut();
+                            }
+                            V56::Absent(e) => {
+                                *base.add(0).cast::<u8>() = (4i32) as u8;
+                                let vec55 = (e.into_bytes()).into_boxed_slice();
+                                let ptr55 = vec55.as_ptr().cast::<u8>();
+                                let len55 = vec55.len();
+                                ::core::mem::forget(vec55);
+                                *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len55;
+                                *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr55.cast_mut();
+                            }
+                        }
+                    }
+                }
+                *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len57;
+                *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result57;
+                match field_selector34 {
+                    Some(e) => {
+                        *base
+                            .add(12 * ::core::mem::size_of::<*const u8>())
+                            .cast::<u8>() = (1i32) as u8;
+                        let vec58 = (e.into_bytes()).into_boxed_slice();
+                        let ptr58 = vec58.as_ptr().cast::<u8>();
+                        let len58 = vec58.len();
+                        ::core::mem::forget(vec58);
+                        *base
+                            .add(14 * ::core::mem::size_of::<*const u8>())
+                            .cast::<usize>() = len58;
+                        *base
+                            .add(13 * ::core::mem::size_of::<*const u8>())
+                            .cast::<*mut u8>() = ptr58.cast_mut();
+                    }
+                    None => {
+                        *base
+                            .add(12 * ::core::mem::size_of::<*const u8>())
+                            .cast::<u8>() = (0i32) as u8;
+                    }
+                };
             }
         }
-        *ptr1.add(23 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len50;
-        *ptr1.add(22 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result50;
-        let vec58 = writes2;
-        let len58 = vec58.len();
-        let layout58 = _rt::alloc::Layout::from_size_align(
-                vec58.len() * (12 * ::core::mem::size_of::<*const u8>()),
+        *ptr1.add(21 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len59;
+        *ptr1.add(20 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result59;
+        let vec68 = indexes2;
+        let len68 = vec68.len();
+        let layout68 = _rt::alloc::Layout::from_size_align(
+                vec68.len() * (10 * ::core::mem::size_of::<*const u8>()),
                 ::core::mem::size_of::<*const u8>(),
             )
             .unwrap();
-        let (result58, _cleanup58) = wit_bindgen::rt::Cleanup::new(layout58);
-        if let Some(cleanup) = _cleanup58 {
+        let (result68, _cleanup68) = wit_bindgen::rt::Cleanup::new(layout68);
+        if let Some(cleanup) = _cleanup68 {
             cleanup.forget();
         }
-        for (i, e) in vec58.into_iter().enumerate() {
-            let base = result58.add(i * (12 * ::core::mem::size_of::<*const u8>()));
+        for (i, e) in vec68.into_iter().enumerate() {
+            let base = result68.add(i * (10 * ::core::mem::size_of::<*const u8>()));
+            {
+                let pilothouse::controller::manifest::Index {
+                    name: name60,
+                    kind: kind60,
+                    paths: paths60,
+                } = e;
+                let vec61 = (name60.into_bytes()).into_boxed_slice();
+                let ptr61 = vec61.as_ptr().cast::<u8>();
+                let len61 = vec61.len();
+                ::core::mem::forget(vec61);
+                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len61;
+                *base.add(0).cast::<*mut u8>() = ptr61.cast_mut();
+                let pilothouse::controller::types::Kind {
+                    group: group62,
+                    version: version62,
+                    kind: kind62,
+                } = kind60;
+                let vec63 = (group62.into_bytes()).into_boxed_slice();
+                let ptr63 = vec63.as_ptr().cast::<u8>();
+                let len63 = vec63.len();
+                ::core::mem::forget(vec63);
+                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len63;
+                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr63
+                    .cast_mut();
+                let vec64 = (version62.into_bytes()).into_boxed_slice();
+                let ptr64 = vec64.as_ptr().cast::<u8>();
+                let len64 = vec64.len();
+                ::core::mem::forget(vec64);
+                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len64;
+                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr64
+                    .cast_mut();
+                let vec65 = (kind62.into_bytes()).into_boxed_slice();
+                let ptr65 = vec65.as_ptr().cast::<u8>();
+                let len65 = vec65.len();
+                ::core::mem::forget(vec65);
+                *base.add(7 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len65;
+                *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr65
+                    .cast_mut();
+                let vec67 = paths60;
+                let len67 = vec67.len();
+                let layout67 = _rt::alloc::Layout::from_size_align(
+                        vec67.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                        ::core::mem::size_of::<*const u8>(),
+                    )
+                    .unwrap();
+                let (result67, _cleanup67) = wit_bindgen::rt::Cleanup::new(layout67);
+                if let Some(cleanup) = _cleanup67 {
+                    cleanup.forget();
+                }
+                for (i, e) in vec67.into_iter().enumerate() {
+                    let base = result67
+                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                    {
+                        let vec66 = (e.into_bytes()).into_boxed_slice();
+                        let ptr66 = vec66.as_ptr().cast::<u8>();
+                        let len66 = vec66.len();
+                        ::core::mem::forget(vec66);
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len66;
+                        *base.add(0).cast::<*mut u8>() = ptr66.cast_mut();
+                    }
+                }
+                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len67;
+                *base.add(8 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result67;
+            }
+        }
+        *ptr1.add(23 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len68;
+        *ptr1.add(22 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result68;
+        let vec76 = writes2;
+        let len76 = vec76.len();
+        let layout76 = _rt::alloc::Layout::from_size_align(
+                vec76.len() * (12 * ::core::mem::size_of::<*const u8>()),
+                ::core::mem::size_of::<*const u8>(),
+            )
+            .unwrap();
+        let (result76, _cleanup76) = wit_bindgen::rt::Cleanup::new(layout76);
+        if let Some(cleanup) = _cleanup76 {
+            cleanup.forget();
+        }
+        for (i, e) in vec76.into_iter().enumerate() {
+            let base = result76.add(i * (12 * ::core::mem::size_of::<*const u8>()));
             {
                 let pilothouse::controller::manifest::Write {
-                    kind: kind51,
-                    subresource: subresource51,
-                    verbs: verbs51,
-                    children: children51,
+                    kind: kind69,
+                    subresource: subresource69,
+                    verbs: verbs69,
+                    children: children69,
                 } = e;
                 let pilothouse::controller::types::Kind {
-                    group: group52,
-                    version: version52,
-                    kind: kind52,
-                } = kind51;
-                let vec53 = (group52.into_bytes()).into_boxed_slice();
-                let ptr53 = vec53.as_ptr().cast::<u8>();
-                let len53 = vec53.len();
-                ::core::mem::forget(vec53);
-                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len53;
-                *base.add(0).cast::<*mut u8>() = ptr53.cast_mut();
-                let vec54 = (version52.into_bytes()).into_boxed_slice();
-                let ptr54 = vec54.as_ptr().cast::<u8>();
-                let len54 = vec54.len();
-                ::core::mem::forget(vec54);
-                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len54;
-                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr54
+                    group: group70,
+                    version: version70,
+                    kind: kind70,
+                } = kind69;
+                let vec71 = (group70.into_bytes()).into_boxed_slice();
+                let ptr71 = vec71.as_ptr().cast::<u8>();
+                let len71 = vec71.len();
+                ::core::mem::forget(vec71);
+                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len71;
+                *base.add(0).cast::<*mut u8>() = ptr71.cast_mut();
+                let vec72 = (version70.into_bytes()).into_boxed_slice();
+                let ptr72 = vec72.as_ptr().cast::<u8>();
+                let len72 = vec72.len();
+                ::core::mem::forget(vec72);
+                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len72;
+                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr72
                     .cast_mut();
-                let vec55 = (kind52.into_bytes()).into_boxed_slice();
-                let ptr55 = vec55.as_ptr().cast::<u8>();
-                let len55 = vec55.len();
-                ::core::mem::forget(vec55);
-                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len55;
-                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr55
+                let vec73 = (kind70.into_bytes()).into_boxed_slice();
+                let ptr73 = vec73.as_ptr().cast::<u8>();
+                let len73 = vec73.len();
+                ::core::mem::forget(vec73);
+                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len73;
+                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr73
                     .cast_mut();
-                match subresource51 {
+                match subresource69 {
                     Some(e) => {
                         *base
                             .add(6 * ::core::mem::size_of::<*const u8>())
                             .cast::<u8>() = (1i32) as u8;
-                        let vec56 = (e.into_bytes()).into_boxed_slice();
-                        let ptr56 = vec56.as_ptr().cast::<u8>();
-                        let len56 = vec56.len();
-                        ::core::mem::forget(vec56);
+                        let vec74 = (e.into_bytes()).into_boxed_slice();
+                        let ptr74 = vec74.as_ptr().cast::<u8>();
+                        let len74 = vec74.len();
+                        ::core::mem::forget(vec74);
                         *base
                             .add(8 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len56;
+                            .cast::<usize>() = len74;
                         *base
                             .add(7 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr56.cast_mut();
+                            .cast::<*mut u8>() = ptr74.cast_mut();
                     }
                     None => {
                         *base
@@ -625,37 +841,37 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
                             .cast::<u8>() = (0i32) as u8;
                     }
                 };
-                let vec57 = verbs51;
-                let len57 = vec57.len();
-                let layout57 = _rt::alloc::Layout::from_size_align(vec57.len() * 1, 1)
+                let vec75 = verbs69;
+                let len75 = vec75.len();
+                let layout75 = _rt::alloc::Layout::from_size_align(vec75.len() * 1, 1)
                     .unwrap();
-                let (result57, _cleanup57) = wit_bindgen::rt::Cleanup::new(layout57);
-                if let Some(cleanup) = _cleanup57 {
+                let (result75, _cleanup75) = wit_bindgen::rt::Cleanup::new(layout75);
+                if let Some(cleanup) = _cleanup75 {
                     cleanup.forget();
                 }
-                for (i, e) in vec57.into_iter().enumerate() {
-                    let base = result57.add(i * 1);
+                for (i, e) in vec75.into_iter().enumerate() {
+                    let base = result75.add(i * 1);
                     {
                         *base.add(0).cast::<u8>() = (e.clone() as i32) as u8;
                     }
                 }
-                *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len57;
-                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result57;
-                *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (match children51 {
+                *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len75;
+                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result75;
+                *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (match children69 {
                     true => 1,
                     false => 0,
                 }) as u8;
             }
         }
-        *ptr1.add(25 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len58;
-        *ptr1.add(24 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result58;
+        *ptr1.add(25 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len76;
+        *ptr1.add(24 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result76;
         let pilothouse::controller::manifest::Limits {
-            memory_bytes: memory_bytes59,
-            fuel: fuel59,
-            timeout: timeout59,
-            concurrency: concurrency59,
+            memory_bytes: memory_bytes77,
+            fuel: fuel77,
+            timeout: timeout77,
+            concurrency: concurrency77,
         } = limits2;
-        match memory_bytes59 {
+        match memory_bytes77 {
             Some(e) => {
                 *ptr1.add(26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
                     as u8;
@@ -668,7 +884,7 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
                     as u8;
             }
         };
-        match fuel59 {
+        match fuel77 {
             Some(e) => {
                 *ptr1.add(16 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
                     as u8;
@@ -681,7 +897,7 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
                     as u8;
             }
         };
-        match timeout59 {
+        match timeout77 {
             Some(e) => {
                 *ptr1.add(32 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
                     as u8;
@@ -694,7 +910,7 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
                     as u8;
             }
         };
-        match concurrency59 {
+        match concurrency77 {
             Some(e) => {
                 *ptr1.add(48 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
                     as u8;
@@ -711,16 +927,16 @@ pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
             Some(e) => {
                 *ptr1.add(56 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
                     as u8;
-                let vec60 = (e.into_bytes()).into_boxed_slice();
-                let ptr60 = vec60.as_ptr().cast::<u8>();
-                let len60 = vec60.len();
-                ::core::mem::forget(vec60);
+                let vec78 = (e.into_bytes()).into_boxed_slice();
+                let ptr78 = vec78.as_ptr().cast::<u8>();
+                let len78 = vec78.len();
+                ::core::mem::forget(vec78);
                 *ptr1
                     .add(56 + 28 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>() = len60;
+                    .cast::<usize>() = len78;
                 *ptr1
                     .add(56 + 27 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>() = ptr60.cast_mut();
+                    .cast::<*mut u8>() = ptr78.cast_mut();
             }
             None => {
                 *ptr1.add(56 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
@@ -967,10 +1183,10 @@ pub unsafe fn __post_return_describe<T_: Guest>(arg0: *mut u8) {
         }
         let l54 = *arg0.add(20 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
         let l55 = *arg0.add(21 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        let base67 = l54;
-        let len67 = l55;
-        for i in 0..len67 {
-            let base = base67.add(i * (8 * ::core::mem::size_of::<*const u8>()));
+        let base101 = l54;
+        let len101 = l55;
+        for i in 0..len101 {
+            let base = base101.add(i * (15 * ::core::mem::size_of::<*const u8>()));
             {
                 let l56 = *base.add(0).cast::<*mut u8>();
                 let l57 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
@@ -1012,142 +1228,306 @@ pub unsafe fn __post_return_describe<T_: Guest>(arg0: *mut u8) {
                     len66 * (2 * ::core::mem::size_of::<*const u8>()),
                     ::core::mem::size_of::<*const u8>(),
                 );
-            }
-        }
-        _rt::cabi_dealloc(
-            base67,
-            len67 * (8 * ::core::mem::size_of::<*const u8>()),
-            ::core::mem::size_of::<*const u8>(),
-        );
-        let l68 = *arg0.add(22 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-        let l69 = *arg0.add(23 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        let base83 = l68;
-        let len83 = l69;
-        for i in 0..len83 {
-            let base = base83.add(i * (10 * ::core::mem::size_of::<*const u8>()));
-            {
-                let l70 = *base.add(0).cast::<*mut u8>();
-                let l71 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l70, l71, 1);
-                let l72 = *base
-                    .add(2 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l73 = *base
-                    .add(3 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l72, l73, 1);
-                let l74 = *base
-                    .add(4 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l75 = *base
-                    .add(5 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l74, l75, 1);
-                let l76 = *base
-                    .add(6 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l77 = *base
-                    .add(7 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l76, l77, 1);
-                let l78 = *base
+                let l67 = *base
                     .add(8 * ::core::mem::size_of::<*const u8>())
                     .cast::<*mut u8>();
-                let l79 = *base
+                let l68 = *base
                     .add(9 * ::core::mem::size_of::<*const u8>())
                     .cast::<usize>();
-                let base82 = l78;
-                let len82 = l79;
-                for i in 0..len82 {
-                    let base = base82.add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                let base71 = l67;
+                let len71 = l68;
+                for i in 0..len71 {
+                    let base = base71.add(i * (2 * ::core::mem::size_of::<*const u8>()));
                     {
-                        let l80 = *base.add(0).cast::<*mut u8>();
-                        let l81 = *base
+                        let l69 = *base.add(0).cast::<*mut u8>();
+                        let l70 = *base
                             .add(::core::mem::size_of::<*const u8>())
                             .cast::<usize>();
-                        _rt::cabi_dealloc(l80, l81, 1);
+                        _rt::cabi_dealloc(l69, l70, 1);
                     }
                 }
                 _rt::cabi_dealloc(
-                    base82,
-                    len82 * (2 * ::core::mem::size_of::<*const u8>()),
+                    base71,
+                    len71 * (2 * ::core::mem::size_of::<*const u8>()),
+                    ::core::mem::size_of::<*const u8>(),
+                );
+                let l72 = *base
+                    .add(10 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l73 = *base
+                    .add(11 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                let base97 = l72;
+                let len97 = l73;
+                for i in 0..len97 {
+                    let base = base97.add(i * (5 * ::core::mem::size_of::<*const u8>()));
+                    {
+                        let l74 = i32::from(*base.add(0).cast::<u8>());
+                        match l74 {
+                            0 => {
+                                let l75 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l76 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l75, l76, 1);
+                                let l77 = *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l78 = *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l77, l78, 1);
+                            }
+                            1 => {
+                                let l79 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l80 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l79, l80, 1);
+                                let l81 = *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l82 = *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base85 = l81;
+                                let len85 = l82;
+                                for i in 0..len85 {
+                                    let base = base85
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let l83 = *base.add(0).cast::<*mut u8>();
+                                        let l84 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l83, l84, 1);
+                                    }
+                                }
+                                _rt::cabi_dealloc(
+                                    base85,
+                                    len85 * (2 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                            }
+                            2 => {
+                                let l86 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l87 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l86, l87, 1);
+                                let l88 = *base
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l89 = *base
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base92 = l88;
+                                let len92 = l89;
+                                for i in 0..len92 {
+                                    let base = base92
+                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let l90 = *base.add(0).cast::<*mut u8>();
+                                        let l91 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l90, l91, 1);
+                                    }
+                                }
+                                _rt::cabi_dealloc(
+                                    base92,
+                                    len92 * (2 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                            }
+                            3 => {
+                                let l93 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l94 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l93, l94, 1);
+                            }
+                            _ => {
+                                let l95 = *base
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l96 = *base
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                _rt::cabi_dealloc(l95, l96, 1);
+                            }
+                        }
+                    }
+                }
+                _rt::cabi_dealloc(
+                    base97,
+                    len97 * (5 * ::core::mem::size_of::<*const u8>()),
+                    ::core::mem::size_of::<*const u8>(),
+                );
+                let l98 = i32::from(
+                    *base.add(12 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                );
+                match l98 {
+                    0 => {}
+                    _ => {
+                        let l99 = *base
+                            .add(13 * ::core::mem::size_of::<*const u8>())
+                            .cast::<*mut u8>();
+                        let l100 = *base
+                            .add(14 * ::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        _rt::cabi_dealloc(l99, l100, 1);
+                    }
+                }
+            }
+        }
+        _rt::cabi_dealloc(
+            base101,
+            len101 * (15 * ::core::mem::size_of::<*const u8>()),
+            ::core::mem::size_of::<*const u8>(),
+        );
+        let l102 = *arg0.add(22 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+        let l103 = *arg0.add(23 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
+        let base117 = l102;
+        let len117 = l103;
+        for i in 0..len117 {
+            let base = base117.add(i * (10 * ::core::mem::size_of::<*const u8>()));
+            {
+                let l104 = *base.add(0).cast::<*mut u8>();
+                let l105 = *base
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                _rt::cabi_dealloc(l104, l105, 1);
+                let l106 = *base
+                    .add(2 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l107 = *base
+                    .add(3 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                _rt::cabi_dealloc(l106, l107, 1);
+                let l108 = *base
+                    .add(4 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l109 = *base
+                    .add(5 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                _rt::cabi_dealloc(l108, l109, 1);
+                let l110 = *base
+                    .add(6 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l111 = *base
+                    .add(7 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                _rt::cabi_dealloc(l110, l111, 1);
+                let l112 = *base
+                    .add(8 * ::core::mem::size_of::<*const u8>())
+                    .cast::<*mut u8>();
+                let l113 = *base
+                    .add(9 * ::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                let base116 = l112;
+                let len116 = l113;
+                for i in 0..len116 {
+                    let base = base116
+                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                    {
+                        let l114 = *base.add(0).cast::<*mut u8>();
+                        let l115 = *base
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        _rt::cabi_dealloc(l114, l115, 1);
+                    }
+                }
+                _rt::cabi_dealloc(
+                    base116,
+                    len116 * (2 * ::core::mem::size_of::<*const u8>()),
                     ::core::mem::size_of::<*const u8>(),
                 );
             }
         }
         _rt::cabi_dealloc(
-            base83,
-            len83 * (10 * ::core::mem::size_of::<*const u8>()),
+            base117,
+            len117 * (10 * ::core::mem::size_of::<*const u8>()),
             ::core::mem::size_of::<*const u8>(),
         );
-        let l84 = *arg0.add(24 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-        let l85 = *arg0.add(25 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        let base98 = l84;
-        let len98 = l85;
-        for i in 0..len98 {
-            let base = base98.add(i * (12 * ::core::mem::size_of::<*const u8>()));
+        let l118 = *arg0.add(24 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
+        let l119 = *arg0.add(25 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
+        let base132 = l118;
+        let len132 = l119;
+        for i in 0..len132 {
+            let base = base132.add(i * (12 * ::core::mem::size_of::<*const u8>()));
             {
-                let l86 = *base.add(0).cast::<*mut u8>();
-                let l87 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l86, l87, 1);
-                let l88 = *base
+                let l120 = *base.add(0).cast::<*mut u8>();
+                let l121 = *base
+                    .add(::core::mem::size_of::<*const u8>())
+                    .cast::<usize>();
+                _rt::cabi_dealloc(l120, l121, 1);
+                let l122 = *base
                     .add(2 * ::core::mem::size_of::<*const u8>())
                     .cast::<*mut u8>();
-                let l89 = *base
+                let l123 = *base
                     .add(3 * ::core::mem::size_of::<*const u8>())
                     .cast::<usize>();
-                _rt::cabi_dealloc(l88, l89, 1);
-                let l90 = *base
+                _rt::cabi_dealloc(l122, l123, 1);
+                let l124 = *base
                     .add(4 * ::core::mem::size_of::<*const u8>())
                     .cast::<*mut u8>();
-                let l91 = *base
+                let l125 = *base
                     .add(5 * ::core::mem::size_of::<*const u8>())
                     .cast::<usize>();
-                _rt::cabi_dealloc(l90, l91, 1);
-                let l92 = i32::from(
+                _rt::cabi_dealloc(l124, l125, 1);
+                let l126 = i32::from(
                     *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
                 );
-                match l92 {
+                match l126 {
                     0 => {}
                     _ => {
-                        let l93 = *base
+                        let l127 = *base
                             .add(7 * ::core::mem::size_of::<*const u8>())
                             .cast::<*mut u8>();
-                        let l94 = *base
+                        let l128 = *base
                             .add(8 * ::core::mem::size_of::<*const u8>())
                             .cast::<usize>();
-                        _rt::cabi_dealloc(l93, l94, 1);
+                        _rt::cabi_dealloc(l127, l128, 1);
                     }
                 }
-                let l95 = *base
+                let l129 = *base
                     .add(9 * ::core::mem::size_of::<*const u8>())
                     .cast::<*mut u8>();
-                let l96 = *base
+                let l130 = *base
                     .add(10 * ::core::mem::size_of::<*const u8>())
                     .cast::<usize>();
-                let base97 = l95;
-                let len97 = l96;
-                _rt::cabi_dealloc(base97, len97 * 1, 1);
+                let base131 = l129;
+                let len131 = l130;
+                _rt::cabi_dealloc(base131, len131 * 1, 1);
             }
         }
         _rt::cabi_dealloc(
-            base98,
-            len98 * (12 * ::core::mem::size_of::<*const u8>()),
+            base132,
+            len132 * (12 * ::core::mem::size_of::<*const u8>()),
             ::core::mem::size_of::<*const u8>(),
         );
-        let l99 = i32::from(
+        let l133 = i32::from(
             *arg0.add(56 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
         );
-        match l99 {
+        match l133 {
             0 => {}
             _ => {
-                let l100 = *arg0
+                let l134 = *arg0
                     .add(56 + 27 * ::core::mem::size_of::<*const u8>())
                     .cast::<*mut u8>();
-                let l101 = *arg0
+                let l135 = *arg0
                     .add(56 + 28 * ::core::mem::size_of::<*const u8>())
                     .cast::<usize>();
-                _rt::cabi_dealloc(l100, l101, 1);
+                _rt::cabi_dealloc(l134, l135, 1);
             }
         }
     }
@@ -2566,7 +2946,7 @@ pub mod pilothouse {
             /// Why a read has no answer. Finding nothing is an answer, not an error.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ReadError {
-                /// The manifest does not name this kind.
+                /// The manifest does not name this kind, or names other namespaces of it.
                 Denied(_rt::String),
                 /// The manifest declares no index of this name for this kind.
                 UnknownIndex(_rt::String),
@@ -3045,7 +3425,7 @@ pub mod pilothouse {
             }
             #[allow(unused_unsafe, clippy::all)]
             /// The objects that match, as one JSON array ordered by namespace and name, each cut down to the manifest's fields.
-            /// However many they are, they cross in this one call. `namespace` none: all namespaces.
+            /// However many they are, they cross in this one call. `namespace` none: all namespaces that the manifest reads of this kind.
             #[allow(async_fn_in_trait)]
             pub fn list(
                 kind: &Kind,
@@ -3625,14 +4005,26 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// A kind a plugin reads, and how much of it.
+            /// A kind a plugin reads, how much of each object, and which objects.
+            ///
+            /// Plugins that read the same objects of a kind share one watch and one copy of them, whatever fields they name. Who narrows
+            /// what it reads has a watch of its own for that, so narrow only to leave out most: the pods of one node, the Secrets of one type.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Read {
                 pub kind: Kind,
                 /// The fields the plugin sees. `get` and `list` return objects cut down to these
                 /// (and always `metadata.namespace`, `.name` and `.uid`), and a change outside of them wakes nobody.
                 /// Empty: the whole object, without `metadata.managedFields` and the last-applied annotation.
+                ///
+                /// When no plugin names fields outside of `metadata`, the host fetches and keeps no more than that. The values of a Secret (`data`,
+                /// `stringData`) are not kept at all unless a plugin names them and the operator allows it.
                 pub fields: _rt::Vec<FieldPath>,
+                /// Only objects in these namespaces; to read in another is denied. Empty: all of them. The host needs permission in no others.
+                pub namespaces: _rt::Vec<_rt::String>,
+                /// Only objects with these labels: others are not there as far as this plugin can see.
+                pub labels: LabelSelector,
+                /// Only objects matching this field selector, in the API server's own syntax; it must be one that the server knows for this kind.
+                pub field_selector: ::core::option::Option<_rt::String>,
             }
             impl ::core::fmt::Debug for Read {
                 fn fmt(
@@ -3642,6 +4034,9 @@ pub mod pilothouse {
                     f.debug_struct("Read")
                         .field("kind", &self.kind)
                         .field("fields", &self.fields)
+                        .field("namespaces", &self.namespaces)
+                        .field("labels", &self.labels)
+                        .field("field-selector", &self.field_selector)
                         .finish()
                 }
             }
@@ -4344,9 +4739,9 @@ macro_rules! __export_controller_impl {
         "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.63.0:pilothouse:controller@0.1.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2899] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2935] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xd2\x15\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf6\x15\x01A\x02\x01\
 A)\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
 \x09namespaces\x04names\x04\0\x0aobject-key\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\
 \x01w\x04\0\x0cmilliseconds\x03\0\x06\x01s\x04\0\x0afield-path\x03\0\x08\x01o\x02\
@@ -4374,45 +4769,46 @@ B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x
 \0\x0elabel-selector\x03\0\x06\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x08\
 \x01ks\x01ps\x01p\x01\x01r\x05\x04kind\x01\x06labels\x07\x06fields\x0a\x0anamesp\
 aces\x0b\x0acompanions\x0c\x04\0\x09selection\x03\0\x0d\x01q\x02\x04each\x01\x0e\
-\0\x09singleton\0\0\x04\0\x07subject\x03\0\x0f\x01p\x05\x01r\x02\x04kind\x01\x06\
-fields\x11\x04\0\x04read\x03\0\x12\x01r\x03\x04names\x04kind\x01\x05paths\x11\x04\
-\0\x05index\x03\0\x14\x01m\x05\x05apply\x06create\x06update\x05patch\x06delete\x04\
-\0\x04verb\x03\0\x16\x01p\x17\x01r\x04\x04kind\x01\x0bsubresource\x0a\x05verbs\x18\
-\x08children\x7f\x04\0\x05write\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemor\
-y-bytes\x1b\x04fuel\x1b\x07timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\
-\x01p\x13\x01p\x15\x01p\x1a\x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\
-\x05reads\x20\x07indexes!\x06writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08m\
-anifest\x03\0$\x03\0$pilothouse:controller/manifest@0.1.0\x05\x0a\x01B&\x02\x03\x02\
-\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\
-\x02\x03\x02\x01\x03\x04\0\x04json\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0cmillis\
-econds\x03\0\x06\x01ks\x01r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\
-\0\x05apply\x03\0\x09\x01r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\
-\0\x0b\x01r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\
-\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\
-\x0f\x01r\x05\x04kind\x01\x03key\x03\x0bsubresource\x08\x0apatch-type\x10\x04bod\
-y\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\
-\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03ui\
-d\x08\x10resource-version\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\
-\0\x06delete\x03\0\x17\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x19\
-\x01r\x06\x04kind\x01\x03key\x03\x0aevent-type\x1a\x06reasons\x06actions\x04note\
-s\x04\0\x05event\x03\0\x1b\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\
-\x04\0\x09finalizer\x03\0\x1d\x01p\x05\x01r\x01\x07objects\x1f\x04\0\x08children\
-\x03\0\x20\x01q\x08\x05apply\x01\x0a\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05\
-patch\x01\x12\0\x06delete\x01\x18\0\x05event\x01\x1c\0\x09finalizer\x01\x1e\0\x08\
-children\x01!\0\x04\0\x06action\x03\0\"\x01q\x09\x04done\x01\x08\0\x09unchanged\0\
-\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\
-\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\
-\0$\x03\0#pilothouse:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-key\x03\0\x02\
-\x03\0\x04json\x03\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\x08manife\
-st\x03\0\x08manifest\x03\0\x0f\x02\x03\0\x05\x06action\x03\0\x06action\x03\0\x11\
-\x02\x03\0\x05\x0daction-result\x03\0\x0daction-result\x03\0\x13\x01p\x14\x01r\x04\
-\x03key\x0c\x07attempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\
-\x01p\x12\x01k\x0e\x01r\x02\x07actions\x18\x0drequeue-after\x19\x03\0\x07outcome\
-\x03\0\x1a\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1c\
-\x01@\0\0\x10\x04\0\x08describe\x01\x1e\x01j\x01\x1b\x01\x1d\x01@\x01\x07request\
-\x17\0\x1f\x04\0\x09reconcile\x01\x20\x04\0&pilothouse:controller/controller@0.1\
-.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\
-\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
+\0\x09singleton\0\0\x04\0\x07subject\x03\0\x0f\x01p\x05\x01r\x05\x04kind\x01\x06\
+fields\x11\x0anamespaces\x0b\x06labels\x07\x0efield-selector\x0a\x04\0\x04read\x03\
+\0\x12\x01r\x03\x04names\x04kind\x01\x05paths\x11\x04\0\x05index\x03\0\x14\x01m\x05\
+\x05apply\x06create\x06update\x05patch\x06delete\x04\0\x04verb\x03\0\x16\x01p\x17\
+\x01r\x04\x04kind\x01\x0bsubresource\x0a\x05verbs\x18\x08children\x7f\x04\0\x05w\
+rite\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemory-bytes\x1b\x04fuel\x1b\x07\
+timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\x01p\x13\x01p\x15\x01p\x1a\
+\x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\x05reads\x20\x07indexes!\x06\
+writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08manifest\x03\0$\x03\0$pilothou\
+se:controller/manifest@0.1.0\x05\x0a\x01B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
+\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\
+\x04json\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01\
+r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01\
+r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06obj\
+ect\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bm\
+erge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x05\x04ki\
+nd\x01\x03key\x03\x0bsubresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patc\
+h\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\
+\0\x13\x01k\x14\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03uid\x08\x10resource-ver\
+sion\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\
+\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x19\x01r\x06\x04kind\x01\
+\x03key\x03\x0aevent-type\x1a\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\
+\x1b\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\
+\0\x1d\x01p\x05\x01r\x01\x07objects\x1f\x04\0\x08children\x03\0\x20\x01q\x08\x05\
+apply\x01\x0a\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05patch\x01\x12\0\x06de\
+lete\x01\x18\0\x05event\x01\x1c\0\x09finalizer\x01\x1e\0\x08children\x01!\0\x04\0\
+\x06action\x03\0\"\x01q\x09\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\0\0\x08\
+conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidden\x01s\0\
+\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0$\x03\0#pilothou\
+se:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-key\x03\0\x02\x03\0\x04json\x03\
+\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\x08manifest\x03\0\x08manife\
+st\x03\0\x0f\x02\x03\0\x05\x06action\x03\0\x06action\x03\0\x11\x02\x03\0\x05\x0d\
+action-result\x03\0\x0daction-result\x03\0\x13\x01p\x14\x01r\x04\x03key\x0c\x07a\
+ttempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01p\x12\x01k\x0e\
+\x01r\x02\x07actions\x18\x0drequeue-after\x19\x03\0\x07outcome\x03\0\x1a\x01q\x02\
+\x05retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1c\x01@\0\0\x10\x04\0\
+\x08describe\x01\x1e\x01j\x01\x1b\x01\x1d\x01@\x01\x07request\x17\0\x1f\x04\0\x09\
+reconcile\x01\x20\x04\0&pilothouse:controller/controller@0.1.0\x04\0\x0b\x10\x01\
+\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-componen\
+t\x070.262.0\x10wit-bindgen-rust\x060.63.0";
         };
     };
 }
@@ -4425,8 +4821,8 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2911] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbe\x15\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2947] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe2\x15\x01A\x02\x01\
 A$\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
 \x09namespaces\x04names\x04\0\x0aobject-key\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\
 \x01w\x04\0\x0cmilliseconds\x03\0\x06\x01s\x04\0\x0afield-path\x03\0\x08\x01o\x02\
@@ -4454,45 +4850,45 @@ B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x
 \0\x0elabel-selector\x03\0\x06\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x08\
 \x01ks\x01ps\x01p\x01\x01r\x05\x04kind\x01\x06labels\x07\x06fields\x0a\x0anamesp\
 aces\x0b\x0acompanions\x0c\x04\0\x09selection\x03\0\x0d\x01q\x02\x04each\x01\x0e\
-\0\x09singleton\0\0\x04\0\x07subject\x03\0\x0f\x01p\x05\x01r\x02\x04kind\x01\x06\
-fields\x11\x04\0\x04read\x03\0\x12\x01r\x03\x04names\x04kind\x01\x05paths\x11\x04\
-\0\x05index\x03\0\x14\x01m\x05\x05apply\x06create\x06update\x05patch\x06delete\x04\
-\0\x04verb\x03\0\x16\x01p\x17\x01r\x04\x04kind\x01\x0bsubresource\x0a\x05verbs\x18\
-\x08children\x7f\x04\0\x05write\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemor\
-y-bytes\x1b\x04fuel\x1b\x07timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\
-\x01p\x13\x01p\x15\x01p\x1a\x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\
-\x05reads\x20\x07indexes!\x06writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08m\
-anifest\x03\0$\x03\0$pilothouse:controller/manifest@0.1.0\x05\x0a\x01B&\x02\x03\x02\
-\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\
-\x02\x03\x02\x01\x03\x04\0\x04json\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0cmillis\
-econds\x03\0\x06\x01ks\x01r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\
-\0\x05apply\x03\0\x09\x01r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\
-\0\x0b\x01r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\
-\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\
-\x0f\x01r\x05\x04kind\x01\x03key\x03\x0bsubresource\x08\x0apatch-type\x10\x04bod\
-y\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\
-\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03ui\
-d\x08\x10resource-version\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\
-\0\x06delete\x03\0\x17\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x19\
-\x01r\x06\x04kind\x01\x03key\x03\x0aevent-type\x1a\x06reasons\x06actions\x04note\
-s\x04\0\x05event\x03\0\x1b\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\
-\x04\0\x09finalizer\x03\0\x1d\x01p\x05\x01r\x01\x07objects\x1f\x04\0\x08children\
-\x03\0\x20\x01q\x08\x05apply\x01\x0a\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05\
-patch\x01\x12\0\x06delete\x01\x18\0\x05event\x01\x1c\0\x09finalizer\x01\x1e\0\x08\
-children\x01!\0\x04\0\x06action\x03\0\"\x01q\x09\x04done\x01\x08\0\x09unchanged\0\
-\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\
-\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\
-\0$\x03\0#pilothouse:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-key\x03\0\x02\
-\x03\0\x04json\x03\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\x08manife\
-st\x03\0\x08manifest\x03\0\x0f\x02\x03\0\x05\x06action\x03\0\x06action\x03\0\x11\
-\x02\x03\0\x05\x0daction-result\x03\0\x0daction-result\x03\0\x13\x01p\x14\x01r\x04\
-\x03key\x0c\x07attempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\
-\x01p\x12\x01k\x0e\x01r\x02\x07actions\x18\x0drequeue-after\x19\x03\0\x07outcome\
-\x03\0\x1a\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1c\
-\x04\0Fpilothouse:controller/controller-with-all-of-its-exports-removed@0.1.0\x04\
-\0\x0b0\x01\0*controller-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\
-\x01\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63\
-.0";
+\0\x09singleton\0\0\x04\0\x07subject\x03\0\x0f\x01p\x05\x01r\x05\x04kind\x01\x06\
+fields\x11\x0anamespaces\x0b\x06labels\x07\x0efield-selector\x0a\x04\0\x04read\x03\
+\0\x12\x01r\x03\x04names\x04kind\x01\x05paths\x11\x04\0\x05index\x03\0\x14\x01m\x05\
+\x05apply\x06create\x06update\x05patch\x06delete\x04\0\x04verb\x03\0\x16\x01p\x17\
+\x01r\x04\x04kind\x01\x0bsubresource\x0a\x05verbs\x18\x08children\x7f\x04\0\x05w\
+rite\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemory-bytes\x1b\x04fuel\x1b\x07\
+timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\x01p\x13\x01p\x15\x01p\x1a\
+\x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\x05reads\x20\x07indexes!\x06\
+writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08manifest\x03\0$\x03\0$pilothou\
+se:controller/manifest@0.1.0\x05\x0a\x01B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
+\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\
+\x04json\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01\
+r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01\
+r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06obj\
+ect\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bm\
+erge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x05\x04ki\
+nd\x01\x03key\x03\x0bsubresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patc\
+h\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\
+\0\x13\x01k\x14\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03uid\x08\x10resource-ver\
+sion\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\
+\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x19\x01r\x06\x04kind\x01\
+\x03key\x03\x0aevent-type\x1a\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\
+\x1b\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\
+\0\x1d\x01p\x05\x01r\x01\x07objects\x1f\x04\0\x08children\x03\0\x20\x01q\x08\x05\
+apply\x01\x0a\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05patch\x01\x12\0\x06de\
+lete\x01\x18\0\x05event\x01\x1c\0\x09finalizer\x01\x1e\0\x08children\x01!\0\x04\0\
+\x06action\x03\0\"\x01q\x09\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\0\0\x08\
+conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidden\x01s\0\
+\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0$\x03\0#pilothou\
+se:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-key\x03\0\x02\x03\0\x04json\x03\
+\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\x08manifest\x03\0\x08manife\
+st\x03\0\x0f\x02\x03\0\x05\x06action\x03\0\x06action\x03\0\x11\x02\x03\0\x05\x0d\
+action-result\x03\0\x0daction-result\x03\0\x13\x01p\x14\x01r\x04\x03key\x0c\x07a\
+ttempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01p\x12\x01k\x0e\
+\x01r\x02\x07actions\x18\x0drequeue-after\x19\x03\0\x07outcome\x03\0\x1a\x01q\x02\
+\x05retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1c\x04\0Fpilothouse:\
+controller/controller-with-all-of-its-exports-removed@0.1.0\x04\0\x0b0\x01\0*con\
+troller-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed\
+-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

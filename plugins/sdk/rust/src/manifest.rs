@@ -6,6 +6,40 @@ use crate::{
     Index, Kind, LabelRequirement, Limits, Manifest, Read, Selection, Subject, Verb, Write,
 };
 
+impl Read {
+    /// These fields of every object of a kind.
+    pub fn new<'a>(kind: &Kind, fields: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            kind: kind.clone(),
+            fields: fields.into_iter().map(str::to_owned).collect(),
+            namespaces: Vec::new(),
+            labels: Vec::new(),
+            field_selector: None,
+        }
+    }
+
+    /// Only of objects in this namespace, or another one that is named the same way.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespaces.push(namespace.to_owned());
+        self
+    }
+
+    /// Only of objects with this label, and every other one that is named the same way.
+    #[must_use]
+    pub fn labelled(mut self, requirement: LabelRequirement) -> Self {
+        self.labels.push(requirement);
+        self
+    }
+
+    /// Only of objects matching this field selector, as the API server writes it: `spec.nodeName=a`.
+    #[must_use]
+    pub fn matching(mut self, field_selector: &str) -> Self {
+        self.field_selector = Some(field_selector.to_owned());
+        self
+    }
+}
+
 impl Manifest {
     /// A plugin of this name, which is also the field manager of its writes. It reads and writes nothing yet.
     pub fn new(name: &str, version: &str, subject: impl Into<Subject>) -> Self {
@@ -29,10 +63,14 @@ impl Manifest {
     /// It may read these fields of this kind. List what is used and no more: a change elsewhere in an object wakes nobody.
     #[must_use]
     pub fn reads<'a>(mut self, kind: &Kind, fields: impl IntoIterator<Item = &'a str>) -> Self {
-        self.reads.push(Read {
-            kind: kind.clone(),
-            fields: fields.into_iter().map(str::to_owned).collect(),
-        });
+        self.reads.push(Read::new(kind, fields));
+        self
+    }
+
+    /// It may read what this says: a [`Read`] that is narrowed to namespaces or by selectors.
+    #[must_use]
+    pub fn reads_only(mut self, read: Read) -> Self {
+        self.reads.push(read);
         self
     }
 

@@ -1,0 +1,187 @@
+//! A key sees what it wrote.
+
+use super::*;
+
+/// Runs the only key that is due as if it had written this.
+pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect) {
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let accepted = vec![Accepted {
+        kind,
+        key: ObjectKey::new("default", name),
+        effect,
+    }];
+    let executed = Executed {
+        accepted,
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+}
+
+#[test]
+fn a_key_waits_until_its_snapshot_shows_what_it_wrote() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    run_writing(
+        &mut rig,
+        pod(),
+        "x",
+        Effect::Version(ResourceVersion::new("4")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.put(&pod(), "other", "");
+    assert_eq!(rig.run(), NONE, "pods are at version 3");
+    rig.put(&pod(), "x", "");
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_bookmark_shows_that_a_write_is_visible() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    run_writing(
+        &mut rig,
+        pod(),
+        "x",
+        Effect::Version(ResourceVersion::new("4")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), NONE);
+    let bookmark = Delta::Bookmark(ResourceVersion::new("5"));
+    let id = rig.id(&pod());
+    rig.hub.apply(id, bookmark, rig.now);
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_deletion_is_visible_when_the_object_is_gone() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::Deletion("u".into()));
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.put(&pod(), "other", "");
+    assert_eq!(rig.run(), NONE);
+    rig.remove(&pod(), "x");
+    assert_eq!(rig.run(), ["web"]);
+}
+
+/// A hub whose key "web" has written pod "x" at version 1000, which the watch does not show, and has something to do again.
+fn waiting() -> Rig {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    rig.put(&service(), "other", "");
+    run_writing(
+        &mut rig,
+        pod(),
+        "x",
+        Effect::Version(ResourceVersion::new("1000")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), ["other"], "only the key itself is held");
+    rig
+}
+
+fn lookup(rig: &mut Rig) -> Lookup {
+    match rig.hub.next(rig.now, 0) {
+        Next::Look(lookup) => lookup,
+        Next::Run(turn) => panic!("{turn:?} runs"),
+        Next::Idle(until) => panic!("nothing to do until {until:?}"),
+    }
+}
+
+/// The object as the cluster itself has it.
+fn live(name: &str, version: u64) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"{name}","uid":"u","resourceVersion":"{version}","labels":{{"app":"web"}}}}}}"#
+    )
+}
+
+#[test]
+fn a_write_that_no_watch_shows_is_looked_up() {
+    let mut rig = waiting();
+    rig.now += crate::gate::PATIENCE;
+    let lookup = lookup(&mut rig);
+    assert_eq!(
+        lookup.objects,
+        [(rig.id(&pod()), pod(), ObjectKey::new("default", "x"))]
+    );
+    assert_eq!(rig.run(), NONE, "the answer is not there yet");
+    let answers = vec![Ok(Some(live("x", 1000)))];
+    rig.hub.looked(&lookup, answers, rig.now).unwrap();
+    let id = rig.id(&pod());
+    let seen = rig.hub.snapshot().informers[id].get(ObjectKey::new("default", "x").parts());
+    assert!(seen.is_some(), "the key sees what it wrote");
+    assert_eq!(rig.run(), ["web"]);
+    let late = rig.object(&pod(), "x", "");
+    rig.hub.apply(id, Delta::Upsert(late), rig.now);
+    let seen = rig.hub.snapshot().informers[id].get(ObjectKey::new("default", "x").parts());
+    assert_eq!(
+        seen.unwrap().resource_version().to_string(),
+        "1000",
+        "the watch does not take it back"
+    );
+}
+
+#[test]
+fn an_object_that_is_not_there_any_more_is_not_waited_for() {
+    let mut rig = waiting();
+    rig.now += crate::gate::PATIENCE;
+    let lookup = lookup(&mut rig);
+    rig.hub.looked(&lookup, vec![Ok(None)], rig.now).unwrap();
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_key_waits_on_while_nobody_answers() {
+    let mut rig = waiting();
+    rig.now += crate::gate::PATIENCE;
+    let first = lookup(&mut rig);
+    rig.hub
+        .looked(&first, vec![Err("no route".into())], rig.now)
+        .unwrap();
+    assert_eq!(rig.run(), NONE);
+    rig.now += crate::gate::PATIENCE;
+    assert_eq!(lookup(&mut rig), first, "asked again");
+}
+
+#[test]
+fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let executed = Executed {
+        accepted: vec![Accepted {
+            kind: pod(),
+            key: ObjectKey::new("default", "x"),
+            effect: Effect::Unknown,
+        }],
+        ..Executed::default()
+    };
+    let error = TurnError::Unavailable("no answer".into());
+    rig.hub.failed(&turn, &error, executed, rig.now);
+    rig.put(&pod(), "other", "");
+    let lookup = lookup(&mut rig);
+    let answers = vec![Ok(Some(live("x", 1000)))];
+    rig.hub.looked(&lookup, answers, rig.now).unwrap();
+    let turn = rig.take().unwrap();
+    assert_eq!(turn.request.attempt, 1, "it was not the key's fault");
+}
+
+#[test]
+fn a_write_of_a_kind_that_is_not_read_is_not_waited_for() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let secret = Kind::new("", "v1", "Secret");
+    run_writing(
+        &mut rig,
+        secret,
+        "x",
+        Effect::Version(ResourceVersion::new("1000")),
+    );
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), ["web"]);
+}

@@ -1,0 +1,80 @@
+//! Whose turn it is, and when a key runs though nothing changed.
+
+use super::*;
+
+#[test]
+fn a_plugin_that_resyncs_runs_every_subject_again_with_low_priority() {
+    let mut rig = Rig::default();
+    let settings = Settings {
+        resync: Some(Duration::from_secs(60)),
+        ..Settings::default()
+    };
+    rig.join_with(manifest("p"), &settings, nothing);
+    rig.join(manifest("never"), nothing);
+    rig.sync(&service());
+    rig.sync(&pod());
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "b", "");
+    rig.run();
+    let Next::Idle(Some(due)) = rig.hub.next(rig.now, 0) else {
+        panic!("the next resync has no time");
+    };
+    assert!((60..=120).contains(&due.as_secs()), "{due:?}");
+    rig.now = due;
+    let turn = rig.take().unwrap();
+    assert_eq!((turn.plugin_name(), turn.priority), ("p", LOW));
+    assert_eq!(rig.run().len(), 1, "and the other subject");
+}
+
+#[test]
+fn a_plugin_whose_guests_are_slow_leaves_a_thread_to_others() {
+    let mut rig = Rig {
+        hub: Hub::with_threads(3),
+        ..Rig::default()
+    };
+    rig.join(manifest("slow"), nothing);
+    rig.sync(&service());
+    rig.sync(&pod());
+    (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
+    let alone: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
+    assert_eq!(alone.len(), 10, "alone it may use them all");
+    for mut turn in alone {
+        let decision = turn.decide();
+        rig.finish(&turn, decision);
+    }
+    rig.join(manifest("calm"), nothing);
+    let slow: Vec<String> = std::iter::from_fn(|| rig.take())
+        .map(|turn| turn.plugin_name().to_owned())
+        .collect();
+    assert_eq!(slow, ["calm", "calm"], "of three threads two");
+}
+
+#[test]
+fn a_key_that_fails_each_time_is_not_run_by_every_change() {
+    let mut rig = Rig::with(manifest("p"), |request, reader| {
+        reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+        if request.key.name.starts_with("bad") {
+            return Err(RunError::Trap("unreachable executed".into()));
+        }
+        Ok(Outcome::default())
+    });
+    rig.put(&service(), "bad", "");
+    rig.put(&service(), "good", "");
+    while rig.hub.status(rig.now)[0].broken.is_empty() {
+        rig.now += Duration::from_secs(5);
+        rig.run();
+    }
+    let broken = &rig.hub.status(rig.now)[0].broken[0];
+    assert_eq!(
+        (&*broken.key.name, broken.failures),
+        ("bad", crate::queue::BREAK_AFTER)
+    );
+    assert!(broken.reason.contains("unreachable executed"), "{broken:?}");
+    let mut runs = 0;
+    for _ in 0..100 {
+        rig.now += Duration::from_millis(100);
+        rig.put(&pod(), "x", "");
+        runs += rig.run().iter().filter(|name| *name == "bad").count();
+    }
+    assert!((1..=4).contains(&runs), "{runs} runs in ten seconds");
+}

@@ -1,0 +1,103 @@
+//! One object is one text, whichever way it arrived.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::ObjectError;
+use crate::fields::{members, push_string};
+use crate::key::Kind;
+use crate::source::Payload;
+
+/// The annotation in which `kubectl apply` keeps what was last applied.
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The text, and how much of the object is in it.
+pub(super) fn normalise(
+    kind: &Kind,
+    raw: &str,
+    wanted: Payload,
+) -> Result<(String, Payload), ObjectError> {
+    let members = members(raw)?;
+    let payload = check_kind(kind, &members)?.min(wanted);
+    let mut out = String::with_capacity(raw.len() + 64);
+    out.push_str("{\"apiVersion\":");
+    push_string(&mut out, &kind.api_version());
+    out.push_str(",\"kind\":");
+    push_string(&mut out, &kind.kind);
+    for (name, value) in members {
+        match &*name {
+            "apiVersion" | "kind" => {}
+            "metadata" => {
+                out.push_str(",\"metadata\":");
+                push_metadata(&mut out, value.get())?;
+            }
+            _ if payload == Payload::Metadata => {}
+            "data" | "stringData" if payload == Payload::WithoutValues => {}
+            _ => push_member(&mut out, &name, value.get()),
+        }
+    }
+    out.push('}');
+    Ok((out, payload))
+}
+
+/// List items may lack apiVersion and kind; where they stand they must be the wanted ones, or those of an object's metadata alone.
+fn check_kind(
+    wanted: &Kind,
+    members: &[(Cow<'_, str>, &RawValue)],
+) -> Result<Payload, ObjectError> {
+    let text = |name| {
+        let value = members.iter().find(|(have, _)| have == name);
+        value
+            .map(|(_, value)| serde_json::from_str::<String>(value.get()))
+            .transpose()
+    };
+    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+    let found = Kind::from_api_version(
+        &api_version.unwrap_or_else(|| wanted.api_version()),
+        &kind.unwrap_or_else(|| wanted.kind.to_string()),
+    );
+    if found == *wanted {
+        Ok(Payload::Full)
+    } else if (&*found.group, &*found.kind) == ("meta.k8s.io", "PartialObjectMetadata") {
+        Ok(Payload::Metadata)
+    } else {
+        Err(ObjectError::OtherKind {
+            wanted: wanted.clone(),
+            found,
+        })
+    }
+}
+
+fn push_metadata(out: &mut String, metadata: &str) -> Result<(), serde_json::Error> {
+    out.push('{');
+    for (name, value) in members(metadata)? {
+        match &*name {
+            "managedFields" => {}
+            "annotations" if value.get().contains(LAST_APPLIED) => {
+                let mut kept = String::from("{");
+                for (name, value) in members(value.get())? {
+                    if name != LAST_APPLIED {
+                        push_member(&mut kept, &name, value.get());
+                    }
+                }
+                if kept.len() > 1 {
+                    kept.push('}');
+                    push_member(out, &name, &kept);
+                }
+            }
+            _ => push_member(out, &name, value.get()),
+        }
+    }
+    out.push('}');
+    Ok(())
+}
+
+fn push_member(out: &mut String, name: &str, value: &str) {
+    if !out.ends_with('{') {
+        out.push(',');
+    }
+    push_string(out, name);
+    out.push(':');
+    out.push_str(value);
+}

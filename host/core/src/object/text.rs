@@ -1,0 +1,80 @@
+//! One text, and pieces of it.
+
+use std::ops::Range;
+
+use super::ObjectError;
+
+/// Where a piece of a text is, in half the space of a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl Span {
+    pub(super) fn new(start: usize, len: usize) -> Result<Self, ObjectError> {
+        let end = start.checked_add(len).ok_or(ObjectError::TooLong)?;
+        u32::try_from(end).map_err(|_| ObjectError::TooLong)?;
+        Ok(Self {
+            start: u32::try_from(start).map_err(|_| ObjectError::TooLong)?,
+            len: u32::try_from(len).map_err(|_| ObjectError::TooLong)?,
+        })
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
+    }
+}
+
+/// A JSON text under construction: what does not stand in it goes behind it.
+pub(super) struct Text<'a> {
+    json: &'a str,
+    tail: String,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn new(json: &'a str) -> Result<Self, ObjectError> {
+        Span::new(0, json.len())?;
+        Ok(Self {
+            json,
+            tail: String::new(),
+        })
+    }
+
+    pub(super) fn json(&self) -> &'a str {
+        self.json
+    }
+
+    /// Where a string is: where it stands, if it was borrowed from the JSON, else behind it.
+    pub(super) fn place(&mut self, piece: &str) -> Result<Span, ObjectError> {
+        let offset = piece.as_ptr().addr().checked_sub(self.json.as_ptr().addr());
+        match offset {
+            Some(offset) if offset + piece.len() <= self.json.len() => {
+                Span::new(offset, piece.len())
+            }
+            _ => self.append(|_, tail| {
+                tail.push_str(piece);
+                Ok(())
+            }),
+        }
+    }
+
+    /// Adds what `write` makes of the JSON.
+    pub(super) fn append(
+        &mut self,
+        write: impl FnOnce(&str, &mut String) -> Result<(), serde_json::Error>,
+    ) -> Result<Span, ObjectError> {
+        let start = self.tail.len();
+        write(self.json, &mut self.tail)?;
+        Span::new(self.json.len() + start, self.tail.len() - start)
+    }
+
+    /// What is to stand behind the JSON.
+    pub(super) fn into_tail(self) -> String {
+        self.tail
+    }
+}

@@ -1,0 +1,170 @@
+//! What is read of an object, and what is kept.
+
+use super::*;
+use crate::key::ResourceVersion;
+
+const POD: &str = r#"{"metadata":{"name":"a","namespace":"default","uid":"u","resourceVersion":"7","generation":2,
+    "labels":{"b":"2","a":"1"},"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}","keep":"yes"},
+    "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"r","uid":"ru","controller":true}],
+    "finalizers":["x/y"],"deletionTimestamp":"2026-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"spec":{"nodeName":"n"}}"#;
+
+fn pod() -> Kind {
+    Kind::new("", "v1", "Pod")
+}
+
+fn parse(raw: &str) -> Result<Object, ObjectError> {
+    Object::parse(&pod(), raw, &Schema::default())
+}
+
+#[test]
+fn the_header_holds_what_the_host_looks_at() {
+    let object = parse(POD).unwrap();
+    assert_eq!(object.key().to_string(), "default/a");
+    assert_eq!(object.uid(), "u");
+    assert_eq!(*object.resource_version(), ResourceVersion::new("7"));
+    assert_eq!(object.generation(), Some(2));
+    let labels: Vec<_> = object.labels().collect();
+    assert_eq!(labels, [("a", "1"), ("b", "2")], "labels are sorted");
+    assert_eq!((object.label("b"), object.label("c")), (Some("2"), None));
+    let owner = &object.owners()[0];
+    assert_eq!(
+        (&*owner.api_version, &*owner.kind),
+        ("apps/v1", "ReplicaSet")
+    );
+    assert_eq!((&*owner.name, owner.controller), ("r", Some(true)));
+    assert_eq!(object.finalizers(), ["x/y"]);
+    assert_eq!(object.deletion_timestamp(), "2026-01-01T00:00:00Z");
+}
+
+#[test]
+fn one_object_is_one_text_whichever_way_it_arrived() {
+    let from_watch = POD.replacen('{', r#"{"kind":"Pod","apiVersion":"v1","#, 1);
+    assert_eq!(
+        parse(POD).unwrap().json(),
+        parse(&from_watch).unwrap().json()
+    );
+}
+
+#[test]
+fn managed_fields_and_the_last_applied_annotation_are_left_out() {
+    let json = parse(POD).unwrap().json().to_owned();
+    assert!(
+        !json.contains("managedFields") && !json.contains("last-applied"),
+        "{json}"
+    );
+    assert!(json.contains(r#""annotations":{"keep":"yes"}"#), "{json}");
+    assert!(
+        json.starts_with(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"#),
+        "{json}"
+    );
+}
+
+#[test]
+fn an_object_of_another_kind_is_refused() {
+    let status = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure"}"#;
+    assert!(matches!(parse(status), Err(ObjectError::OtherKind { .. })));
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_an_error() {
+    for broken in [
+        "{",
+        "[]",
+        r#"{"metadata":{}}"#,
+        r#"{"metadata":{"name":3}}"#,
+        r#"{"metadata":{"name":"a","labels":{"a":1}}}"#,
+        r#"{"metadata":{"name":"a","ownerReferences":[{"name":"b"}]}}"#,
+        r#"{"metadata":{"name":"a","finalizers":"x/y"}}"#,
+        r#"{"metadata":{"name":"a","generation":"2"}}"#,
+        r#"{}"#,
+    ] {
+        assert!(parse(broken).is_err(), "{broken}");
+    }
+}
+
+#[test]
+fn a_view_and_the_indexed_values_are_cut_by_the_schema() {
+    let path = |text| FieldPath::parse(text).unwrap();
+    let schema = Schema::new(
+        1,
+        Payload::Full,
+        vec![Some(Projection::new(&[path(".spec.nodeName")])), None],
+        vec![
+            vec![],
+            vec![path(".spec.nodeName"), path(".metadata.labels[*]")],
+            vec![path(".metadata.name")],
+        ],
+    );
+    let object = Object::parse(&pod(), POD, &schema).unwrap();
+    assert_eq!(object.view(Some(0)), r#"{"spec":{"nodeName":"n"}}"#);
+    let values: Vec<_> = object.indexed_values().collect();
+    assert_eq!(values, [(1, "1"), (1, "2"), (1, "n"), (2, "a")]);
+    assert!(object.is_indexed_by(1, "2") && !object.is_indexed_by(2, "2"));
+    assert!(!parse(POD).unwrap().is_cut_by(&schema));
+    assert_eq!(
+        parse(POD).unwrap().recut(&schema).unwrap().view(Some(0)),
+        object.view(Some(0))
+    );
+}
+
+#[test]
+fn strings_with_escapes_are_read_unescaped() {
+    let raw = r#"{"metadata":{"name":"a\u0062","labels":{"k\u0065y":"v\"","z":"1"}}}"#;
+    let object = parse(raw).unwrap();
+    assert_eq!(object.key().name, "ab");
+    assert_eq!(object.label("key"), Some("v\""));
+    assert_eq!(object.label("z"), Some("1"));
+    assert!(
+        object.json().ends_with(r#""z":"1"}}}"#),
+        "the text is as it came"
+    );
+}
+
+#[test]
+fn null_is_absent() {
+    let raw =
+        r#"{"metadata":{"name":"a","labels":null,"finalizers":null,"deletionTimestamp":null}}"#;
+    let object = parse(raw).unwrap();
+    assert_eq!(object.labels().count(), 0);
+    assert!(object.finalizers().is_empty() && !object.is_being_deleted());
+}
+
+fn parse_as(raw: &str, payload: Payload) -> Object {
+    let schema = Schema::new(1, payload, vec![], vec![]);
+    Object::parse(&pod(), raw, &schema).unwrap()
+}
+
+#[test]
+fn of_metadata_nothing_else_is_kept() {
+    let object = parse_as(POD, Payload::Metadata);
+    assert!(!object.json().contains("spec"), "{}", object.json());
+    assert_eq!(object.payload(), Payload::Metadata);
+}
+
+#[test]
+fn metadata_that_came_alone_are_the_object_without_the_rest() {
+    let partial = POD.replacen(
+        '{',
+        r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#,
+        1,
+    );
+    let object = parse_as(&partial, Payload::Metadata);
+    assert_eq!(object.json(), parse_as(POD, Payload::Metadata).json());
+    let object = parse_as(&partial, Payload::Full);
+    assert_eq!(
+        object.payload(),
+        Payload::Metadata,
+        "whatever was asked for"
+    );
+}
+
+#[test]
+fn a_secret_without_values_has_its_type_but_no_data() {
+    let raw = r#"{"metadata":{"name":"a"},"type":"Opaque","data":{"p":"c2VjcmV0"},"stringData":{"p":"s"}}"#;
+    let object = parse_as(raw, Payload::WithoutValues);
+    assert!(
+        object.json().ends_with(r#""type":"Opaque"}"#),
+        "{}",
+        object.json()
+    );
+}

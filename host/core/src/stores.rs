@@ -1,0 +1,7 @@
+//! Two small stores for those who build on this crate: client-go ships the same beside its cache.
+
+mod expiring;
+mod undelta;
+
+pub use expiring::Expiring;
+pub use undelta::Undelta;
