@@ -204,8 +204,9 @@ async fn a_write_that_the_server_fails_is_sent_once_and_under_the_hosts_name() {
 
 fn connection(scenario: &Scenario) -> Connection {
     Connection {
-        client: scenario.client(),
+        client: scenario.client().into(),
         server: "https://s/".into(),
+        host: "s".into(),
         origin: "FILE".into(),
     }
 }
