@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use futures::future::join_all;
 
 use super::*;
-use crate::fake::{Answer, Part, Scenario, status, text};
+use crate::fake::{Answer, Scenario, stalled, status, text};
 use crate::limit::Limit;
 
 /// Notes what it is told, a line each.
@@ -90,15 +90,6 @@ fn post() -> Request<Vec<u8>> {
 
 fn busy(code: u16, seconds: &str) -> Answer {
     status(code, "", "later").with_header("retry-after", seconds)
-}
-
-/// Says that it will answer, and does not.
-fn stalled() -> Answer {
-    Answer::Http {
-        code: 200,
-        headers: vec![],
-        parts: vec![Part::Data("{".into()), Part::Hang],
-    }
 }
 
 #[tokio::test(start_paused = true)]

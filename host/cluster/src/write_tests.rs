@@ -2,7 +2,7 @@ use pilothouse_core::key::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Answer, Scenario, Seen, json as answer, status, text};
+use crate::fake::{Answer, Scenario, Seen, json as answer, stalled, status, text};
 
 fn discovery() -> [Answer; 2] {
     let part = |name: &str, group: &str, kind: &str| json!({"subresource": name, "responseKind": {"group": group, "version": "v1", "kind": kind}});
@@ -312,12 +312,65 @@ async fn a_write_whose_outcome_is_unknown_is_sent_once() {
             text(503, ""),
             Answer::Refused,
             Answer::Silence,
+            stalled(),
         ] {
             let (result, seen) = play(&write, [unknown]).await;
             assert!(matches!(result, ActionResult::Failed(_)));
-            assert_eq!(seen.len(), 1);
+            let looks = seen.iter().filter(|seen| seen.line.starts_with("GET "));
+            assert_eq!(seen.len() - looks.count(), 1);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_without_an_answer_is_done_if_the_object_is_gone_or_going() {
+    let there = |uid: &str, deletion: Option<&str>| {
+        answer(
+            &json!({"metadata": {"name": "a", "uid": uid, "resourceVersion": "8", "deletionTimestamp": deletion}}),
+        )
+    };
+    let gone = || status(404, "NotFound", "pods \"a\" not found");
+    let done = [
+        (delete(Some("u")), gone()),
+        (delete(None), gone()),
+        (delete(Some("u")), there("another", None)),
+        (delete(Some("u")), there("u", Some("2026-01-01T00:00:00Z"))),
+    ];
+    for (operation, look) in done {
+        let (result, seen) = play(&pod(operation), [text(504, ""), look]).await;
+        assert_eq!(result, ActionResult::Done(None));
+        assert_eq!(seen[1].line, "GET /api/v1/namespaces/n/pods/a");
+    }
+    let failed = [
+        (delete(Some("u")), there("u", None)),
+        (delete(None), there("u", None)),
+        (delete(Some("u")), text(404, "404 page not found")),
+        (delete(Some("u")), Answer::Silence),
+    ];
+    for (operation, look) in failed {
+        let (result, _) = play(&pod(operation), [text(504, ""), look]).await;
+        assert!(matches!(result, ActionResult::Failed(_)), "{result:?}");
+    }
+    let known = status(403, "Forbidden", "no");
+    assert_eq!(play(&pod(delete(None)), [known]).await.1.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_write_without_an_answer_the_object_says_what_to_wait_for() {
+    let scenario = Scenario::new(discovery().into_iter().chain([
+        Answer::Silence,
+        answer(&json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "8"}})),
+        status(404, "NotFound", "pods \"a\" not found"),
+    ]));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    cluster.write("m", &pod(create())).await;
+    assert_eq!(
+        cluster.version_now("m", &pod(create())).await,
+        Some("8".into())
+    );
+    assert_eq!(cluster.version_now("m", &pod(create())).await, None);
+    let unanswered = cluster.version_now("m", &pod(create())).await;
+    assert_eq!(unanswered, None, "within a deadline");
 }
 
 #[tokio::test(start_paused = true)]
