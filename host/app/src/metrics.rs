@@ -1,22 +1,31 @@
-//! `/metrics`: the names and labels of client-go's work queue and controller-runtime, so that existing dashboards work.
-//! The label `controller` is the plugin's name.
+//! `/metrics`: the names, labels and buckets of client-go and controller-runtime, so that existing dashboards work. docs/metrics.md
+//! lists them. The label `controller` is the plugin's name.
 
-use std::sync::{Arc, PoisonError};
+mod exposition;
+mod hub;
+mod informers;
+mod rest;
+mod running;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::cache::KindCache;
-use pilothouse_core::hub::{Hub, SeatStatus};
-use pilothouse_core::key::Kind;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use pilothouse_cluster::client::Observer;
+use pilothouse_cluster::discovery::Resource;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::shared::Shared;
 use crate::watches::Troubles;
+pub use exposition::Format;
+use hub::HubMetrics;
+pub use informers::Informer;
+use informers::Informers;
+use rest::RestClient;
+use running::Running;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ControllerLabel {
@@ -38,9 +47,12 @@ pub struct Metrics {
     work_duration: Histograms<QueueLabel>,
     reconcile_time: Histograms<ControllerLabel>,
     reconcile_timeouts: Family<ControllerLabel, Counter>,
+    running: Arc<Running>,
+    informers: Arc<Informers>,
+    rest_client: Arc<RestClient>,
 }
 
-/// 10 ns … 100,000 s in steps of ten, as controller-runtime's queue histograms.
+/// 10 ns … 1,000 s in steps of ten, as controller-runtime's queue histograms.
 fn queue_histogram() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
 }
@@ -55,7 +67,8 @@ fn reconcile_histogram() -> Histogram {
 }
 
 impl Metrics {
-    pub fn new(shared: Arc<Shared>, troubles: Troubles) -> Self {
+    /// `server`: the API server's host and port.
+    pub fn new(shared: Arc<Shared>, troubles: Troubles, server: &str) -> Self {
         let queue_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let work_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let reconcile_time =
@@ -82,14 +95,35 @@ impl Metrics {
             "Reconciles that ran out of time",
             reconcile_timeouts.clone(),
         );
-        registry.register_collector(Box::new(HubMetrics { shared, troubles }));
+        let rest_client = Arc::new(RestClient::new(server, &mut registry));
+        let informers = Arc::new(Informers::new(&mut registry));
+        let running = Arc::<Running>::default();
+        registry.register_collector(Box::new(HubMetrics::new(
+            shared,
+            troubles,
+            running.clone(),
+            informers.clone(),
+        )));
         Self {
             registry,
             queue_duration,
             work_duration,
             reconcile_time,
             reconcile_timeouts,
+            running,
+            informers,
+            rest_client,
         }
+    }
+
+    /// Who is to be told of the requests to the API server.
+    pub fn rest_client(&self) -> Arc<dyn Observer> {
+        self.rest_client.clone()
+    }
+
+    /// A kind is going to be watched.
+    pub fn add_informer(&self, resource: &Resource) -> Informer {
+        self.informers.add(resource)
     }
 
     /// A plugin is there: its series begin at zero.
@@ -104,12 +138,14 @@ impl Metrics {
     }
 
     pub fn waited(&self, plugin: &str, time: Duration) {
+        self.running.begin(plugin);
         self.queue_duration
             .get_or_create(&queue_label(plugin))
             .observe(time.as_secs_f64());
     }
 
     pub fn ran(&self, plugin: &str, time: Duration) {
+        self.running.end(plugin, time);
         self.work_duration
             .get_or_create(&queue_label(plugin))
             .observe(time.as_secs_f64());
@@ -124,11 +160,13 @@ impl Metrics {
             .inc();
     }
 
-    /// In the OpenMetrics text format, which Prometheus reads.
-    pub fn text(&self) -> Result<String, std::fmt::Error> {
+    pub fn text(&self, format: Format) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
-        Ok(text)
+        Ok(match format {
+            Format::OpenMetrics => text,
+            Format::Classic => exposition::to_classic(&text),
+        })
     }
 }
 
@@ -143,214 +181,4 @@ fn queue_label(plugin: &str) -> QueueLabel {
         name: plugin.to_owned(),
         controller: plugin.to_owned(),
     }
-}
-
-/// What the hub itself knows.
-struct HubMetrics {
-    shared: Arc<Shared>,
-    troubles: Troubles,
-}
-
-impl std::fmt::Debug for HubMetrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HubMetrics")
-    }
-}
-
-/// One number per plugin.
-struct PerPlugin {
-    name: &'static str,
-    help: &'static str,
-    value: fn(&SeatStatus) -> u64,
-}
-
-const QUEUE_GAUGES: &[PerPlugin] = &[PerPlugin {
-    name: "workqueue_depth",
-    help: "Keys ready to run",
-    value: |plugin| plugin.queued as u64,
-}];
-
-const QUEUE_COUNTERS: &[PerPlugin] = &[
-    PerPlugin {
-        name: "workqueue_adds",
-        help: "Keys that became ready to run",
-        value: |plugin| plugin.queue.adds,
-    },
-    PerPlugin {
-        name: "workqueue_retries",
-        help: "Retries after a failure",
-        value: |plugin| plugin.queue.retries,
-    },
-];
-
-const CONTROLLER_GAUGES: &[PerPlugin] = &[
-    PerPlugin {
-        name: "controller_runtime_active_workers",
-        help: "Keys running",
-        value: |plugin| plugin.running as u64,
-    },
-    PerPlugin {
-        name: "controller_runtime_max_concurrent_reconciles",
-        help: "Keys that may run at once",
-        value: |plugin| plugin.concurrency as u64,
-    },
-    PerPlugin {
-        name: "pilothouse_delayed_keys",
-        help: "Keys waiting for their time",
-        value: |plugin| plugin.delayed as u64,
-    },
-    PerPlugin {
-        name: "pilothouse_failing_keys",
-        help: "Keys that failed when they last ran",
-        value: |plugin| plugin.failing as u64,
-    },
-    PerPlugin {
-        name: "pilothouse_recorded_reads",
-        help: "Recorded reads, counted once per key",
-        value: |plugin| plugin.recorded_reads as u64,
-    },
-];
-
-const CONTROLLER_COUNTERS: &[PerPlugin] = &[
-    PerPlugin {
-        name: "controller_runtime_reconcile_errors",
-        help: "Reconciles that failed",
-        value: |plugin| plugin.reconciles.error,
-    },
-    PerPlugin {
-        name: "controller_runtime_terminal_reconcile_errors",
-        help: "Failures that are not retried",
-        value: |plugin| plugin.reconciles.terminal,
-    },
-    PerPlugin {
-        name: "controller_runtime_reconcile_panics",
-        help: "Guests that broke: traps, limits, timeouts",
-        value: |plugin| plugin.reconciles.trapped,
-    },
-];
-
-impl Collector for HubMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let plugins = self.shared.look(Hub::status);
-        for metric in QUEUE_GAUGES {
-            gauge(&mut encoder, metric, &plugins, queue_label)?;
-        }
-        for metric in QUEUE_COUNTERS {
-            counter(&mut encoder, metric, &plugins, queue_label)?;
-        }
-        for metric in CONTROLLER_GAUGES {
-            gauge(&mut encoder, metric, &plugins, controller_label)?;
-        }
-        for metric in CONTROLLER_COUNTERS {
-            counter(&mut encoder, metric, &plugins, controller_label)?;
-        }
-        reconciles(&mut encoder, &plugins)?;
-        self.objects(&mut encoder)?;
-        self.watches(&mut encoder)
-    }
-}
-
-fn gauge<L: EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    metric: &PerPlugin,
-    plugins: &[SeatStatus],
-    label: fn(&str) -> L,
-) -> Result<(), std::fmt::Error> {
-    let value = ConstGauge::new(0i64);
-    let mut family =
-        encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
-    for plugin in plugins {
-        let value = ConstGauge::new(i64::try_from((metric.value)(plugin)).unwrap_or(i64::MAX));
-        value.encode(family.encode_family(&label(&plugin.name))?)?;
-    }
-    Ok(())
-}
-
-fn counter<L: EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    metric: &PerPlugin,
-    plugins: &[SeatStatus],
-    label: fn(&str) -> L,
-) -> Result<(), std::fmt::Error> {
-    let value = ConstCounter::new(0u64);
-    let mut family =
-        encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
-    for plugin in plugins {
-        let value = ConstCounter::new((metric.value)(plugin));
-        value.encode(family.encode_family(&label(&plugin.name))?)?;
-    }
-    Ok(())
-}
-
-/// `controller_runtime_reconcile_total{controller,result}`, every result from zero.
-fn reconciles(
-    encoder: &mut DescriptorEncoder<'_>,
-    plugins: &[SeatStatus],
-) -> Result<(), std::fmt::Error> {
-    let value = ConstCounter::new(0u64);
-    let name = "controller_runtime_reconcile";
-    let mut family = encoder.encode_descriptor(
-        name,
-        "Reconciles, by how they ended",
-        None,
-        value.metric_type(),
-    )?;
-    for plugin in plugins {
-        let counts = &plugin.reconciles;
-        for (result, count) in [
-            ("success", counts.success),
-            ("error", counts.error),
-            ("requeue", 0),
-            ("requeue_after", counts.requeue_after),
-        ] {
-            let labels = [("controller", plugin.name.as_str()), ("result", result)];
-            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
-        }
-    }
-    Ok(())
-}
-
-impl HubMetrics {
-    /// Which kinds are being followed.
-    fn watches(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let snapshot = self.shared.look(|hub| hub.snapshot().clone());
-        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = ConstGauge::new(0i64);
-        let name = "pilothouse_watch_up";
-        let help =
-            "1 while the list-watch of a kind works, 0 while it fails and its cache may be behind";
-        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
-        for kind in snapshot.kinds.iter().map(KindCache::kind) {
-            let is_up = i64::from(!troubles.contains_key(kind));
-            ConstGauge::new(is_up).encode(family.encode_family(&kind_labels(kind))?)?;
-        }
-        Ok(())
-    }
-
-    /// What the shared caches hold.
-    fn objects(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let snapshot = self.shared.look(|hub| hub.snapshot().clone());
-        let value = ConstGauge::new(0i64);
-        let name = "pilothouse_cached_objects";
-        let mut family = encoder.encode_descriptor(
-            name,
-            "Objects in the cache of a kind",
-            None,
-            value.metric_type(),
-        )?;
-        for cache in snapshot.kinds.iter() {
-            let kind = cache.kind();
-            let count = i64::try_from(cache.len()).unwrap_or(i64::MAX);
-            ConstGauge::new(count).encode(family.encode_family(&kind_labels(kind))?)?;
-        }
-        Ok(())
-    }
-}
-
-fn kind_labels(kind: &Kind) -> [(&'static str, &str); 3] {
-    [
-        ("group", &*kind.group),
-        ("version", &*kind.version),
-        ("kind", &*kind.kind),
-    ]
 }

@@ -281,7 +281,8 @@ impl Loader {
         };
         self.metrics.add_plugin(&manifest.name);
         for (id, kind) in self.shared.look(|hub| hub.kinds_of(id)) {
-            self.watches.ensure(id, kind, &self.cluster, &self.shared);
+            self.watches
+                .ensure(id, kind, &self.cluster, &self.shared, &self.metrics);
         }
         self.roster.set(number, State::Joined(id));
         info!(

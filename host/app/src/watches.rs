@@ -12,6 +12,7 @@ use pilothouse_core::snapshot::KindId;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
+use crate::metrics::{Informer, Metrics};
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
 
@@ -40,6 +41,7 @@ impl Watches {
         kind: Kind,
         cluster: &Arc<ApiCluster>,
         shared: &Arc<Shared>,
+        metrics: &Arc<Metrics>,
     ) {
         if !self.kinds.insert(id) {
             return;
@@ -49,10 +51,14 @@ impl Watches {
             id,
             kind: kind.clone(),
             troubles: self.troubles.clone(),
+            informer: None,
         };
-        let cluster = cluster.clone();
+        let (cluster, metrics) = (cluster.clone(), metrics.clone());
         self.tasks.spawn(async move {
             loop {
+                if let Ok(resource) = cluster.discovery().resolve(&kind).await {
+                    sink.informer = Some(metrics.add_informer(&resource));
+                }
                 match cluster.list_watch(&kind, Settings::default()).await {
                     Ok(list_watch) => match list_watch.run(&mut sink).await {},
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
@@ -78,6 +84,8 @@ struct HubSink {
     id: KindId,
     kind: Kind,
     troubles: Troubles,
+    /// Once the kind's path is known.
+    informer: Option<Informer>,
 }
 
 impl CacheSink for HubSink {
@@ -86,8 +94,14 @@ impl CacheSink for HubSink {
     }
 
     fn apply(&mut self, delta: Delta) {
-        self.shared
-            .change(|hub, now| hub.apply(self.id, delta, now));
+        let apply = || {
+            self.shared
+                .change(|hub, now| hub.apply(self.id, delta, now))
+        };
+        match &self.informer {
+            Some(informer) => informer.process(apply),
+            None => apply(),
+        };
     }
 
     fn state(&mut self, state: WatchState) {
