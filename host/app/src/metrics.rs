@@ -1,9 +1,11 @@
 //! `/metrics`: the names, labels and buckets of client-go and controller-runtime, so that existing dashboards work. docs/metrics.md
 //! lists them. The label `controller` is the plugin's name.
 
+mod depth;
 mod exposition;
 mod hub;
 mod informers;
+mod kinds;
 mod rest;
 mod running;
 
@@ -24,6 +26,7 @@ pub use exposition::Format;
 use hub::HubMetrics;
 pub use informers::Informer;
 use informers::Informers;
+use kinds::KindMetrics;
 use rest::RestClient;
 use running::Running;
 
@@ -98,12 +101,13 @@ impl Metrics {
         let rest_client = Arc::new(RestClient::new(server, &mut registry));
         let informers = Arc::new(Informers::new(&mut registry));
         let running = Arc::<Running>::default();
-        registry.register_collector(Box::new(HubMetrics::new(
+        let of_plugins = HubMetrics::new(shared.clone(), running.clone());
+        registry.register_collector(Box::new(of_plugins));
+        registry.register_collector(Box::new(KindMetrics {
             shared,
             troubles,
-            running.clone(),
-            informers.clone(),
-        )));
+            informers: informers.clone(),
+        }));
         Self {
             registry,
             queue_duration,

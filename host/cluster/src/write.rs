@@ -8,6 +8,7 @@
 //! After a delete without an answer the object is looked at: one that is gone or going was deleted.
 
 pub(crate) mod answer;
+mod look;
 
 use std::time::Duration;
 
@@ -23,13 +24,9 @@ use crate::discovery::{DiscoveryError, Resource};
 use crate::event::EventBody;
 use crate::path::{self, PathError};
 use crate::request::RequestError;
-use answer::Seen;
 
 /// For one request. The API server itself gives up after 60 s, its webhooks after at most 30.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// For a look at what became of a write. Short: its key has waited for the write already.
-const LOOK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Largest answer; an object is at most 3 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
@@ -113,50 +110,6 @@ impl ApiCluster {
             return Ok(ActionResult::Done(None));
         }
         Ok(answer::result(is_delete, answer))
-    }
-
-    /// Whether an object whose deletion was not confirmed is gone or going.
-    async fn is_deleted(&self, resource: &Resource, manager: &str, write: &Write) -> bool {
-        let Operation::Delete { uid, .. } = &write.operation else {
-            return false;
-        };
-        match self.look(resource, manager, write).await {
-            Seen::Gone => true,
-            Seen::There(found) => {
-                found.is_being_deleted() || uid.as_ref().is_some_and(|uid| *uid != found.uid)
-            }
-            Seen::Unanswered => false,
-        }
-    }
-
-    /// The resourceVersion at which the server has the object of a write now; none if there is no object, or no answer.
-    ///
-    /// To be asked after a write failed with an unknown outcome: a cache that has come this far shows the write, if it was done.
-    pub async fn version_now(&self, manager: &str, write: &Write) -> Option<String> {
-        let subresource = write.subresource.as_deref();
-        let resource = self.discovery().resolve_write(&write.kind, subresource);
-        match self.look(&*resource.await.ok()?, manager, write).await {
-            Seen::There(found) => Some(found.resource_version),
-            Seen::Gone | Seen::Unanswered => None,
-        }
-    }
-
-    /// Reads the object of a write: the latest there is, not what a cache of the server's has.
-    async fn look(&self, resource: &Resource, manager: &str, write: &Write) -> Seen {
-        let Ok(uri) = path::object(resource, &write.key, None) else {
-            return Seen::Unanswered;
-        };
-        let request = Request::get(uri).header(http::header::ACCEPT, "application/json");
-        let Ok(request) = request.body(Vec::new()) else {
-            return Seen::Unanswered;
-        };
-        let terms = Terms {
-            deadline: LOOK_DEADLINE,
-            limit: MAX_ANSWER,
-            can_repeat: CanRepeat::Never,
-            plugin: Some(manager),
-        };
-        Seen::of(&self.client.fetch(&request, terms).await)
     }
 
     /// Sends a write of a plugin, and again where the module's rules allow it.

@@ -17,45 +17,6 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-/// An object, as far as it matters to what became of a write.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Found {
-    pub(super) uid: String,
-    pub(super) resource_version: String,
-    deletion_timestamp: Option<String>,
-}
-
-impl Found {
-    pub(super) fn is_being_deleted(&self) -> bool {
-        self.deletion_timestamp.is_some()
-    }
-}
-
-/// What a look at an object shows.
-#[derive(Debug)]
-pub(super) enum Seen {
-    There(Found),
-    Gone,
-    /// Nobody knows.
-    Unanswered,
-}
-
-impl Seen {
-    pub(super) fn of(answer: &Result<Vec<u8>, RequestError>) -> Self {
-        #[derive(Deserialize)]
-        struct Object {
-            metadata: Found,
-        }
-        match answer {
-            Ok(body) => serde_json::from_slice::<Object>(body)
-                .map_or(Self::Unanswered, |object| Self::There(object.metadata)),
-            Err(error) if error.code() == Some(404) && !is_no_such_path(error) => Self::Gone,
-            Err(_) => Self::Unanswered,
-        }
-    }
-}
-
 /// Whether the server may have done what it did not confirm. One that says when to come again has done nothing, and wants to be
 /// left alone.
 pub(super) fn is_unknown(error: &RequestError) -> bool {
