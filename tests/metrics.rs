@@ -210,7 +210,7 @@ async fn what_a_plugin_does_is_counted_and_its_limit_holds_its_writes() -> Resul
     let namespace = server.namespace().await?;
     let plugins = plugin_directory(&["hello-rust"]);
     let arguments = [
-        "--plugin-api-qps=2",
+        "--plugin-api-qps=0.8",
         "--plugin-api-burst=1",
         "--kube-api-qps=500",
     ];
@@ -224,11 +224,9 @@ async fn what_a_plugin_does_is_counted_and_its_limit_holds_its_writes() -> Resul
     }
     let of_plugin = [("controller", "hello-rust")];
     let mut scrape = Scrape::of(&host).await?;
-    let done = [("code", "200"), ("method", "PATCH")];
-    let created = [("code", "201"), ("method", "PATCH")];
+    let patch = [("verb", "PATCH")];
     for _ in 0..1200 {
-        let name = "rest_client_requests_total";
-        let patched = scrape.value(name, &done) + scrape.value(name, &created);
+        let patched = scrape.value("rest_client_response_size_bytes_count", &patch);
         let ended = scrape.value("workqueue_work_duration_seconds_count", &of_plugin);
         if patched >= 3.0 && ended >= 3.0 {
             break;
@@ -240,10 +238,16 @@ async fn what_a_plugin_does_is_counted_and_its_limit_holds_its_writes() -> Resul
     assert!(count("workqueue_adds_total") >= 3.0);
     assert!(count("workqueue_work_duration_seconds_count") >= 3.0);
     assert!(count("controller_runtime_reconcile_time_seconds_count") >= 3.0);
-    let patch = [("verb", "PATCH")];
-    // One at once, then two a second.
+    // One at once, the next after 1.25 s.
     let waited = scrape.value("rest_client_rate_limiter_duration_seconds_sum", &patch);
-    assert!(waited > 0.8, "{waited}");
+    assert!(waited > 1.2, "{waited}");
+    let log = host.log();
+    assert!(
+        log.contains("a request has waited for the client-side limit"),
+        "{log}"
+    );
+    let sent = [("method", "PATCH")];
+    assert!(scrape.value("rest_client_requests_total", &sent) >= 3.0);
     for histogram in [
         "request_duration_seconds",
         "request_size_bytes",
