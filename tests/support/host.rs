@@ -100,15 +100,26 @@ impl Host {
 
     /// `GET` of the host's own address: status and body.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
+        let (head, body) = self.request("GET", path, &[]).await?;
+        let status = head.split(' ').nth(1).context("no HTTP status")?.parse()?;
+        Ok((status, body))
+    }
+
+    /// A request without body to the host's own address: the answer's head and body, as they came.
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+    ) -> Result<(String, String)> {
         let mut stream = TcpStream::connect(self.address).await?;
-        stream
-            .write_all(format!("GET {path} HTTP/1.0\r\nHost: host\r\n\r\n").as_bytes())
-            .await?;
+        let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+        let request = format!("{method} {path} HTTP/1.0\r\nHost: host\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-        let status = head.split(' ').nth(1).context("no HTTP status")?.parse()?;
-        Ok((status, body.to_owned()))
+        Ok((head.to_owned(), body.to_owned()))
     }
 
     /// What `/plugins` says of a file.

@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pilothouse_cluster::limit::{Limit, Limits};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
 #[derive(Debug, Parser)]
@@ -49,6 +51,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
+    #[command(flatten)]
+    pub limits: LimitArgs,
+
     /// Threads that run guests. One plugin never occupies all of them while there are others [default: one more than cores].
     #[arg(long, value_name = "N")]
     pub workers: Option<NonZeroUsize>,
@@ -71,6 +76,37 @@ fn duration(text: &str) -> Result<Duration, String> {
     parsed
         .and_then(|duration| duration.try_into().ok())
         .ok_or_else(|| format!("{text:?} is not a duration; write 12h, 1h30m, 90s or 0"))
+}
+
+/// How many requests may be sent. Watches are not counted.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LimitArgs {
+    /// Requests a second to the API server; 0 or less: no limit [default: no limit, the server's priority and fairness sees to it].
+    #[arg(long, value_name = "QPS", allow_negative_numbers = true)]
+    pub kube_api_qps: Option<f64>,
+
+    /// Requests at once beyond --kube-api-qps [default: 10, as in client-go].
+    #[arg(long, value_name = "N", requires = "kube_api_qps")]
+    pub kube_api_burst: Option<u32>,
+
+    /// Writes a second of each plugin; 0 or less: no limit [default: no limit].
+    #[arg(long, value_name = "QPS", allow_negative_numbers = true)]
+    pub plugin_api_qps: Option<f64>,
+
+    /// Writes at once of each plugin beyond --plugin-api-qps [default: 10].
+    #[arg(long, value_name = "N", requires = "plugin_api_qps")]
+    pub plugin_api_burst: Option<u32>,
+}
+
+impl LimitArgs {
+    pub fn limits(&self) -> anyhow::Result<Limits> {
+        let host = Limit::of_flags(self.kube_api_qps, self.kube_api_burst);
+        let plugin = Limit::of_flags(self.plugin_api_qps, self.plugin_api_burst);
+        Ok(Limits::new(
+            host.context("--kube-api-qps, --kube-api-burst")?,
+            plugin.context("--plugin-api-qps, --plugin-api-burst")?,
+        ))
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,5 +132,32 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    fn limits(arguments: &[&str]) -> Result<(), String> {
+        let arguments = ["pilothouse", "run", "--plugins", "x"]
+            .iter()
+            .chain(arguments);
+        let cli = Cli::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        let Command::Run(args) = cli.command;
+        args.limits
+            .limits()
+            .map(drop)
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_limit_is_a_rate_and_perhaps_a_burst() {
+        assert_eq!(limits(&[]), Ok(()));
+        assert_eq!(limits(&["--kube-api-qps=-1"]), Ok(()));
+        assert_eq!(limits(&["--kube-api-qps", "-1"]), Ok(()));
+        let both = ["--plugin-api-qps=0.5", "--plugin-api-burst=3"];
+        assert_eq!(limits(&both), Ok(()));
+        let error = limits(&["--kube-api-burst=3"]).unwrap_err();
+        assert!(error.contains("--kube-api-qps <QPS>"), "{error}");
+        assert_eq!(
+            limits(&["--kube-api-qps=nan"]).unwrap_err(),
+            "--kube-api-qps, --kube-api-burst: the rate is not a finite number"
+        );
     }
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use pilothouse_wasm::Engine;
 use tokio::net::TcpListener;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Format, Metrics};
 use crate::status::Sources;
 
 #[derive(Clone)]
@@ -36,6 +36,7 @@ pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
         .route("/informers", get(informers))
+        .fallback(not_found)
         .with_state(answers);
     match axum::serve(listener, router).await {
         Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
@@ -70,12 +71,12 @@ async fn readyz(State(answers): State<Answers>, RawQuery(query): RawQuery) -> Re
     }
 }
 
-async fn metrics(State(answers): State<Answers>) -> Response {
-    match answers.metrics.text() {
-        Ok(text) => {
-            let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, content_type)], text).into_response()
-        }
+async fn metrics(State(answers): State<Answers>, headers: HeaderMap) -> Response {
+    let accept = headers.get_all(header::ACCEPT).iter();
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::accepted(&accept.join(","));
+    match answers.metrics.text(format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
@@ -86,4 +87,9 @@ async fn informers(State(answers): State<Answers>) -> Response {
 
 async fn plugins(State(answers): State<Answers>) -> Response {
     Json(answers.sources.plugins()).into_response()
+}
+
+async fn not_found() -> Response {
+    let text = "not found; there are /healthz, /readyz, /metrics and /plugins\n";
+    (StatusCode::NOT_FOUND, text).into_response()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
+use pilothouse_cluster::limit::Limits;
 use pilothouse_wasm::{Engine, EngineOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -29,21 +30,28 @@ const FIRST_ANSWER: Duration = Duration::from_secs(15);
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let files = plugins::find(&args.plugins)?;
+    let limits = args.limits.limits()?;
     let listener = http::bind(args.listen).await?;
     let options = Options {
         kubeconfig: args.kubeconfig,
         context: args.context,
     };
+    let environment = Environment::of_process();
+    let connection = tokio::select! {
+        connection = Connection::open(&options, &environment) => connection?,
+        () = signals.received() => return Ok(()),
+    };
+    let count = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
+    let shared = Arc::new(Shared::new(count));
+    let (roster, troubles) = (Arc::<Roster>::default(), Troubles::default());
+    let metrics = Metrics::new(shared.clone(), troubles.clone(), &connection.host);
+    let metrics = Arc::new(metrics);
     let cluster = tokio::select! {
-        cluster = connect(&options) => Arc::new(cluster?),
+        cluster = connect(connection, limits, &metrics) => Arc::new(cluster?),
         () = signals.received() => return Ok(()),
     };
     info!(address = %listener.local_addr()?, "listening");
 
-    let count = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
-    let shared = Arc::new(Shared::new(count));
-    let (roster, troubles) = (Arc::<Roster>::default(), Troubles::default());
-    let metrics = Arc::new(Metrics::new(shared.clone(), troubles.clone()));
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let engine = engine(count)?;
     let loader = Loader {
@@ -52,7 +60,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         shared: shared.clone(),
         roster: roster.clone(),
         metrics: metrics.clone(),
-        watches: Watches::new(cluster, shared.clone(), troubles.clone()),
+        watches: Watches::new(cluster, shared.clone(), troubles.clone(), metrics.clone()),
         options: PluginOptions {
             resync: Some(args.min_resync_period).filter(|period| !period.is_zero()),
             secret_values: args.secret_values,
@@ -94,8 +102,12 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn connect(options: &Options) -> Result<ApiCluster, ConnectError> {
-    let connection = Connection::open(options, &Environment::of_process()).await?;
+async fn connect(
+    mut connection: Connection,
+    limits: Limits,
+    metrics: &Metrics,
+) -> Result<ApiCluster, ConnectError> {
+    connection.client = connection.client.with(limits, metrics.rest_client());
     let version = connection.check(FIRST_ANSWER).await?;
     info!(
         server = connection.server,

@@ -13,6 +13,7 @@ use pilothouse_core::source::{Payload, Source};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
+use crate::metrics::{Informer, Metrics};
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
 
@@ -23,6 +24,7 @@ pub struct Watches {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
     troubles: Troubles,
+    metrics: Arc<Metrics>,
     tasks: JoinSet<()>,
     running: BTreeMap<InformerId, Running>,
 }
@@ -36,11 +38,17 @@ struct Running {
 }
 
 impl Watches {
-    pub fn new(cluster: Arc<ApiCluster>, shared: Arc<Shared>, troubles: Troubles) -> Self {
+    pub fn new(
+        cluster: Arc<ApiCluster>,
+        shared: Arc<Shared>,
+        troubles: Troubles,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             cluster,
             shared,
             troubles,
+            metrics,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
         }
@@ -55,6 +63,7 @@ impl Watches {
             if !is_wanted {
                 running.task.abort();
                 forget(&self.troubles, &running.source);
+                self.metrics.remove_informer(&running.source);
             }
             is_wanted
         });
@@ -90,11 +99,15 @@ impl Watches {
             id,
             source: source.clone(),
             troubles: self.troubles.clone(),
+            informer: None,
         };
-        let cluster = self.cluster.clone();
+        let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
         self.tasks.spawn(async move {
             let _turn = turn.lock().await;
             loop {
+                if let Ok(resource) = cluster.discovery().resolve(&source.kind).await {
+                    sink.informer = Some(metrics.add_informer(&source, &resource));
+                }
                 match cluster.list_watch(&source.kind, Settings::default()).await {
                     Ok(list_watch) => match list_watch.run(&mut sink).await {},
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
@@ -122,6 +135,8 @@ struct HubSink {
     id: InformerId,
     source: Source,
     troubles: Troubles,
+    /// Once the kind's path is known.
+    informer: Option<Informer>,
 }
 
 impl CacheSink for HubSink {
@@ -130,8 +145,14 @@ impl CacheSink for HubSink {
     }
 
     fn apply(&mut self, delta: Delta) {
-        self.shared
-            .change(|hub, now| hub.apply(self.id, delta, now));
+        let apply = || {
+            self.shared
+                .change(|hub, now| hub.apply(self.id, delta, now))
+        };
+        match &self.informer {
+            Some(informer) => informer.process(apply),
+            None => apply(),
+        };
     }
 
     fn state(&mut self, state: WatchState) {

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderValue;
+use kube::Config;
 use kube::client::ClientBuilder;
 use kube::config::InClusterError;
-use kube::{Client, Config};
 use serde::Deserialize;
 
+use crate::client::Client;
 use crate::request::{RequestError, fetch, one_line};
 use kubeconfig::configure;
 
@@ -134,10 +135,12 @@ pub enum ConnectError {
 /// A client, and where it leads.
 #[derive(Clone)]
 pub struct Connection {
-    /// Sends every request once, as `pilothouse/<version>`.
+    /// Sends as `pilothouse/<version>`, and nothing twice that it was not told to.
     pub client: Client,
     /// The server's URL.
     pub server: String,
+    /// Its host and port, as client-go's metrics name it.
+    pub host: String,
     /// Where that was found: the file, or "the pod's service account".
     pub origin: String,
 }
@@ -151,6 +154,7 @@ impl Connection {
 
     fn with_config(mut config: Config, origin: String) -> Result<Self, ConnectError> {
         let server = config.cluster_url.to_string();
+        let host = config.cluster_url.authority().map(ToString::to_string);
         // kube's policy repeats any request after 429, 503 and 504, POST included: four objects for one create with a
         // generated name. What may be repeated is decided per request, in `watch` and `write`.
         config.default_retry = false;
@@ -161,7 +165,8 @@ impl Connection {
         ));
         match ClientBuilder::try_from(config) {
             Ok(builder) => Ok(Self {
-                client: builder.build(),
+                client: builder.build().into(),
+                host: host.unwrap_or_default(),
                 server,
                 origin,
             }),

@@ -3,7 +3,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use super::*;
-use crate::fake::{Answer, Scenario, json as answer, status, text};
+use crate::fake::{Answer, Scenario, json as answer, stalled, status, text};
 
 const KUBECONFIG: &str = r#"
 apiVersion: v1
@@ -119,6 +119,7 @@ async fn the_variable_may_name_several_files_of_which_some_are_missing() {
         .await
         .unwrap();
     assert_eq!(connection.server, "http://127.0.0.1:1/");
+    assert_eq!(connection.host, "127.0.0.1:1");
     assert_eq!(connection.origin, file.path().display().to_string());
     let environment = Environment {
         kubeconfig: join(&[Path::new("missing")]),
@@ -204,8 +205,9 @@ async fn a_write_that_the_server_fails_is_sent_once_and_under_the_hosts_name() {
 
 fn connection(scenario: &Scenario) -> Connection {
     Connection {
-        client: scenario.client(),
+        client: scenario.client().into(),
         server: "https://s/".into(),
+        host: "s".into(),
         origin: "FILE".into(),
     }
 }
@@ -244,9 +246,10 @@ async fn a_server_is_checked_by_its_version() {
         other.starts_with("https://s/ (from FILE) does not answer like a Kubernetes API server: "),
         "{other}"
     );
-    let silent = check(Answer::Silence).await.unwrap_err();
-    assert_eq!(
-        silent,
-        "API server https://s/ (from FILE) cannot be reached: no answer within 5 s: check that it runs, its address and its certificate authority"
-    );
+    for silent in [Answer::Silence, stalled()] {
+        assert_eq!(
+            check(silent).await.unwrap_err(),
+            "API server https://s/ (from FILE) cannot be reached: no answer within 5 s: check that it runs, its address and its certificate authority"
+        );
+    }
 }

@@ -10,13 +10,13 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use kube::Client;
 use pilothouse_core::key::Kind;
 use tokio::time::Instant;
 
 pub use catalog::{Resource, Subresource};
 
-use crate::request::{RequestError, fetch};
+use crate::client::{CanRepeat, Client, Terms};
+use crate::request::RequestError;
 use catalog::Catalog;
 use documents::Root;
 
@@ -88,9 +88,9 @@ pub struct Discovery {
 
 impl Discovery {
     /// Nothing is asked yet.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: impl Into<Client>) -> Self {
         Self {
-            client,
+            client: client.into(),
             known: RwLock::default(),
             asked: tokio::sync::Mutex::default(),
         }
@@ -242,7 +242,13 @@ impl Discovery {
             .body(Vec::new());
         let request =
             request.map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
-        fetch(&self.client, request, DEADLINE, MAX_DOCUMENT).await
+        let terms = Terms {
+            deadline: DEADLINE,
+            limit: MAX_DOCUMENT,
+            can_repeat: CanRepeat::Read,
+            plugin: None,
+        };
+        self.client.fetch(&request, terms).await
     }
 }
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Answer, Scenario, json as answer, status, text};
+use crate::fake::{Answer, Scenario, json as answer, stalled, status, text};
 
 fn aggregated(groups: &Value) -> Answer {
     answer(
@@ -291,4 +291,45 @@ async fn a_group_that_does_not_answer_for_a_moment_loses_no_kinds() {
         "whether there is a kind new.io/v1/Bar is not known: /apis could not be asked: down"
     );
     assert!(discovery.resolve(&kind("apps/v1/Deployment")).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_given_up_and_asked_again_by_the_next_one() {
+    for silent in [Answer::Silence, stalled()] {
+        let scenario = Scenario::new([silent.clone(), silent, core(), groups()]);
+        let discovery = Discovery::new(scenario.client());
+        assert_eq!(
+            error(&discovery, "v1/Pod").await,
+            "the server does not say which kinds there are: no answer within 30 s"
+        );
+        assert!(discovery.resolve(&kind("v1/Pod")).await.is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_version_that_never_answers_hides_no_other() {
+    let scenario = Scenario::new([
+        answer(&json!({"kind": "APIVersions", "versions": []})),
+        answer(&json!({"kind": "APIGroupList", "groups": [
+            {"name": "down", "versions": [{"groupVersion": "down/v1", "version": "v1"}]},
+            {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]},
+        ]})),
+        stalled(),
+        answer(
+            &json!({"kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
+                {"name": "deployments", "namespaced": true, "kind": "Deployment", "verbs": ["list", "watch"]},
+            ]}),
+        ),
+    ]);
+    let discovery = Discovery::new(scenario.client());
+    assert!(discovery.resolve(&kind("apps/v1/Deployment")).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_when_it_says() {
+    let busy = status(429, "TooManyRequests", "later").with_header("retry-after", "3");
+    let scenario = Scenario::new([busy, core(), groups()]);
+    let discovery = Discovery::new(scenario.client());
+    assert!(discovery.resolve(&kind("v1/Pod")).await.is_ok());
+    assert_eq!(scenario.seen()[1].at, Duration::from_secs(3));
 }

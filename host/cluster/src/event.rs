@@ -20,9 +20,10 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::ApiCluster;
+use crate::client::CanRepeat;
 use crate::path;
 use crate::request::RequestError;
-use crate::write::{CanRepeat, answer, build};
+use crate::write::{answer, build};
 
 /// A series without a repeat for this long is over (client-go's `finishTime`).
 const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
@@ -228,7 +229,8 @@ impl ApiCluster {
         let request = build(method, uri, content_type, body.into_bytes());
         let request =
             request.map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
-        self.send(&request, CanRepeat::IfRefused).await
+        self.send(event.manager, &request, CanRepeat::IfRefused)
+            .await
     }
 }
 

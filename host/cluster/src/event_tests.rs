@@ -2,7 +2,7 @@ use pilothouse_core::cluster::{Cluster, Operation, Write};
 use serde_json::json;
 
 use super::*;
-use crate::fake::{Answer, Scenario, json as answer, status};
+use crate::fake::{Answer, Scenario, json as answer, stalled, status, text};
 
 fn event(key: ObjectKey, note: &str) -> Write {
     let kind = if key.namespace.is_empty() {
@@ -157,6 +157,17 @@ async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is
         cluster.write("m", &event(web(), "x")).await,
         ActionResult::Done(None)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_an_answer_ends_at_a_deadline_and_is_sent_once() {
+    let busy = status(503, "", "later").with_header("retry-after", "1");
+    for unknown in [Answer::Silence, stalled(), text(504, ""), busy] {
+        let scenario = Scenario::new([unknown]);
+        let result = cluster(&scenario).write("m", &event(web(), "a")).await;
+        assert!(matches!(result, ActionResult::Unavailable(_)), "{result:?}");
+        assert_eq!(scenario.lines().len(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]

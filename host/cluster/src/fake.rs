@@ -72,6 +72,15 @@ pub(crate) fn stream(lines: &[Value], end: Option<Part>) -> Answer {
     }
 }
 
+/// An answer that begins and does not go on.
+pub(crate) fn stalled() -> Answer {
+    Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![Part::Data("{".into()), Part::Hang],
+    }
+}
+
 impl Answer {
     pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Self {
         if let Self::Http { headers, .. } = &mut self {

@@ -1,14 +1,17 @@
 //! Talks to an API server: which kinds there are, what is in them, and what is to be changed.
 //!
-//! [`connect`] makes the client. [`discovery`] knows the kinds, [`watch`] keeps one kind's cache current, [`mod@write`] does what a plan
-//! says; [`ApiCluster`] holds them together. Requests are made here and not by `kube::Api`, because objects stay the bytes they came
-//! as, and because each request's retry is decided where its meaning is known.
+//! [`connect`] finds the server, [`client`] sends what there is to send within the limits ([`limit`]). [`discovery`] knows the kinds,
+//! [`watch`] keeps one kind's cache current, [`mod@write`] does what a plan says; [`ApiCluster`] holds them together. Requests are
+//! made here and not by `kube::Api`, because objects stay the bytes they came as, and because each request's retry is decided where
+//! its meaning is known.
 //!
 //! Nothing is spawned: what runs, runs in the caller's future. (kube's client has one task of its own, which ends with the client.)
 
+pub mod client;
 pub mod connect;
 pub mod discovery;
 mod event;
+pub mod limit;
 mod path;
 mod read;
 pub mod request;
@@ -18,11 +21,11 @@ pub mod write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use jiff::Timestamp;
-use kube::Client;
 use pilothouse_core::key::Kind;
 
 pub use path::PathError;
 
+use client::Client;
 use discovery::{Discovery, DiscoveryError};
 use watch::{ListWatch, Settings};
 
@@ -39,7 +42,8 @@ pub struct ApiCluster {
 
 impl ApiCluster {
     /// `instance` tells this process from others that report Events under the same names: the pod's or the machine's name.
-    pub fn new(client: Client, instance: &str) -> Self {
+    pub fn new(client: impl Into<Client>, instance: &str) -> Self {
+        let client = client.into();
         Self {
             discovery: Discovery::new(client.clone()),
             client,
@@ -66,7 +70,7 @@ impl ApiCluster {
         }
         let seed = RandomState::new().build_hasher().finish();
         Ok(ListWatch::new(
-            self.client.clone(),
+            self.client.clone().into(),
             resource,
             settings,
             seed,

@@ -6,8 +6,9 @@ use http::Request;
 use pilothouse_core::key::{Kind, ObjectKey};
 
 use crate::ApiCluster;
+use crate::client::{CanRepeat, Terms};
 use crate::path;
-use crate::request::{RequestError, fetch};
+use crate::request::RequestError;
 
 /// For one request. Short: a key waits for it, and asks again.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -25,11 +26,21 @@ impl ApiCluster {
             .header(http::header::ACCEPT, "application/json")
             .body(Vec::new())
             .expect("the path is percent-encoded");
-        match fetch(&self.client, request, DEADLINE, MAX_ANSWER).await {
+        let terms = Terms {
+            deadline: DEADLINE,
+            limit: MAX_ANSWER,
+            can_repeat: CanRepeat::Never,
+            plugin: None,
+        };
+        match self.client.fetch(&request, terms).await {
             Ok(body) => String::from_utf8(body)
                 .map(Some)
                 .map_err(|error| error.to_string()),
-            Err(RequestError::Status(status)) if status.code == 404 => Ok(None),
+            Err(RequestError::Status(status))
+                if status.code == 404 && !status.reason.is_empty() =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error.to_string()),
         }
     }

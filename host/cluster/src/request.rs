@@ -1,4 +1,4 @@
-//! One request to the API server: sent once, under a deadline, answered or refused in one line.
+//! One request to the API server: how it ends, and what a refusal says, in one line.
 //!
 //! Nothing here repeats a request. Who may do that knows what the request does: a watch resumes, a list starts over, a write
 //! almost never.
@@ -9,12 +9,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
 use serde::Deserialize;
 
+use crate::client::{CanRepeat, Client, Terms};
+
 /// Most bytes read of an answer that only says why a request was refused.
-const MAX_REFUSAL: usize = 256 * 1024;
+pub(crate) const MAX_REFUSAL: usize = 256 * 1024;
 
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -152,51 +153,32 @@ impl RequestError {
     }
 }
 
-/// Sends a request and returns the answer once its head is here; the body is still to be read.
+/// Sends a request once, outside of the limits, and returns the answer when its head is here; the body is still to be read.
 pub(crate) async fn send(
-    client: &Client,
+    client: impl Into<Client>,
     request: Request<Vec<u8>>,
     deadline: Duration,
 ) -> Result<Response<Body>, RequestError> {
-    let answered = tokio::time::timeout(deadline, async {
-        let response = client
-            .send(request.map(Body::from))
-            .await
-            .map_err(RequestError::Transport)?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let code = response.status().as_u16();
-        let retry_after = retry_after(&response);
-        let body = collect(response.into_body(), MAX_REFUSAL).await?;
-        Err(RequestError::Status(Box::new(Status::parse(
-            code,
-            retry_after,
-            &body,
-        ))))
-    });
-    answered
-        .await
-        .unwrap_or(Err(RequestError::Deadline(deadline)))
+    client.into().open(request, deadline).await
 }
 
-/// Sends a request and returns the whole body of the answer, of at most `limit` bytes.
+/// Sends a request of the host once and returns the whole body of the answer, of at most `limit` bytes.
 pub(crate) async fn fetch(
-    client: &Client,
+    client: impl Into<Client>,
     request: Request<Vec<u8>>,
     deadline: Duration,
     limit: usize,
 ) -> Result<Vec<u8>, RequestError> {
-    let answered = tokio::time::timeout(deadline, async {
-        let response = send(client, request, deadline).await?;
-        collect(response.into_body(), limit).await
-    });
-    answered
-        .await
-        .unwrap_or(Err(RequestError::Deadline(deadline)))
+    let terms = Terms {
+        deadline,
+        limit,
+        can_repeat: CanRepeat::Never,
+        plugin: None,
+    };
+    client.into().fetch(&request, terms).await
 }
 
-async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, RequestError> {
+pub(crate) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, RequestError> {
     let mut data = body.into_data_stream();
     let mut all = Vec::new();
     while let Some(chunk) = data.next().await {
@@ -210,7 +192,7 @@ async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, RequestError> {
 }
 
 /// `Retry-After` in seconds; the API server never sends a date (RFC 9110, 10.2.3 allows one).
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
+pub(crate) fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let value = response.headers().get(http::header::RETRY_AFTER)?;
     value
         .to_str()

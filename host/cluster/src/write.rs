@@ -4,6 +4,8 @@
 //! is sent again a few times, when the server says when (client-go's `TestCheckRetryHandles429And5xx`):
 //! - 429 is always such a refusal, except for an eviction, where it is the answer: a PodDisruptionBudget forbids it.
 //! - 503 with `Retry-After` is one as a rule. It is believed only of writes that can be done twice to the same effect.
+//!
+//! A write without an answer is [`ActionResult::Unavailable`]: before its key runs again, the object is read from the cluster itself.
 
 pub(crate) mod answer;
 
@@ -17,25 +19,17 @@ use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
 use serde_json::json;
 
 use crate::ApiCluster;
+use crate::client::{CanRepeat, Terms};
 use crate::discovery::{DiscoveryError, Resource};
 use crate::event::EventBody;
 use crate::path::{self, PathError};
-use crate::request::{RequestError, fetch};
+use crate::request::RequestError;
 
 /// For one request. The API server itself gives up after 60 s, its webhooks after at most 30.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Largest answer; an object is at most 3 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-
-/// Times a refused write is sent again.
-const MAX_REPEATS: u32 = 3;
-
-/// Where the server refuses and does not say for how long.
-const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// A server that wants to be left alone for longer gets its wish from the key's own back-off.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Why a write was not sent.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +104,7 @@ impl ApiCluster {
             .resolve_write(&write.kind, write.subresource.as_deref())
             .await?;
         let request = request(&resource, manager, write)?;
-        let answer = self.send(&request, can_repeat(write)).await;
+        let answer = self.send(manager, &request, can_repeat(write)).await;
         if let Err(error) = &answer
             && answer::is_no_such_path(error)
         {
@@ -120,43 +114,21 @@ impl ApiCluster {
         Ok(answer::result(is_delete, answer))
     }
 
-    /// Sends a request, and again where the module's rules allow it.
+    /// Sends a write of a plugin, and again where the module's rules allow it.
     pub(crate) async fn send(
         &self,
+        plugin: &str,
         request: &Request<Vec<u8>>,
         can_repeat: CanRepeat,
     ) -> Result<Vec<u8>, RequestError> {
-        let mut repeats = 0;
-        loop {
-            let answer = fetch(&self.client, request.clone(), DEADLINE, MAX_ANSWER).await;
-            let delay = match &answer {
-                Err(RequestError::Status(status)) => match status.code {
-                    429 if can_repeat != CanRepeat::Never => {
-                        Some(status.retry_after.unwrap_or(DEFAULT_RETRY_AFTER))
-                    }
-                    503 if can_repeat == CanRepeat::Always => status.retry_after,
-                    _ => None,
-                },
-                _ => None,
-            };
-            match delay.filter(|delay| repeats < MAX_REPEATS && *delay <= MAX_RETRY_AFTER) {
-                Some(delay) => tokio::time::sleep(delay).await,
-                None => return answer,
-            }
-            repeats += 1;
-        }
+        let terms = Terms {
+            deadline: DEADLINE,
+            limit: MAX_ANSWER,
+            can_repeat,
+            plugin: Some(plugin),
+        };
+        self.client.fetch(request, terms).await
     }
-}
-
-/// When a refused request may be sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CanRepeat {
-    /// Not even after 429.
-    Never,
-    /// When it is certain that nothing was done.
-    IfRefused,
-    /// Done twice it does what it does once.
-    Always,
 }
 
 fn can_repeat(write: &Write) -> CanRepeat {

@@ -2,7 +2,7 @@ use pilothouse_core::key::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Answer, Scenario, Seen, json as answer, status, text};
+use crate::fake::{Answer, Scenario, Seen, json as answer, stalled, status, text};
 
 fn discovery() -> [Answer; 2] {
     let part = |name: &str, group: &str, kind: &str| json!({"subresource": name, "responseKind": {"group": group, "version": "v1", "kind": kind}});
@@ -231,7 +231,7 @@ async fn every_answer_is_sorted_as_the_contract_says() {
         ),
         (
             status(500, "InternalError", "it says"),
-            ActionResult::Failed("HTTP 500: it says".into()),
+            ActionResult::Unknown("HTTP 500: it says".into()),
         ),
         (
             text(504, ""),
@@ -312,15 +312,44 @@ async fn a_write_whose_outcome_is_unknown_is_sent_once() {
             text(503, ""),
             Answer::Refused,
             Answer::Silence,
+            stalled(),
         ] {
             let (result, seen) = play(&write, [unknown]).await;
             assert!(matches!(
                 result,
-                ActionResult::Failed(_) | ActionResult::Unavailable(_)
+                ActionResult::Unknown(_) | ActionResult::Unavailable(_)
             ));
             assert_eq!(seen.len(), 1);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_read_from_the_server_itself() {
+    let object = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "8"}});
+    let scenario = Scenario::new(discovery().into_iter().chain([
+        answer(&object),
+        status(404, "NotFound", "pods \"a\" not found"),
+        text(404, "404 page not found"),
+        text(503, ""),
+        Answer::Silence,
+    ]));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let (kind, key) = (Kind::new("", "v1", "Pod"), ObjectKey::new("n", "a"));
+    assert_eq!(
+        cluster.read(&kind, &key).await,
+        Ok(Some(object.to_string()))
+    );
+    assert_eq!(cluster.read(&kind, &key).await, Ok(None));
+    for why in [
+        "no path to the kind",
+        "a failure",
+        "no answer within its deadline",
+    ] {
+        assert!(cluster.read(&kind, &key).await.is_err(), "{why}");
+    }
+    let seen = scenario.seen();
+    assert_eq!(seen.last().unwrap().line, "GET /api/v1/namespaces/n/pods/a");
 }
 
 #[tokio::test(start_paused = true)]

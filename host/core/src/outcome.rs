@@ -118,6 +118,8 @@ pub enum ActionResult {
     Forbidden(String),
     Invalid(String),
     Failed(String),
+    /// The server has failed, and whether the write was done is not known. Guests see it as failed.
+    Unknown(String),
     /// No answer, or none that says anything of the write: the server, or the way to it, is down, and whether the write was done is
     /// not known. Guests see it as failed.
     Unavailable(String),
@@ -134,6 +136,7 @@ impl ActionResult {
             | Self::Forbidden(text)
             | Self::Invalid(text)
             | Self::Failed(text)
+            | Self::Unknown(text)
             | Self::Unavailable(text) => Some(text),
         }
     }

@@ -94,7 +94,7 @@ impl Accepted {
     fn of(write: &Write, result: &ActionResult) -> Option<Self> {
         let effect = match (&write.operation, result) {
             (Operation::Event { .. }, _) => return None,
-            (_, ActionResult::Unavailable(_)) => Effect::Unknown,
+            (_, ActionResult::Unknown(_) | ActionResult::Unavailable(_)) => Effect::Unknown,
             (Operation::Delete { uid: Some(uid), .. }, ActionResult::Done(_)) => {
                 Effect::Deletion(uid.clone())
             }

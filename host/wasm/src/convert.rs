@@ -160,7 +160,9 @@ impl From<ActionResult> for changes::ActionResult {
             ActionResult::NotFound(text) => Self::NotFound(text),
             ActionResult::Forbidden(text) => Self::Forbidden(text),
             ActionResult::Invalid(text) => Self::Invalid(text),
-            ActionResult::Failed(text) | ActionResult::Unavailable(text) => Self::Failed(text),
+            ActionResult::Failed(text)
+            | ActionResult::Unknown(text)
+            | ActionResult::Unavailable(text) => Self::Failed(text),
         }
     }
 }

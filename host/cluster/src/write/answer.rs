@@ -32,8 +32,10 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         RequestError::TooLarge(_) | RequestError::Answer(_) => return ActionResult::Failed(text),
     };
     match (status.code, &*status.reason) {
-        // A balancer whose servers are all gone, or a server that has not heard from etcd. A 500 may be a webhook's, and about this write.
+        // A balancer whose servers are all gone, or a server that has not heard from etcd.
         (502..=504, _) => ActionResult::Unavailable(text),
+        // It may be a webhook's, and about this write alone.
+        (code @ 500.., _) => ActionResult::Unknown(format!("HTTP {code}: {text}")),
         // Gone already is what was wanted.
         (404, _) if is_delete && !is_no_such_path(&error) => ActionResult::Done(None),
         (409, "AlreadyExists") => ActionResult::AlreadyExists(text),

@@ -1,0 +1,167 @@
+//! What the caches hold and how far they have come, per informer, read when somebody asks.
+
+use std::sync::{Arc, PoisonError};
+
+use pilothouse_core::hub::{Hub, InformerStatus};
+use pilothouse_core::source::Source;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::informers::Informers;
+use crate::shared::Shared;
+use crate::watches::Troubles;
+
+pub struct CacheMetrics {
+    pub shared: Arc<Shared>,
+    pub troubles: Troubles,
+    pub informers: Arc<Informers>,
+}
+
+impl std::fmt::Debug for CacheMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CacheMetrics")
+    }
+}
+
+impl Collector for CacheMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let informers = self.shared.look(Hub::informers);
+        for metric in GAUGES {
+            metric.encode(&mut encoder, &informers)?;
+        }
+        self.watch_up(&mut encoder, &informers)?;
+        stale(&mut encoder, &informers)?;
+        self.resource_versions(&mut encoder, &informers)
+    }
+}
+
+impl CacheMetrics {
+    /// `informer_store_resource_version`, of the kinds whose path is known.
+    fn resource_versions(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        informers: &[InformerStatus],
+    ) -> Result<(), std::fmt::Error> {
+        let value = ConstGauge::new(0i64);
+        let name = "informer_store_resource_version";
+        let help = "The last 15 digits of the resourceVersion that the cache has reached";
+        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+        for informer in informers {
+            if let Some(labels) = self.informers.labels(&informer.source) {
+                let version = informer.resource_version.last_digits();
+                let version = i64::try_from(version).unwrap_or(i64::MAX);
+                ConstGauge::new(version).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Which informers are being followed.
+    fn watch_up(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        informers: &[InformerStatus],
+    ) -> Result<(), std::fmt::Error> {
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let metric = PerInformer {
+            name: "pilothouse_watch_up",
+            help: "1 while the list-watch of an informer works, 0 while it fails and its cache may be behind",
+            value: &|informer| u64::from(!troubles.contains_key(&informer.source)),
+        };
+        metric.encode(encoder, informers)
+    }
+}
+
+fn stale(
+    encoder: &mut DescriptorEncoder<'_>,
+    informers: &[InformerStatus],
+) -> Result<(), std::fmt::Error> {
+    let value = ConstCounter::new(0u64);
+    let name = "pilothouse_stale_changes";
+    let help = "Changes that were dropped because the cache has come further";
+    let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+    for informer in informers {
+        let labels = CacheLabels::of(&informer.source);
+        ConstCounter::new(informer.stale).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// One number per informer.
+struct PerInformer<'a> {
+    name: &'static str,
+    help: &'static str,
+    value: &'a dyn Fn(&InformerStatus) -> u64,
+}
+
+const GAUGES: &[PerInformer<'_>] = &[
+    PerInformer {
+        name: "pilothouse_cached_objects",
+        help: "Objects in the cache of an informer",
+        value: &|informer| informer.objects as u64,
+    },
+    PerInformer {
+        name: "pilothouse_cached_bytes",
+        help: "Bytes of the objects in the cache of an informer, plugins' views included",
+        value: &|informer| informer.bytes as u64,
+    },
+    PerInformer {
+        name: "pilothouse_informer_users",
+        help: "Plugins that use an informer",
+        value: &|informer| informer.users.len() as u64,
+    },
+    PerInformer {
+        name: "pilothouse_unreadable_objects",
+        help: "Objects that are there and cannot be read",
+        value: &|informer| informer.unreadable.len() as u64,
+    },
+];
+
+impl PerInformer<'_> {
+    fn encode(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        informers: &[InformerStatus],
+    ) -> Result<(), std::fmt::Error> {
+        let value = ConstGauge::new(0i64);
+        let mut family =
+            encoder.encode_descriptor(self.name, self.help, None, value.metric_type())?;
+        for informer in informers {
+            let value = ConstGauge::new(i64::try_from((self.value)(informer)).unwrap_or(i64::MAX));
+            value.encode(family.encode_family(&CacheLabels::of(&informer.source))?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an informer is of. Namespace and selector are empty where there are none.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CacheLabels {
+    group: String,
+    version: String,
+    kind: String,
+    namespace: String,
+    selector: String,
+}
+
+impl CacheLabels {
+    fn of(source: &Source) -> Self {
+        let labels = source.labels.to_string();
+        let selectors = [
+            labels.as_str(),
+            source.fields.as_deref().unwrap_or_default(),
+        ];
+        let selectors = selectors
+            .into_iter()
+            .filter(|selector| !selector.is_empty());
+        Self {
+            group: source.kind.group.to_string(),
+            version: source.kind.version.to_string(),
+            kind: source.kind.kind.to_string(),
+            namespace: source.namespace.as_deref().unwrap_or_default().to_owned(),
+            selector: selectors.collect::<Vec<_>>().join(","),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The label `priority` of `workqueue_depth`, kept to a number of values that a time series database can bear.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilothouse_core::queue::{LOW, NORMAL, Priority};
+
+/// Distinct values of the label `priority`, per plugin (controller-runtime's `maxRecommendedUniquePriorities`).
+const MAX_PRIORITIES: usize = 25;
+
+/// What the others are called (controller-runtime's `priorityCardinalityExceededPlaceholder`).
+const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
+
+/// The value of each series of one plugin's depth: of those seen before too, and of the two that the hub itself uses.
+pub fn depth_series(
+    seen: &mut BTreeSet<Priority>,
+    depths: &BTreeMap<Priority, usize>,
+) -> Vec<(String, usize)> {
+    seen.extend([NORMAL, LOW]);
+    let mut others = None;
+    for (priority, depth) in depths {
+        if seen.len() < MAX_PRIORITIES {
+            seen.insert(*priority);
+        }
+        if !seen.contains(priority) {
+            *others.get_or_insert(0) += depth;
+        }
+    }
+    let depth_of = |priority: &Priority| depths.get(priority).copied().unwrap_or_default();
+    let series = seen
+        .iter()
+        .map(|priority| (priority.to_string(), depth_of(priority)));
+    let others = others.map(|depth| (OTHER_PRIORITIES.to_owned(), depth));
+    series.chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_has_at_most_25_priorities_and_one_for_the_others() {
+        let mut seen = BTreeSet::new();
+        let none = [(LOW.to_string(), 0), (NORMAL.to_string(), 0)];
+        assert_eq!(
+            depth_series(&mut seen, &BTreeMap::new()),
+            none,
+            "both from the start"
+        );
+        let many: BTreeMap<Priority, usize> = (1..=23).map(|priority| (priority, 1)).collect();
+        assert_eq!(depth_series(&mut seen, &many).len(), 25);
+        let series = depth_series(&mut seen, &[(5, 7), (100, 2), (101, 3)].into());
+        assert_eq!(series.len(), 26);
+        assert!(series.contains(&("5".to_owned(), 7)), "{series:?}");
+        assert!(series.contains(&("6".to_owned(), 0)), "{series:?}");
+        assert_eq!(series[25], (OTHER_PRIORITIES.to_owned(), 5));
+    }
+}

@@ -1,0 +1,253 @@
+//! What the hub knows of each plugin, read when somebody asks: its queue and its reconciles.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pilothouse_core::hub::SeatStatus;
+use pilothouse_core::queue::Priority;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::depth::depth_series;
+use super::{controller_label, queue_label};
+use crate::shared::Shared;
+
+pub struct HubMetrics {
+    shared: Arc<Shared>,
+    /// Priorities that were seen, by plugin. A series that was there stays.
+    priorities: Mutex<HashMap<String, BTreeSet<Priority>>>,
+}
+
+impl HubMetrics {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            priorities: Mutex::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for HubMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HubMetrics")
+    }
+}
+
+/// One number per plugin.
+struct PerPlugin {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&SeatStatus) -> u64,
+}
+
+const QUEUE_COUNTERS: &[PerPlugin] = &[
+    PerPlugin {
+        name: "workqueue_adds",
+        help: "Keys that became ready to run",
+        value: |plugin| plugin.queue.adds,
+    },
+    PerPlugin {
+        name: "workqueue_retries",
+        help: "Retries after a failure",
+        value: |plugin| plugin.queue.retries,
+    },
+];
+
+const CONTROLLER_GAUGES: &[PerPlugin] = &[
+    PerPlugin {
+        name: "controller_runtime_active_workers",
+        help: "Keys running",
+        value: |plugin| plugin.running as u64,
+    },
+    PerPlugin {
+        name: "controller_runtime_max_concurrent_reconciles",
+        help: "Keys that may run at once",
+        value: |plugin| plugin.concurrency as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_delayed_keys",
+        help: "Keys waiting for their time",
+        value: |plugin| plugin.delayed as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_failing_keys",
+        help: "Keys that failed when they last ran",
+        value: |plugin| plugin.failing as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_broken_keys",
+        help: "Keys that fail each time they run, and that changes bring back only now and then",
+        value: |plugin| plugin.broken.len() as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_plugin_cached_bytes",
+        help: "The plugin's part of the caches, each shared evenly among its users",
+        value: |plugin| plugin.cached_bytes as u64,
+    },
+    PerPlugin {
+        name: "pilothouse_recorded_reads",
+        help: "Recorded reads, counted once per key",
+        value: |plugin| plugin.recorded_reads as u64,
+    },
+];
+
+const CONTROLLER_COUNTERS: &[PerPlugin] = &[
+    PerPlugin {
+        name: "controller_runtime_reconcile_errors",
+        help: "Reconciles that failed",
+        value: |plugin| plugin.reconciles.error,
+    },
+    PerPlugin {
+        name: "controller_runtime_terminal_reconcile_errors",
+        help: "Failures that are not retried",
+        value: |plugin| plugin.reconciles.terminal,
+    },
+    PerPlugin {
+        name: "controller_runtime_reconcile_panics",
+        help: "Guests that broke: traps, limits, timeouts",
+        value: |plugin| plugin.reconciles.trapped,
+    },
+];
+
+impl Collector for HubMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let plugins = self.shared.status();
+        self.depth(&mut encoder, &plugins)?;
+        self.unfinished(&mut encoder, &plugins)?;
+        for metric in QUEUE_COUNTERS {
+            counter(&mut encoder, metric, &plugins, queue_label)?;
+        }
+        for metric in CONTROLLER_GAUGES {
+            gauge(&mut encoder, metric, &plugins, controller_label)?;
+        }
+        for metric in CONTROLLER_COUNTERS {
+            counter(&mut encoder, metric, &plugins, controller_label)?;
+        }
+        reconciles(&mut encoder, &plugins)
+    }
+}
+
+fn gauge<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    metric: &PerPlugin,
+    plugins: &[SeatStatus],
+    label: fn(&str) -> L,
+) -> Result<(), std::fmt::Error> {
+    let value = ConstGauge::new(0i64);
+    let mut family =
+        encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
+    for plugin in plugins {
+        let value = ConstGauge::new(i64::try_from((metric.value)(plugin)).unwrap_or(i64::MAX));
+        value.encode(family.encode_family(&label(&plugin.name))?)?;
+    }
+    Ok(())
+}
+
+fn counter<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    metric: &PerPlugin,
+    plugins: &[SeatStatus],
+    label: fn(&str) -> L,
+) -> Result<(), std::fmt::Error> {
+    let value = ConstCounter::new(0u64);
+    let mut family =
+        encoder.encode_descriptor(metric.name, metric.help, None, value.metric_type())?;
+    for plugin in plugins {
+        let value = ConstCounter::new((metric.value)(plugin));
+        value.encode(family.encode_family(&label(&plugin.name))?)?;
+    }
+    Ok(())
+}
+
+/// `controller_runtime_reconcile_total{controller,result}`, every result from zero.
+fn reconciles(
+    encoder: &mut DescriptorEncoder<'_>,
+    plugins: &[SeatStatus],
+) -> Result<(), std::fmt::Error> {
+    let value = ConstCounter::new(0u64);
+    let name = "controller_runtime_reconcile";
+    let mut family = encoder.encode_descriptor(
+        name,
+        "Reconciles, by how they ended",
+        None,
+        value.metric_type(),
+    )?;
+    for plugin in plugins {
+        let counts = &plugin.reconciles;
+        for (result, count) in [
+            ("success", counts.success),
+            ("error", counts.error),
+            ("requeue", 0),
+            ("requeue_after", counts.requeue_after),
+        ] {
+            let labels = [("controller", plugin.name.as_str()), ("result", result)];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+impl HubMetrics {
+    /// `workqueue_depth{name,controller,priority}`.
+    fn depth(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        plugins: &[SeatStatus],
+    ) -> Result<(), std::fmt::Error> {
+        let mut seen = self
+            .priorities
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let value = ConstGauge::new(0i64);
+        let (name, help) = ("workqueue_depth", "Keys ready to run, by priority");
+        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+        for plugin in plugins {
+            let seen = seen.entry(plugin.name.clone()).or_default();
+            for (priority, depth) in depth_series(seen, &plugin.depth) {
+                let name = plugin.name.as_str();
+                let labels = [
+                    ("name", name),
+                    ("controller", name),
+                    ("priority", &priority),
+                ];
+                let depth = i64::try_from(depth).unwrap_or(i64::MAX);
+                ConstGauge::new(depth).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For how long keys have been running, together and at most.
+    fn unfinished(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        plugins: &[SeatStatus],
+    ) -> Result<(), std::fmt::Error> {
+        type Measure = fn(&[Duration]) -> Duration;
+        let metrics: [(&str, &str, Measure); 2] = [
+            (
+                "workqueue_unfinished_work_seconds",
+                "How long the running keys have been running, together",
+                |ages| ages.iter().sum(),
+            ),
+            (
+                "workqueue_longest_running_processor_seconds",
+                "How long the key that runs longest has been running",
+                |ages| ages.iter().max().copied().unwrap_or_default(),
+            ),
+        ];
+        for (name, help, measure) in metrics {
+            let value = ConstGauge::new(0.0f64);
+            let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+            for plugin in plugins {
+                let seconds = measure(&plugin.running_for).as_secs_f64();
+                let labels = queue_label(&plugin.name);
+                ConstGauge::new(seconds).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! `informer_*`: what client-go says of the way of a change from the watch into the cache, one series per informer.
+//!
+//! Here a change goes straight from the watch into the cache and on to the queues, so at most one is ever under way.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use pilothouse_cluster::discovery::Resource;
+use pilothouse_core::source::Source;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+use super::Histograms;
+
+/// As component-base's `informer_processing_latency_seconds`.
+const SECONDS: [f64; 12] = [
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct InformerLabels {
+    name: String,
+    group: String,
+    version: String,
+    resource: String,
+}
+
+/// All of them.
+pub struct Informers {
+    labels: Mutex<BTreeMap<Source, InformerLabels>>,
+    queued: Family<InformerLabels, Gauge>,
+    latency: Histograms<InformerLabels>,
+}
+
+/// One informer's.
+pub struct Informer {
+    queued: Gauge,
+    latency: Histogram,
+}
+
+impl Informers {
+    pub fn new(registry: &mut Registry) -> Self {
+        let this = Self {
+            labels: Mutex::default(),
+            queued: Family::default(),
+            latency: Histograms::new_with_constructor(|| Histogram::new(SECONDS)),
+        };
+        registry.register(
+            "informer_queued_items",
+            "Changes that have come and are not in the cache yet",
+            this.queued.clone(),
+        );
+        registry.register(
+            "informer_processing_latency_seconds",
+            "How long a change takes into the cache and the queues",
+            this.latency.clone(),
+        );
+        this
+    }
+
+    /// An informer is going to run: its series begin at zero.
+    pub fn add(&self, source: &Source, resource: &Resource) -> Informer {
+        // One of several of a kind is told from the others by what it is narrowed to.
+        let kind = source.kind.to_string();
+        let narrowing = source.to_string().split_off(kind.len());
+        let labels = InformerLabels {
+            name: format!("pilothouse{narrowing}"),
+            group: resource.kind.group.to_string(),
+            version: resource.kind.version.to_string(),
+            resource: resource.plural.clone(),
+        };
+        let informer = Informer {
+            queued: self.queued.get_or_create(&labels).clone(),
+            latency: self.latency.get_or_create(&labels).clone(),
+        };
+        let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(source.clone(), labels);
+        informer
+    }
+
+    /// It has ended, and so have its series.
+    pub fn remove(&self, source: &Source) {
+        let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(labels) = known.remove(source) {
+            self.queued.remove(&labels);
+            self.latency.remove(&labels);
+        }
+    }
+
+    pub fn labels(&self, source: &Source) -> Option<InformerLabels> {
+        let known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(source).cloned()
+    }
+}
+
+impl Informer {
+    /// Does what is to be done with one change.
+    pub fn process<R>(&self, change: impl FnOnce() -> R) -> R {
+        let started = Instant::now();
+        self.queued.inc();
+        let result = change();
+        self.queued.dec();
+        self.latency.observe(started.elapsed().as_secs_f64());
+        result
+    }
+}
