@@ -125,7 +125,7 @@ impl Cache {
 
     /// One object.
     pub fn get(&self, key: KeyRef<'_>) -> Option<&Arc<Object>> {
-        let entry = self.objects.get(|entry| entry.0.key().cmp(&key))?;
+        let entry = self.objects.get(|have| Entry::key(have).cmp(&key))?;
         Some(&entry.0)
     }
 
@@ -139,7 +139,7 @@ impl Cache {
             name: "",
         };
         self.objects
-            .range(|entry| entry.0.key().cmp(&start))
+            .range(|key| Entry::key(key).cmp(&start))
             .map(|entry| &entry.0)
             .take_while(move |object| {
                 namespace.is_none_or(|namespace| object.key().namespace == namespace)
@@ -154,7 +154,7 @@ impl Cache {
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         let postings = self.indexes.get(index).into_iter();
         postings
-            .flat_map(move |postings| postings.range(|posting| posting.value().cmp(value)))
+            .flat_map(move |postings| postings.range(|key| Posting::key(key).0.cmp(value)))
             .take_while(move |posting| posting.value() == value)
             .map(|posting| &posting.object)
     }
@@ -375,7 +375,7 @@ impl Cache {
     }
 
     fn take(&mut self, key: KeyRef<'_>) -> Option<Change> {
-        let Entry(old) = self.objects.remove(|entry| entry.0.key().cmp(&key))?;
+        let Entry(old) = self.objects.remove(|have| Entry::key(have).cmp(&key))?;
         self.bytes -= old.size();
         self.unpost(&old, None);
         Some(Change {
@@ -399,7 +399,7 @@ impl Cache {
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for value in old.slots(index).map(|slot| old.slot(slot)) {
                 if !new.is_some_and(|new| new.is_indexed_by(index, value)) {
-                    postings.remove(|posting| posting.compare(value, old.key()));
+                    postings.remove(|key| Posting::key(key).cmp(&(value, old.key())));
                 }
             }
         }

@@ -105,6 +105,25 @@ fn indexes_follow_the_objects_and_leave_nothing_behind() {
 }
 
 #[test]
+fn an_index_lists_all_of_many_objects_with_one_value() {
+    let mut cache = pods();
+    let objects = (0..1000).map(|number| {
+        pod(
+            &cache,
+            &format!("p{number:04}"),
+            &format!("n{}", number % 3),
+            1,
+        )
+    });
+    let objects = objects.collect();
+    cache.apply(replace(objects, "1"));
+    let counts = ["n0", "n1", "n2", "n3"].map(|node| cache.list_by_index(0, node).count());
+    assert_eq!(counts, [334, 333, 333, 0]);
+    let first: Vec<String> = names(cache.list_by_index(0, "n1").take(2));
+    assert_eq!(first, ["default/p0001", "default/p0004"]);
+}
+
+#[test]
 fn an_index_added_later_holds_what_is_already_there() {
     let mut cache = pods();
     let object = pod(&cache, "a", "n1", 1);

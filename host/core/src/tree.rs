@@ -1,35 +1,62 @@
 //! An ordered set that is cheap to clone: what caches and indexes are made of.
 //!
 //! A persistent B-tree. A clone shares every node; a change copies the nodes on its path that are shared, and no others. All items
-//! are in the leaves, and branches hold nothing but their children: an inner node of an ordinary B-tree repeats items, and a repeated
-//! item here would keep an object in memory that the cache has long replaced (RATIONALE.md).
+//! are in the leaves. What tells the children of a branch apart are keys of its own and not items: an ordinary B-tree's inner
+//! items would keep objects in memory that the cache has long replaced (RATIONALE.md).
 //!
-//! Invariant: the items are in strictly ascending order, all leaves are at the same depth, and no node but the root is empty.
+//! Invariant: the items are in strictly ascending order, all leaves are at the same depth, no node but the root is empty, and no item
+//! below a child but the first of a branch is less than the child's bound.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 
 /// Most items of a leaf and most children of a branch. A change copies about three nodes, and with each item its reference count,
 /// so larger nodes make updates slower and smaller ones make lists slower.
-const FULL: usize = 32;
+const FULL: usize = 48;
 
 /// A node with fewer is joined with its neighbour if both fit into one.
 const SPARSE: usize = FULL / 4;
 
+/// What a tree can hold: something ordered by a part of it, its key.
+pub trait Item: Clone + fmt::Debug {
+    /// A key on its own, without the item. Cheap to clone.
+    type Bound: Clone + fmt::Debug;
+    /// A copy of the key.
+    fn bound(&self) -> Self::Bound;
+    /// How a key in the tree compares with this item's.
+    fn compare(key: Key<'_, Self>, to: &Self) -> Ordering;
+}
+
+/// A key in a tree: an item's, or one that tells children apart.
+#[derive(Clone, Copy, Debug)]
+pub enum Key<'a, T: Item> {
+    /// That of this item.
+    Item(&'a T),
+    /// This one.
+    Bound(&'a T::Bound),
+}
+
 /// An ordered set; see the module's documentation.
 #[derive(Debug)]
-pub struct Tree<T> {
+pub struct Tree<T: Item> {
     root: Arc<Node<T>>,
     len: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Node<T> {
+enum Node<T: Item> {
     Leaf(Vec<T>),
-    Branch(Vec<Arc<Node<T>>>),
+    Branch(Vec<Child<T>>),
 }
 
-impl<T> Clone for Tree<T> {
+#[derive(Clone, Debug)]
+struct Child<T: Item> {
+    bound: T::Bound,
+    node: Arc<Node<T>>,
+}
+
+impl<T: Item> Clone for Tree<T> {
     fn clone(&self) -> Self {
         Self {
             root: self.root.clone(),
@@ -38,7 +65,7 @@ impl<T> Clone for Tree<T> {
     }
 }
 
-impl<T> Default for Tree<T> {
+impl<T: Item> Default for Tree<T> {
     fn default() -> Self {
         Self {
             root: Arc::new(Node::Leaf(Vec::new())),
@@ -47,7 +74,7 @@ impl<T> Default for Tree<T> {
     }
 }
 
-impl<T> Tree<T> {
+impl<T: Item> Tree<T> {
     /// How many items there are.
     pub fn len(&self) -> usize {
         self.len
@@ -58,13 +85,13 @@ impl<T> Tree<T> {
         self.len == 0
     }
 
-    /// The item that `order` calls equal. `order` says how an item compares with what is sought.
-    pub fn get(&self, order: impl Fn(&T) -> Ordering) -> Option<&T> {
+    /// The item whose key `order` calls equal. `order` says how a key compares with what is sought.
+    pub fn get(&self, order: impl Fn(Key<'_, T>) -> Ordering) -> Option<&T> {
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Leaf(items) => return Some(&items[items.binary_search_by(&order).ok()?]),
-                Node::Branch(children) => node = &children[child_of(children, &order)],
+                Node::Leaf(items) => return Some(&items[search(items, &order).ok()?]),
+                Node::Branch(children) => node = &children[child_of(children, &order)].node,
             }
         }
     }
@@ -74,113 +101,120 @@ impl<T> Tree<T> {
         self.range(|_| Ordering::Greater)
     }
 
-    /// The items in order, beginning with the first that `order` does not call less.
-    pub fn range(&self, order: impl Fn(&T) -> Ordering) -> Iter<'_, T> {
-        let mut iter = Iter {
-            branches: Vec::new(),
-            leaf: [].iter(),
-        };
+    /// The items in order, beginning with the first whose key `order` does not call less. It may call many equal.
+    pub fn range(&self, order: impl Fn(Key<'_, T>) -> Ordering) -> Iter<'_, T> {
+        let mut branches = Vec::new();
         let mut node = &*self.root;
         loop {
             match node {
                 Node::Leaf(items) => {
-                    let start = items.partition_point(|item| order(item) == Ordering::Less);
-                    iter.leaf = items[start..].iter();
-                    return iter;
+                    let start =
+                        items.partition_point(|item| order(Key::Item(item)) == Ordering::Less);
+                    let leaf = items[start..].iter();
+                    return Iter { branches, leaf };
                 }
                 Node::Branch(children) => {
-                    let at = child_of(children, &order);
-                    iter.branches.push(children[at + 1..].iter());
-                    node = &children[at];
+                    // What is equal to the last bound that is less may begin before the next.
+                    let is_less =
+                        |child: &Child<T>| order(Key::Bound(&child.bound)) == Ordering::Less;
+                    let at = children.partition_point(is_less).saturating_sub(1);
+                    branches.push(children[at + 1..].iter());
+                    node = &children[at].node;
                 }
             }
         }
     }
-}
 
-impl<T: Ord + Clone> Tree<T> {
-    /// Stores an item and returns the equal one that it replaces.
+    /// Stores an item and returns the one with an equal key that it replaces.
     pub fn insert(&mut self, item: T) -> Option<T> {
         let (replaced, split) = Arc::make_mut(&mut self.root).insert(item);
         if let Some(right) = split {
-            let left = std::mem::replace(&mut self.root, Arc::new(Node::Branch(Vec::new())));
+            let root = std::mem::replace(&mut self.root, Self::default().root);
+            let bound = root.first().bound();
+            let left = Child { bound, node: root };
             self.root = Arc::new(Node::Branch(vec![left, right]));
         }
         self.len += usize::from(replaced.is_none());
         replaced
     }
 
-    /// Removes the item that `order` calls equal.
-    pub fn remove(&mut self, order: impl Fn(&T) -> Ordering) -> Option<T> {
+    /// Removes the item whose key `order` calls equal.
+    pub fn remove(&mut self, order: impl Fn(Key<'_, T>) -> Ordering) -> Option<T> {
         // Looking first saves copying the path for nothing.
         self.get(&order)?;
         let removed = Arc::make_mut(&mut self.root).remove(&order);
         while let Node::Branch(children) = &*self.root
             && let [only] = children.as_slice()
         {
-            self.root = only.clone();
+            self.root = only.node.clone();
         }
         self.len -= usize::from(removed.is_some());
         removed
     }
 }
 
-impl<T> Node<T> {
-    /// The least item. A child of a branch is never empty.
-    fn first(&self) -> &T {
-        let mut node = self;
-        loop {
-            match node {
-                Self::Leaf(items) => return &items[0],
-                Self::Branch(children) => node = &children[0],
-            }
-        }
-    }
+fn search<T: Item>(items: &[T], order: impl Fn(Key<'_, T>) -> Ordering) -> Result<usize, usize> {
+    items.binary_search_by(|item| order(Key::Item(item)))
+}
 
+/// The child in which what is sought is, if it is anywhere: the last whose bound is not greater.
+fn child_of<T: Item>(children: &[Child<T>], order: impl Fn(Key<'_, T>) -> Ordering) -> usize {
+    let is_before = |child: &Child<T>| order(Key::Bound(&child.bound)) != Ordering::Greater;
+    children.partition_point(is_before).saturating_sub(1)
+}
+
+impl<T: Item> Node<T> {
     fn len(&self) -> usize {
         match self {
             Self::Leaf(items) => items.len(),
             Self::Branch(children) => children.len(),
         }
     }
-}
 
-/// The child in which what is sought is, if it is anywhere: the last that does not begin after it.
-fn child_of<T>(children: &[Arc<Node<T>>], order: impl Fn(&T) -> Ordering) -> usize {
-    let after = children.partition_point(|child| order(child.first()) != Ordering::Greater);
-    after.saturating_sub(1)
-}
-
-impl<T: Ord + Clone> Node<T> {
-    /// Says what was replaced, and the right half of this node if it has been split.
-    fn insert(&mut self, item: T) -> (Option<T>, Option<Arc<Self>>) {
+    /// The least item. The node is not empty.
+    fn first(&self) -> &T {
         match self {
-            Self::Leaf(items) => match items.binary_search(&item) {
+            Self::Leaf(items) => &items[0],
+            Self::Branch(children) => children[0].node.first(),
+        }
+    }
+
+    /// Says what was replaced, and the right half of this node if it has been split.
+    fn insert(&mut self, item: T) -> (Option<T>, Option<Child<T>>) {
+        match self {
+            Self::Leaf(items) => match search(items, |key| T::compare(key, &item)) {
                 Ok(at) => (Some(std::mem::replace(&mut items[at], item)), None),
-                Err(at) => (
-                    None,
-                    insert_at(items, at, item).map(|right| Arc::new(Self::Leaf(right))),
-                ),
+                Err(at) => {
+                    let right = insert_at(items, at, item).map(|right| Child {
+                        bound: right[0].bound(),
+                        node: Arc::new(Self::Leaf(right)),
+                    });
+                    (None, right)
+                }
             },
             Self::Branch(children) => {
-                let at = child_of(children, |have| have.cmp(&item));
-                let (replaced, split) = Arc::make_mut(&mut children[at]).insert(item);
+                let at = child_of(children, |key| T::compare(key, &item));
+                let (replaced, split) = Arc::make_mut(&mut children[at].node).insert(item);
                 let split = split.and_then(|right| insert_at(children, at + 1, right));
-                (replaced, split.map(|right| Arc::new(Self::Branch(right))))
+                let split = split.map(|right| Child {
+                    bound: right[0].bound.clone(),
+                    node: Arc::new(Self::Branch(right)),
+                });
+                (replaced, split)
             }
         }
     }
 
-    fn remove(&mut self, order: &impl Fn(&T) -> Ordering) -> Option<T> {
+    fn remove(&mut self, order: &impl Fn(Key<'_, T>) -> Ordering) -> Option<T> {
         match self {
             Self::Leaf(items) => {
-                let at = items.binary_search_by(order).ok()?;
+                let at = search(items, order).ok()?;
                 Some(items.remove(at))
             }
             Self::Branch(children) => {
                 let at = child_of(children, order);
-                let removed = Arc::make_mut(&mut children[at]).remove(order);
-                if children[at].len() < SPARSE {
+                let removed = Arc::make_mut(&mut children[at].node).remove(order);
+                if children[at].node.len() < SPARSE {
                     join(children, at);
                 }
                 removed
@@ -221,27 +255,32 @@ fn insert_at<T>(all: &mut Vec<T>, at: usize, item: T) -> Option<Vec<T>> {
 }
 
 /// Joins a sparse child with a neighbour, or drops it if it is empty.
-fn join<T: Ord + Clone>(children: &mut Vec<Arc<Node<T>>>, at: usize) {
-    if children[at].len() == 0 {
+fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
+    if children[at].node.len() == 0 {
         children.remove(at);
         return;
     }
     let left = at.saturating_sub(1);
-    if left + 1 < children.len() && children[left].len() + children[left + 1].len() <= FULL {
+    let fits = |(a, b): (&Child<T>, &Child<T>)| a.node.len() + b.node.len() <= FULL;
+    if children
+        .get(left)
+        .zip(children.get(left + 1))
+        .is_some_and(fits)
+    {
         let right = children.remove(left + 1);
-        Arc::make_mut(&mut children[left]).append(Arc::unwrap_or_clone(right));
+        Arc::make_mut(&mut children[left].node).append(Arc::unwrap_or_clone(right.node));
     }
 }
 
 /// Items in order.
 #[derive(Debug)]
-pub struct Iter<'a, T> {
+pub struct Iter<'a, T: Item> {
     /// What is left of each branch on the way to the leaf.
-    branches: Vec<std::slice::Iter<'a, Arc<Node<T>>>>,
+    branches: Vec<std::slice::Iter<'a, Child<T>>>,
     leaf: std::slice::Iter<'a, T>,
 }
 
-impl<'a, T> Iterator for Iter<'a, T> {
+impl<'a, T: Item> Iterator for Iter<'a, T> {
     type Item = &'a T;
 
     fn next(&mut self) -> Option<&'a T> {
@@ -249,7 +288,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
             if let Some(item) = self.leaf.next() {
                 return Some(item);
             }
-            match self.branches.last_mut()?.next().map(|node| &**node) {
+            match self.branches.last_mut()?.next().map(|child| &*child.node) {
                 None => drop(self.branches.pop()),
                 Some(Node::Leaf(items)) => self.leaf = items.iter(),
                 Some(Node::Branch(children)) => self.branches.push(children.iter()),
@@ -266,43 +305,48 @@ mod tests {
 
     use super::*;
 
-    /// Ordered by its first number alone.
+    /// A number, and when it was stored.
     #[derive(Clone, Debug)]
-    struct Item(u16, usize);
+    struct Number(u16, Arc<usize>);
 
-    impl Ord for Item {
-        fn cmp(&self, other: &Self) -> Ordering {
-            self.0.cmp(&other.0)
+    impl Item for Number {
+        type Bound = u16;
+        fn bound(&self) -> u16 {
+            self.0
+        }
+        fn compare(key: Key<'_, Self>, to: &Self) -> Ordering {
+            value(key).cmp(&to.0)
         }
     }
 
-    impl PartialOrd for Item {
-        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-            Some(self.cmp(other))
+    fn value(key: Key<'_, Number>) -> u16 {
+        match key {
+            Key::Item(item) => item.0,
+            Key::Bound(bound) => *bound,
         }
     }
 
-    impl PartialEq for Item {
-        fn eq(&self, other: &Self) -> bool {
-            self.0 == other.0
-        }
+    fn number(number: u16, step: usize) -> Number {
+        Number(number, Arc::new(step))
     }
 
-    impl Eq for Item {}
-
-    fn numbers(tree: &Tree<Item>) -> Vec<u16> {
+    fn numbers(tree: &Tree<Number>) -> Vec<u16> {
         tree.iter().map(|item| item.0).collect()
     }
 
     /// The depth of the leaves below a node; panics where the invariant does not hold.
-    fn depth(node: &Node<Item>, is_root: bool) -> usize {
+    fn depth(node: &Node<Number>, is_root: bool) -> usize {
         assert!(node.len() <= FULL);
         assert!(is_root || node.len() > 0);
         match node {
             Node::Leaf(_) => 0,
             Node::Branch(children) => {
-                let depths: BTreeSet<usize> =
-                    children.iter().map(|child| depth(child, false)).collect();
+                let mut after_first = children.iter().skip(1);
+                assert!(after_first.all(|child| child.node.first().0 >= child.bound));
+                let depths: BTreeSet<usize> = children
+                    .iter()
+                    .map(|child| depth(&child.node, false))
+                    .collect();
                 assert_eq!(depths.len(), 1, "leaves at different depths");
                 depths.first().unwrap() + 1
             }
@@ -310,34 +354,45 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_item_is_replaced() {
+    fn an_item_with_an_equal_key_is_replaced() {
         let mut tree = Tree::default();
-        tree.insert(Item(1, 1));
-        assert_eq!(tree.insert(Item(1, 2)).unwrap().1, 1);
-        assert_eq!(tree.get(|item| item.0.cmp(&1)).unwrap().1, 2);
+        tree.insert(number(1, 1));
+        assert_eq!(*tree.insert(number(1, 2)).unwrap().1, 1);
+        assert_eq!(*tree.get(|key| value(key).cmp(&1)).unwrap().1, 2);
         assert_eq!(tree.len(), 1);
     }
 
     #[test]
     fn nothing_keeps_an_item_that_was_replaced_or_removed() {
-        let first: Vec<Arc<u32>> = (0..1000).map(Arc::new).collect();
+        let first: Vec<Number> = (0..1000).map(|at| number(at, 0)).collect();
         let mut tree = Tree::default();
         first
             .iter()
             .for_each(|item| drop(tree.insert(item.clone())));
-        (0..500).for_each(|number| drop(tree.insert(Arc::new(number))));
-        (500..1000).for_each(|number| drop(tree.remove(|item| (**item).cmp(&number))));
-        assert!(first.iter().all(|item| Arc::strong_count(item) == 1));
+        (0..500).for_each(|at| drop(tree.insert(number(at, 1))));
+        (500..1000).for_each(|at: u16| drop(tree.remove(|key| value(key).cmp(&at))));
+        assert!(first.iter().all(|item| Arc::strong_count(&item.1) == 1));
     }
 
     #[test]
     fn items_that_come_in_order_fill_their_leaves() {
         let mut tree = Tree::default();
-        (0..1024).for_each(|number| assert!(tree.insert(number).is_none()));
+        let count = u16::try_from(20 * FULL).unwrap();
+        (0..count).for_each(|at| assert!(tree.insert(number(at, 0)).is_none()));
         let Node::Branch(leaves) = &*tree.root else {
             panic!("a single leaf");
         };
-        assert_eq!(leaves.len(), 1024 / FULL);
+        assert_eq!(leaves.len(), 20);
+    }
+
+    #[test]
+    fn a_range_begins_with_the_first_of_many_that_a_coarse_order_calls_equal() {
+        let mut tree = Tree::default();
+        (0..1000).for_each(|at| drop(tree.insert(number(at, 0))));
+        let hundreds = tree
+            .range(|key| (value(key) / 100).cmp(&4))
+            .map(|item| item.0);
+        assert!(hundreds.eq(400..1000));
     }
 
     proptest! {
@@ -350,23 +405,22 @@ mod tests {
             let mut tree = Tree::default();
             let mut model = BTreeSet::new();
             let mut frozen = None;
-            for (step, (is_removal, number)) in steps.into_iter().enumerate() {
+            for (step, (is_removal, at)) in steps.into_iter().enumerate() {
                 if step == freeze_at {
                     frozen = Some((tree.clone(), model.clone()));
                 }
                 if is_removal {
-                    let removed = tree.remove(|item: &Item| item.0.cmp(&number));
-                    prop_assert_eq!(removed.is_some(), model.remove(&number));
+                    prop_assert_eq!(tree.remove(|key| value(key).cmp(&at)).is_some(), model.remove(&at));
                 } else {
-                    prop_assert_eq!(tree.insert(Item(number, step)).is_none(), model.insert(number));
+                    prop_assert_eq!(tree.insert(number(at, step)).is_none(), model.insert(at));
                 }
             }
             for (tree, model) in frozen.iter().chain([&(tree, model)]) {
                 prop_assert_eq!(tree.len(), model.len());
                 prop_assert_eq!(numbers(tree), model.iter().copied().collect::<Vec<_>>());
-                let range = tree.range(|item| item.0.cmp(&from)).map(|item| item.0);
+                let range = tree.range(|key| value(key).cmp(&from)).map(|item| item.0);
                 prop_assert_eq!(range.collect::<Vec<_>>(), model.range(from..).copied().collect::<Vec<_>>());
-                prop_assert_eq!(tree.get(|item| item.0.cmp(&from)).is_some(), model.contains(&from));
+                prop_assert_eq!(tree.get(|key| value(key).cmp(&from)).is_some(), model.contains(&from));
                 depth(&tree.root, true);
             }
         }

@@ -3,12 +3,34 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::key::KeyRef;
+use crate::key::{KeyRef, ObjectKey};
 use crate::object::{IndexId, Object};
+use crate::tree::{Item, Key};
 
 /// An object, ordered by its key.
 #[derive(Clone, Debug)]
 pub(super) struct Entry(pub(super) Arc<Object>);
+
+impl Entry {
+    pub(super) fn key<'a>(key: Key<'a, Self>) -> KeyRef<'a> {
+        match key {
+            Key::Item(entry) => entry.0.key(),
+            Key::Bound(bound) => bound.parts(),
+        }
+    }
+}
+
+impl Item for Entry {
+    type Bound = Arc<ObjectKey>;
+
+    fn bound(&self) -> Arc<ObjectKey> {
+        Arc::new(self.0.key().to_key())
+    }
+
+    fn compare(key: Key<'_, Self>, to: &Self) -> Ordering {
+        Self::key(key).cmp(&to.0.key())
+    }
+}
 
 /// An object with one of its indexed values, ordered by value, then key.
 #[derive(Clone, Debug)]
@@ -31,48 +53,22 @@ impl Posting {
         self.object.slot(self.slot as usize)
     }
 
-    pub(super) fn compare(&self, value: &str, key: KeyRef<'_>) -> Ordering {
-        self.value()
-            .cmp(value)
-            .then_with(|| self.object.key().cmp(&key))
+    pub(super) fn key<'a>(key: Key<'a, Self>) -> (&'a str, KeyRef<'a>) {
+        match key {
+            Key::Item(posting) => (posting.value(), posting.object.key()),
+            Key::Bound(bound) => (&bound.0, bound.1.parts()),
+        }
     }
 }
 
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.key().cmp(&other.0.key())
+impl Item for Posting {
+    type Bound = Arc<(Box<str>, ObjectKey)>;
+
+    fn bound(&self) -> Self::Bound {
+        Arc::new((self.value().into(), self.object.key().to_key()))
+    }
+
+    fn compare(key: Key<'_, Self>, to: &Self) -> Ordering {
+        Self::key(key).cmp(&(to.value(), to.object.key()))
     }
 }
-
-impl Ord for Posting {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.compare(other.value(), other.object.key())
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialOrd for Posting {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl PartialEq for Posting {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
-impl Eq for Posting {}

@@ -1,0 +1,195 @@
+//! Whether a plugin with a hundred thousand keys keeps another one waiting. One run compares the other's waits with and without it.
+#![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pilothouse_core::cache::{Delta, Listing};
+use pilothouse_core::hub::{Hub, Next, Settings};
+use pilothouse_core::key::{Kind, ResourceVersion};
+use pilothouse_core::manifest::{Limits, Manifest, ReadDeclaration, Selection, Subject};
+use pilothouse_core::object::Object;
+use pilothouse_core::outcome::Outcome;
+use pilothouse_core::plan::Executed;
+use pilothouse_core::plugin::{Plugin, Request, RunError};
+use pilothouse_core::reader::Reader;
+use pilothouse_core::selector::LabelSelector;
+
+/// One more than the cores this is meant for, as the host has.
+const THREADS: usize = 3;
+
+/// Keys of the busy plugin.
+const BACKLOG: usize = 100_000;
+
+/// Changes that the calm plugin is woken by, and the time between them.
+const CHANGES: usize = 1_000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long a reconcile keeps a thread busy: a Rust guest with an object or two.
+const WORK: Duration = Duration::from_micros(100);
+
+fn main() {
+    // `cargo test` runs benches too, to see that they build.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    println!("fairness: {CHANGES} changes for one plugin, each {WORK:?} of work");
+    let alone = waits(0);
+    let beside = waits(BACKLOG);
+    row("p50, p99 of the wait alone", &alone);
+    row(
+        &format!("p50, p99 beside {BACKLOG} keys of another"),
+        &beside,
+    );
+    let ratio = percentile(&beside, 99).as_secs_f64() / percentile(&alone, 99).as_secs_f64();
+    println!(
+        "  {:<52} {:>14}   <= 2",
+        "ratio of the p99s",
+        format!("{ratio:.2}")
+    );
+}
+
+fn row(what: &str, waits: &[Duration]) {
+    let figures = [50, 99].map(|percent| format!("{:.1?}", percentile(waits, percent)));
+    println!("  {what:<52} {:>14}", figures.join(", "));
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
+/// Keeps its thread busy.
+struct Busy(Manifest);
+
+impl Plugin for Busy {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn reconcile(&self, _: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+        let started = Instant::now();
+        while started.elapsed() < WORK {}
+        Ok(Outcome::default())
+    }
+}
+
+fn busy(name: &str, kind: &Kind) -> Arc<Busy> {
+    Arc::new(Busy(Manifest {
+        name: name.into(),
+        version: "1".into(),
+        subject: Subject::Each(Selection {
+            kind: kind.clone(),
+            labels: LabelSelector::default(),
+            fields: None,
+            namespaces: vec![],
+            companions: vec![],
+        }),
+        reads: vec![ReadDeclaration::new(kind.clone(), vec![])],
+        indexes: vec![],
+        writes: vec![],
+        limits: Limits::default(),
+        config_schema: None,
+    }))
+}
+
+struct Host {
+    hub: Mutex<Hub>,
+    changed: Condvar,
+    started: Instant,
+    is_over: AtomicBool,
+    /// Of the calm plugin's turns.
+    waits: Mutex<Vec<Duration>>,
+}
+
+/// How long the keys of a calm plugin wait while another one has so many queued, sorted.
+fn waits(backlog: usize) -> Vec<Duration> {
+    let kinds = ["Calm", "Busy"].map(|kind| Kind::new("", "v1", kind));
+    let mut hub = Hub::with_threads(THREADS);
+    for (name, kind, count) in [("calm", &kinds[0], 0), ("busy", &kinds[1], backlog)] {
+        hub.join(busy(name, kind), &Settings::default(), Duration::ZERO)
+            .expect("the names differ");
+        fill(&mut hub, kind, count);
+    }
+    let host = Host {
+        hub: Mutex::new(hub),
+        changed: Condvar::new(),
+        started: Instant::now(),
+        is_over: AtomicBool::new(false),
+        waits: Mutex::default(),
+    };
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| host.work());
+        }
+        for number in 0..CHANGES {
+            thread::sleep(PAUSE);
+            host.change(&kinds[0], number);
+        }
+        host.is_over.store(true, Ordering::Relaxed);
+        host.changed.notify_all();
+    });
+    let mut waits = host.waits.into_inner().expect("no thread has panicked");
+    waits.sort_unstable();
+    waits
+}
+
+fn fill(hub: &mut Hub, kind: &Kind, count: usize) {
+    let wanted = hub.wanted();
+    let (informer, _) = wanted
+        .iter()
+        .find(|(_, (source, _))| source.kind == *kind)
+        .expect("read");
+    let schema = hub.schema(*informer);
+    let object = |number: usize| Object::parse(kind, &json(number, 1), &schema).expect("an object");
+    let listing = Listing {
+        objects: (0..count).map(object).collect(),
+        resource_version: ResourceVersion::new("1"),
+        ..Listing::default()
+    };
+    hub.apply(*informer, Delta::Replace(listing), Duration::ZERO);
+}
+
+fn json(number: usize, version: usize) -> String {
+    format!(
+        r#"{{"metadata":{{"namespace":"default","name":"o-{number}","resourceVersion":"{version}"}}}}"#
+    )
+}
+
+impl Host {
+    fn change(&self, kind: &Kind, number: usize) {
+        let mut hub = self.hub.lock().expect("no thread has panicked");
+        let wanted = hub.wanted();
+        let (informer, _) = wanted
+            .iter()
+            .find(|(_, (source, _))| source.kind == *kind)
+            .expect("read");
+        let object = Object::parse(kind, &json(number, number + 2), &hub.schema(*informer));
+        let delta = Delta::Upsert(object.expect("an object"));
+        hub.apply(*informer, delta, self.started.elapsed());
+        self.changed.notify_all();
+    }
+
+    fn work(&self) {
+        let mut hub = self.hub.lock().expect("no thread has panicked");
+        while !self.is_over.load(Ordering::Relaxed) {
+            let now = self.started.elapsed();
+            let Next::Run(mut turn) = hub.next(now, 0) else {
+                let wait = self.changed.wait_timeout(hub, Duration::from_millis(50));
+                hub = wait.expect("no thread has panicked").0;
+                continue;
+            };
+            if turn.plugin_name() == "calm" {
+                let mut waits = self.waits.lock().expect("no thread has panicked");
+                waits.push(turn.waited);
+            }
+            drop(hub);
+            let decision = turn.decide();
+            hub = self.hub.lock().expect("no thread has panicked");
+            let now = self.started.elapsed();
+            hub.decided(&turn, &decision, now);
+            hub.settled(&turn, None, Executed::default(), now);
+        }
+    }
+}
