@@ -42,7 +42,7 @@ bench: check-tools testserver plugins guests ## Measure, as ratios within one ru
 	$(call say,building the host and the benchmarks (release))
 	cargo build --release --locked --workspace --bins --benches
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench loop
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench fairness --bench loop --bench reflector
 
 lint: check-rust ## Formatting, clippy, docs, shell syntax, licences
 	cargo fmt --all --check
