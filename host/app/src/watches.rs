@@ -2,18 +2,27 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
 use pilothouse_core::cache::Delta;
-use pilothouse_core::key::Kind;
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::snapshot::KindId;
+use pilothouse_core::source::{Payload, Source};
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tokio::time::Instant;
+use tracing::{debug, error, info, warn};
 
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
+
+/// The first requests of this many kinds come at different moments; with more of them, within [`LONGEST_SPREAD`].
+const SPREAD_PER_KIND: Duration = Duration::from_millis(20);
+
+/// No start waits longer to be one of many.
+const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 
 /// Why a kind is not being watched at the moment, by kind. Kinds that are fine are not in it.
 pub type Troubles = Arc<Mutex<BTreeMap<Kind, String>>>;
@@ -49,11 +58,23 @@ impl Watches {
             id,
             kind: kind.clone(),
             troubles: self.troubles.clone(),
+            incident: None,
+            unreadable: HashSet::new(),
         };
         let cluster = cluster.clone();
+        let source = Source::all(kind);
+        // The first kind starts at once.
+        let others = u32::try_from(self.kinds.len() - 1).unwrap_or(u32::MAX);
+        let settings = Settings {
+            start_spread: SPREAD_PER_KIND.saturating_mul(others).min(LONGEST_SPREAD),
+            ..Settings::default()
+        };
         self.tasks.spawn(async move {
             loop {
-                match cluster.list_watch(&kind, Settings::default()).await {
+                match cluster
+                    .list_watch(&source, Payload::Full, settings.clone())
+                    .await
+                {
                     Ok(list_watch) => match list_watch.run(&mut sink).await {},
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
                 }
@@ -72,12 +93,52 @@ impl Watches {
     }
 }
 
-/// Feeds one kind's cache.
+/// Feeds one kind's cache, and writes one line when something goes wrong and one when it is over.
 struct HubSink {
     shared: Arc<Shared>,
     id: KindId,
     kind: Kind,
     troubles: Troubles,
+    /// Since when the kind has not been watched.
+    incident: Option<Instant>,
+    /// Objects that were said to be unreadable.
+    unreadable: HashSet<ObjectKey>,
+}
+
+impl HubSink {
+    fn set_trouble(&self, reason: Option<String>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match reason {
+            Some(reason) => troubles.insert(self.kind.clone(), reason),
+            None => troubles.remove(&self.kind),
+        };
+    }
+
+    fn note_unreadable(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Unreadable(object) => {
+                if self.unreadable.insert(object.key.clone()) {
+                    warn!(kind = %self.kind, object = %object.key, reason = object.reason, "an object cannot be read");
+                }
+            }
+            Delta::Replace(listing) => {
+                let before = std::mem::take(&mut self.unreadable);
+                for object in &listing.unreadable {
+                    if !before.contains(&object.key) {
+                        warn!(kind = %self.kind, object = %object.key, reason = object.reason, "an object cannot be read");
+                    }
+                    self.unreadable.insert(object.key.clone());
+                }
+            }
+            Delta::Upsert(object) if !self.unreadable.is_empty() => {
+                self.unreadable.remove(&object.header.key);
+            }
+            Delta::Delete { key, .. } if !self.unreadable.is_empty() => {
+                self.unreadable.remove(key);
+            }
+            _ => {}
+        }
+    }
 }
 
 impl CacheSink for HubSink {
@@ -86,24 +147,40 @@ impl CacheSink for HubSink {
     }
 
     fn apply(&mut self, delta: Delta) {
+        self.note_unreadable(&delta);
         self.shared
             .change(|hub, now| hub.apply(self.id, delta, now));
     }
 
     fn state(&mut self, state: WatchState) {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         match state {
             WatchState::Error(reason) => {
-                if troubles.insert(self.kind.clone(), reason.clone()).as_ref() != Some(&reason) {
+                if self.incident.is_none() {
+                    self.incident = Some(Instant::now());
                     warn!(kind = %self.kind, reason, "watch failed");
+                } else {
+                    debug!(kind = %self.kind, reason, "watch still fails");
                 }
+                self.set_trouble(Some(reason));
             }
             WatchState::Watching => {
-                if troubles.remove(&self.kind).is_some() {
-                    info!(kind = %self.kind, "watch recovered");
+                if let Some(since) = self.incident.take() {
+                    let seconds = since.elapsed().as_secs_f32();
+                    info!(kind = %self.kind, seconds, "watch recovered");
+                    self.set_trouble(None);
                 }
             }
             WatchState::Listing => {}
         }
+    }
+
+    fn stale(&mut self, version: &ResourceVersion) {
+        debug!(kind = %self.kind, resource_version = version.as_str(), "dropped an event that is older than the cache");
+    }
+
+    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion) {
+        error!(kind = %self.kind, from = from.as_str(), to = to.as_str(), "the API server has been rolled back; listing everything anew");
+        // That was the line of this incident.
+        self.incident.get_or_insert_with(Instant::now);
     }
 }
