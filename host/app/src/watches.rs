@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::Delta;
+use pilothouse_core::cache::{Delta, Unreadable};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::snapshot::KindId;
@@ -116,27 +116,33 @@ impl HubSink {
 
     fn note_unreadable(&mut self, delta: &Delta) {
         match delta {
-            Delta::Unreadable(object) => {
-                if self.unreadable.insert(object.key.clone()) {
-                    warn!(kind = %self.kind, object = %object.key, reason = object.reason, "an object cannot be read");
-                }
-            }
+            Delta::Unreadable(object) => self.warn_unreadable(object),
             Delta::Replace(listing) => {
-                let before = std::mem::take(&mut self.unreadable);
+                let still: HashSet<&ObjectKey> = listing
+                    .unreadable
+                    .iter()
+                    .map(|object| &object.key)
+                    .collect();
+                self.unreadable.retain(|key| still.contains(key));
                 for object in &listing.unreadable {
-                    if !before.contains(&object.key) {
-                        warn!(kind = %self.kind, object = %object.key, reason = object.reason, "an object cannot be read");
-                    }
-                    self.unreadable.insert(object.key.clone());
+                    self.warn_unreadable(object);
                 }
             }
-            Delta::Upsert(object) if !self.unreadable.is_empty() => {
+            Delta::Upsert(object) => {
                 self.unreadable.remove(&object.header.key);
             }
-            Delta::Delete { key, .. } if !self.unreadable.is_empty() => {
+            Delta::Delete { key, .. } => {
                 self.unreadable.remove(key);
             }
-            _ => {}
+            Delta::Bookmark(_) => {}
+        }
+    }
+
+    /// Once, until it can be read again.
+    fn warn_unreadable(&mut self, object: &Unreadable) {
+        let Unreadable { key, reason, .. } = object;
+        if self.unreadable.insert(key.clone()) {
+            warn!(kind = %self.kind, object = %key, reason, "an object cannot be read");
         }
     }
 }

@@ -18,11 +18,11 @@ mod lines;
 mod list;
 mod position;
 mod query;
+mod reread;
 mod settings;
 mod state;
 mod verdict;
 
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use http::Response;
 use kube::Client;
 use kube::client::Body;
 use pilothouse_core::cache::Delta;
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::key::{Kind, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::source::{Payload, Source};
 use tokio::time::Instant;
@@ -46,6 +46,7 @@ use ask::Asker;
 use change::Change;
 use error::Failure;
 use query::Query;
+use reread::Unread;
 use state::{Listed, Next, Paging, Probed, State};
 use verdict::Verdict;
 
@@ -87,10 +88,7 @@ pub struct ListWatch {
     announced: Option<WatchState>,
     /// The pages of a list so far.
     pages: Vec<Change>,
-    /// Objects that could not be read when asked for by name either.
-    unreadable: HashSet<ObjectKey>,
-    /// How many more objects may be asked for by name in this attempt.
-    rereads: u32,
+    unread: Unread,
     /// When the server last said something.
     heard: Instant,
     has_missed_marker: bool,
@@ -117,8 +115,7 @@ impl ListWatch {
             settings,
             announced: None,
             pages: Vec::new(),
-            unreadable: HashSet::new(),
-            rereads: 0,
+            unread: Unread::default(),
             heard: Instant::now(),
             has_missed_marker: false,
         }
@@ -228,7 +225,7 @@ impl ListWatch {
         self.announce(sink, WatchState::Listing);
         if !matches!(paging, Paging::After { .. }) {
             self.pages.clear();
-            self.rereads = follow::MAX_REREADS;
+            self.unread.begin_anew();
         }
         match self.fetch_page(next, paging, sink.schema()).await {
             Ok(None) => Duration::ZERO,
@@ -306,7 +303,11 @@ impl ListWatch {
 }
 
 #[cfg(test)]
+mod faults_tests;
+#[cfg(test)]
 mod liveness_tests;
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod play;
 #[cfg(test)]

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use pilothouse_core::cache::Delta;
 use pilothouse_core::key::ResourceVersion;
-use pilothouse_core::object::Schema;
 use tokio::time::Instant;
 
-use super::change::{self, Change, What};
+use super::change::Change;
 use super::error::Failure;
 use super::event::{self, Event};
 use super::initial::Initial;
@@ -16,16 +15,10 @@ use super::position::Order;
 use super::state::{End, Next, Unfinished};
 use super::verdict::Verdict;
 use super::{CacheSink, ListWatch, WatchError, WatchState};
-use crate::request::{self, Status};
+use crate::request::Status;
 
 /// After the time the server was to close the watch at, it has this much to do so.
 const OVERTIME: Duration = Duration::from_secs(30);
-
-/// How many objects that cannot be read are asked for by name, per list, stream or watch.
-pub(super) const MAX_REREADS: u32 = 100;
-
-/// Largest object: a line of a watch is not longer either.
-const MAX_OBJECT: usize = 8 * 1024 * 1024;
 
 /// An open connection.
 struct Connection {
@@ -45,6 +38,7 @@ impl ListWatch {
     }
 
     pub(super) async fn watch(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+        self.reread_open(sink).await;
         let started = Instant::now();
         match self.open(next).await {
             Ok(connection) => self.follow(connection, started, sink).await,
@@ -60,7 +54,7 @@ impl ListWatch {
     pub(super) async fn stream(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
         let started = Instant::now();
         self.announce(sink, WatchState::Listing);
-        self.rereads = MAX_REREADS;
+        self.unread.begin_anew();
         let mut connection = match self.open(next).await {
             Ok(connection) => connection,
             Err(failure) => {
@@ -160,7 +154,7 @@ impl ListWatch {
         sink: &mut impl CacheSink,
     ) -> Duration {
         self.announce(sink, WatchState::Watching);
-        self.rereads = MAX_REREADS;
+        self.unread.begin();
         let mut lines = 0;
         let ended = self.deliver(&mut connection, &mut lines, sink).await;
         // Closed before anybody waits.
@@ -251,42 +245,5 @@ impl ListWatch {
             message: status.to_string(),
         };
         Failure::new(error, Verdict::of_event(status))
-    }
-
-    /// An object that could not be read is asked for once by name: what came may have been garbled on the way. What was asked for
-    /// in vain is not asked for again until it has come in order.
-    pub(super) async fn reread(&mut self, change: Change, schema: &Schema) -> Change {
-        if !matches!(change.what, What::Unreadable(_)) {
-            if !self.unreadable.is_empty() {
-                self.unreadable.remove(&change.key);
-            }
-            return change;
-        }
-        if self.rereads == 0 || self.unreadable.contains(&change.key) {
-            return change;
-        }
-        self.rereads -= 1;
-        let Ok(request) = self.query.object(&change.key) else {
-            return change;
-        };
-        let deadline = self.settings.head_deadline;
-        let body = request::fetch(&self.asker.client, request, deadline, MAX_OBJECT).await;
-        let what = match body {
-            Ok(body) => match self.read_object(&body, schema) {
-                Some(found) if found.key == change.key => found.what,
-                _ => change.what,
-            },
-            Err(error) if error.code() == Some(404) => What::Delete,
-            Err(_) => return change,
-        };
-        if matches!(what, What::Unreadable(_)) {
-            self.unreadable.insert(change.key.clone());
-        }
-        Change { what, ..change }
-    }
-
-    fn read_object(&self, body: &[u8], schema: &Schema) -> Option<Change> {
-        let raw = serde_json::from_slice(body).ok()?;
-        change::upsert(&self.query.resource, raw, schema).ok()
     }
 }

@@ -42,7 +42,7 @@ async fn an_object_that_stays_unreadable_is_said_to_be_and_the_others_go_on() {
         page("10", &[pod("a", "3")], ""),
         stream(&events, None),
         answer(&bad("a", "12")),
-        status(500, "InternalError", "no"),
+        status(403, "Forbidden", "no"),
     ];
     let played = play(script).await;
     assert_eq!(
@@ -169,10 +169,14 @@ async fn a_list_says_which_objects_cannot_be_read() {
 #[tokio::test(start_paused = true)]
 async fn a_list_of_unreadable_objects_does_not_ask_for_all_of_them() {
     let items: Vec<Value> = (0..500).map(|n| bad(&format!("p{n}"), "3")).collect();
-    let refused = std::iter::repeat_n(status(500, "InternalError", "no"), 100);
+    let refused = std::iter::repeat_n(status(403, "Forbidden", "no"), 110);
     let played = play([page("10", &items, "")].into_iter().chain(refused)).await;
-    assert_eq!(played.requests.len(), 102);
-    assert_eq!(played.requests[101], "watch 10");
+    assert_eq!(
+        played.requests.len(),
+        112,
+        "a hundred with the list, ten more before the watch"
+    );
+    assert_eq!(played.requests[111], "watch 10");
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,4 +193,35 @@ async fn a_list_with_an_object_without_name_replaces_nothing() {
     );
     assert_eq!(played.record[2..], ["replace [n/a@3] at 11"]);
     assert!(played.at[1].as_secs() >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_asked_for_now_is_asked_for_again() {
+    let script = [
+        page("10", &[pod("a", "3"), pod("b", "4")], ""),
+        stream(
+            &[
+                event("MODIFIED", &bad("a", "12")),
+                event("MODIFIED", &pod("b", "13")),
+            ],
+            None,
+        ),
+        status(503, "ServiceUnavailable", "not now"),
+        status(503, "ServiceUnavailable", "not yet"),
+        stream(&[], None),
+        answer(&pod("a", "12")),
+    ];
+    let played = play(script).await;
+    assert!(played.record[3].starts_with("unreadable n/a@12"));
+    assert_eq!(played.record[4..], ["upsert n/b@13", "upsert n/a@12"]);
+    assert_eq!(
+        played.requests[2..],
+        [
+            "GET /api/v1/namespaces/n/pods/a",
+            "GET /api/v1/namespaces/n/pods/a",
+            "watch 13",
+            "GET /api/v1/namespaces/n/pods/a",
+            "watch 13"
+        ]
+    );
 }
