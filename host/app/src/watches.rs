@@ -171,8 +171,8 @@ impl CacheSink for HubSink {
             }
             WatchState::Watching => {
                 if let Some(since) = self.incident.take() {
-                    let seconds = since.elapsed().as_secs_f32();
-                    info!(kind = %self.kind, seconds, "watch recovered");
+                    let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
+                    info!(kind = %self.kind, lasted, "watch recovered");
                     self.set_trouble(None);
                 }
             }

@@ -21,6 +21,7 @@ mod query;
 mod reread;
 mod settings;
 mod state;
+mod step;
 mod verdict;
 
 use std::convert::Infallible;
@@ -47,7 +48,8 @@ use change::Change;
 use error::Failure;
 use query::Query;
 use reread::Unread;
-use state::{Listed, Next, Paging, Probed, State};
+use state::State;
+use step::{Listed, Next, Paging, Probed};
 use verdict::Verdict;
 
 /// Largest answer to a probe: one object's metadata, and what a server that knows no such thing adds to it.

@@ -14,7 +14,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 
-use super::state::Next;
+use super::step::Next;
 use crate::request::{self, RequestError};
 
 /// How long a request stays open beside an older one: with one every four seconds, at most five are.

@@ -1,7 +1,7 @@
 //! Why a list or a watch ended, in one line each.
 
 use super::lines::StreamError;
-use super::state::BadList;
+use super::step::BadList;
 use super::verdict::Verdict;
 use crate::request::RequestError;
 

@@ -12,7 +12,7 @@ use super::event::{self, Event};
 use super::initial::Initial;
 use super::lines::{Lines, Read};
 use super::position::Order;
-use super::state::{End, Next, Unfinished};
+use super::step::{End, Next, Unfinished};
 use super::verdict::Verdict;
 use super::{CacheSink, ListWatch, WatchError, WatchState};
 use crate::request::Status;

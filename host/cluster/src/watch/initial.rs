@@ -8,7 +8,7 @@ use pilothouse_core::key::ObjectKey;
 
 use super::change::{Change, What, unreadable};
 use super::position::is_older;
-use super::state::Listed;
+use super::step::Listed;
 
 /// The newest of each object, deletions included: an older event that comes after must not raise what is gone.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use pilothouse_core::key::{ObjectKey, ResourceVersion};
 use pilothouse_core::source::{Payload, Source};
 
 use super::settings::Settings;
-use super::state::{Next, Paging};
+use super::step::{Next, Paging};
 use crate::discovery::Resource;
 use crate::path::{self, PathError};
 
