@@ -155,6 +155,7 @@ impl ListWatch {
     ) -> Duration {
         self.announce(sink, WatchState::Watching);
         self.unread.begin();
+        self.note_reread();
         let mut lines = 0;
         let ended = self.deliver(&mut connection, &mut lines, sink).await;
         // Closed before anybody waits.
@@ -205,6 +206,7 @@ impl ListWatch {
             Order::New => {
                 let change = self.reread(change, &sink.schema()).await;
                 sink.apply(change.into_delta());
+                self.note_reread();
                 Ok(())
             }
             Order::Known => {

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use pilothouse_core::key::ObjectKey;
+use pilothouse_core::key::{ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 
 use super::change::{self, Change, What};
+use super::position::is_older;
 use super::{CacheSink, ListWatch};
 use crate::request;
 
@@ -30,6 +31,8 @@ pub(super) struct Unread {
     open: BTreeMap<ObjectKey, Change>,
     /// How many more may be asked for in this attempt.
     left: u32,
+    /// The newest version that one was found at.
+    newest: Option<ResourceVersion>,
 }
 
 impl Unread {
@@ -42,6 +45,7 @@ impl Unread {
     pub(super) fn begin_anew(&mut self) {
         self.begin();
         self.open.clear();
+        self.newest = None;
     }
 
     fn forget(&mut self, key: &ObjectKey) {
@@ -56,7 +60,8 @@ impl Unread {
 
 /// What became of asking for one.
 enum Answer {
-    Is(What),
+    Is(Box<Change>),
+    Gone,
     Hopeless,
     None,
 }
@@ -78,9 +83,27 @@ impl ListWatch {
             self.ask_for(&change.key, schema).await
         };
         match answer {
-            Answer::Is(what) => {
+            Answer::Is(found) => {
+                let found = *found;
                 self.unread.forget(&change.key);
-                return Change { what, ..change };
+                let newest = &mut self.unread.newest;
+                if newest
+                    .as_ref()
+                    .is_none_or(|newest| is_older(newest, &found.version))
+                {
+                    *newest = Some(found.version);
+                }
+                return Change {
+                    what: found.what,
+                    ..change
+                };
+            }
+            Answer::Gone => {
+                self.unread.forget(&change.key);
+                return Change {
+                    what: What::Delete,
+                    ..change
+                };
             }
             Answer::Hopeless => {
                 self.unread.forget(&change.key);
@@ -107,7 +130,15 @@ impl ListWatch {
             let change = self.reread(open, &sink.schema()).await;
             if !matches!(change.what, What::Unreadable(_)) {
                 sink.apply(change.into_delta());
+                self.note_reread();
             }
+        }
+    }
+
+    /// What was found by name is in the cache: no list may be older.
+    pub(super) fn note_reread(&mut self) {
+        if let Some(newest) = self.unread.newest.take() {
+            self.state.see(newest);
         }
     }
 
@@ -118,13 +149,13 @@ impl ListWatch {
         let deadline = self.settings.head_deadline;
         match request::fetch(&self.asker.client, request, deadline, MAX_OBJECT).await {
             Ok(body) => match self.read_object(&body, schema) {
-                Some(Change {
-                    key: found, what, ..
-                }) if found == *key && !matches!(what, What::Unreadable(_)) => Answer::Is(what),
+                Some(found) if found.key == *key && !matches!(found.what, What::Unreadable(_)) => {
+                    Answer::Is(Box::new(found))
+                }
                 _ => Answer::Hopeless,
             },
             Err(error) => match error.code() {
-                Some(404) => Answer::Is(What::Delete),
+                Some(404) => Answer::Gone,
                 // Who may list need not have the right to get.
                 Some(401 | 403 | 405) => Answer::Hopeless,
                 _ => Answer::None,

@@ -32,7 +32,7 @@ use std::time::Duration;
 use pilothouse_core::key::ResourceVersion;
 
 use super::jitter::Jitter;
-use super::position::{Order, Position};
+use super::position::{Order, Position, is_older};
 use super::settings::Settings;
 use super::step::{BadList, End, Listed, Next, Paging, Probed, Unfinished};
 use super::verdict::Verdict;
@@ -70,6 +70,8 @@ pub(super) struct State {
     phase: Phase,
     /// How far the cache has come.
     position: Option<Position>,
+    /// The newest version of an object that was asked for by name; the events up to there may be still to come.
+    seen: Option<ResourceVersion>,
     /// Whether a watch from the position would bring everything that is missing.
     is_complete: bool,
     /// The server could not serve the position. Until the next successful list (`TestReflectorFullListIfExpired`).
@@ -97,6 +99,7 @@ impl State {
             jitter: Jitter(seed),
             phase: Phase::Stream,
             position: None,
+            seen: None,
             is_complete: false,
             is_position_unusable: false,
             owes_probe: false,
@@ -148,9 +151,27 @@ impl State {
         Duration::from_secs(timeout.as_secs().max(1))
     }
 
+    /// The newest version of anything that is in the cache.
+    fn newest(&self) -> Option<&ResourceVersion> {
+        let newest = self.position.as_ref()?.newest();
+        let seen = self.seen.as_ref().filter(|seen| is_older(newest, seen));
+        Some(seen.unwrap_or(newest))
+    }
+
     fn not_older_than(&self) -> Option<ResourceVersion> {
-        let position = self.position.as_ref()?;
-        (!self.is_position_unusable).then(|| position.newest().clone())
+        let usable = self.newest().filter(|_| !self.is_position_unusable);
+        usable.cloned()
+    }
+
+    /// An object of this version was asked for by name, and is in the cache.
+    pub(super) fn see(&mut self, version: ResourceVersion) {
+        if self
+            .seen
+            .as_ref()
+            .is_none_or(|seen| is_older(seen, &version))
+        {
+            self.seen = Some(version);
+        }
     }
 
     /// Everything must be fetched.
@@ -175,11 +196,11 @@ impl State {
     }
 
     fn check_list(&self, version: &ResourceVersion) -> Result<(), BadList> {
-        match &self.position {
+        match self.newest() {
             _ if version.as_str().is_empty() => Err(BadList::NoVersion),
-            Some(position) if position.is_ahead_of(version) => Err(BadList::Behind {
+            Some(newest) if is_older(version, newest) => Err(BadList::Behind {
                 listed: version.as_str().to_owned(),
-                seen: position.newest().as_str().to_owned(),
+                seen: newest.as_str().to_owned(),
             }),
             _ => Ok(()),
         }
@@ -189,6 +210,7 @@ impl State {
     fn complete(&mut self, version: ResourceVersion) -> Listed {
         self.phase = Phase::Watch;
         self.position = Some(Position::at(&version));
+        self.seen = None;
         self.is_complete = true;
         self.is_position_unusable = false;
         self.is_suspicious = false;

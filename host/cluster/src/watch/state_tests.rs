@@ -453,3 +453,17 @@ fn a_bookmark_that_is_older_than_the_cache_makes_the_server_be_asked_where_it_is
     state.watch_ended(End::Failed(Verdict::Behind), 60 * SECOND, 1);
     assert_eq!(state.next(), Next::Probe);
 }
+
+#[test]
+fn a_list_is_not_older_than_an_object_that_was_asked_for_by_name() {
+    let mut state = watching("10");
+    state.see(version("20"));
+    assert!(
+        is_watch(&state.next(), "10"),
+        "events up to there may be still to come"
+    );
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 0);
+    assert_eq!(state.next(), list(Some("20"), Paging::First));
+    assert!(state.page("15", None).is_err());
+    assert_eq!(state.page("20", None).unwrap(), listed("20"));
+}
