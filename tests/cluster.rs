@@ -13,10 +13,11 @@ use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
 use pilothouse_core::cache::{Cache, Delta};
 use pilothouse_core::cluster::{Cluster, Operation, Write};
-use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::outcome::{ActionResult, PatchType};
-use pilothouse_core::source::Source;
+use pilothouse_core::selector::{LabelSelector, Requirement};
+use pilothouse_core::source::{Payload, Source};
 use pilothouse_tests::{Server, ServerOptions};
 use serde_json::{Value, json};
 
@@ -246,36 +247,132 @@ async fn change_under(cache: &Sink, rig: &Rig) -> Result<()> {
     cache.shows(&[]).await
 }
 
-#[tokio::test]
-async fn a_cache_follows_its_kind_through_a_compaction() -> Result<()> {
+/// The cache of a source, fed while something happens.
+async fn follow(
+    rig: &Rig,
+    source: &Source,
+    settings: Settings,
+    happens: impl AsyncFnOnce(&Sink) -> Result<()>,
+) -> Result<Sink> {
+    let cache = Sink::new(&source.kind, &rig.namespace);
+    let list_watch = rig
+        .cluster
+        .list_watch(source, Payload::Full, settings)
+        .await?;
+    let mut sink = cache.clone();
+    tokio::select! {
+        never = list_watch.run(&mut sink) => match never {},
+        done = happens(&cache) => done?,
+    }
+    Ok(cache)
+}
+
+async fn follows_through_a_compaction(is_streaming: bool) -> Result<()> {
     let options = ServerOptions {
         no_watch_cache: true,
         ..ServerOptions::default()
     };
     let rig = Rig::start(options).await?;
-    let kind = config_maps();
     let settings = Settings {
+        is_streaming,
         page_size: 2,
         quiet_limit: Duration::from_secs(2),
         ..Settings::default()
     };
+    let kind = config_maps();
     for name in ["a", "b", "c", "d", "e"] {
         rig.does(&kind, name, apply(&rig.config_map(name, "1")))
             .await?;
     }
-    let cache = Sink::new(&kind, &rig.namespace);
-    let list_watch = rig.cluster.list_watch(&kind, settings).await?;
-    let mut sink = cache.clone();
-    tokio::select! {
-        never = list_watch.run(&mut sink) => match never {},
-        changed = change_under(&cache, &rig) => changed?,
-    }
+    let source = Source::all(kind);
+    let change = async |cache: &Sink| change_under(cache, &rig).await;
+    let cache = follow(&rig, &source, settings, change).await?;
     let mut states = vec![WatchState::Listing, WatchState::Watching];
     // After a compaction, and only then, the kind is listed again.
     if rig.server.is_own() {
         states.extend(states.clone());
     }
     assert_eq!(cache.states(), states);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cache_follows_its_kind_through_a_compaction() -> Result<()> {
+    follows_through_a_compaction(false).await
+}
+
+#[tokio::test]
+async fn a_cache_that_is_streamed_follows_its_kind_through_a_compaction() -> Result<()> {
+    follows_through_a_compaction(true).await
+}
+
+/// A quiet kind's position stays fresh by the bookmarks of its short watches: nothing of what it has seen can be compacted away.
+#[tokio::test]
+async fn the_cache_of_a_quiet_kind_keeps_up_with_the_server() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let settings = Settings {
+        quiet_limit: Duration::from_secs(4),
+        quiet_timeout: Duration::from_secs(3),
+        ..Settings::default()
+    };
+    let secrets = Kind::new("", "v1", "Secret");
+    let wait = async |cache: &Sink| {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let secret = rig.object(&secrets, "s", json!({}));
+        let ActionResult::Done(Some(done)) = rig.write(&secrets, "s", create(&secret)).await else {
+            bail!("no secret");
+        };
+        let version = ResourceVersion::new(&done);
+        for _ in 0..500 {
+            if *cache.held.lock().unwrap().0.resource_version() >= version {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bail!("the cache does not get to {version:?}");
+    };
+    let cache = follow(&rig, &Source::all(config_maps()), settings, wait).await?;
+    assert_eq!(cache.states(), [WatchState::Listing, WatchState::Watching]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cache_of_some_objects_follows_those() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let kind = config_maps();
+    let source = Source {
+        namespace: Some(rig.namespace.as_str().into()),
+        labels: LabelSelector {
+            requirements: vec![Requirement::OneOf(
+                "app".into(),
+                vec!["x".into(), "y".into()],
+            )],
+        },
+        fields: Some("metadata.name!=b".into()),
+        ..Source::all(kind.clone())
+    };
+    let labelled = |name: &str, app: &str| {
+        let mut object = rig.config_map(name, "1");
+        object["metadata"]["labels"] = json!({"app": app});
+        apply(&object)
+    };
+    let change = async |cache: &Sink| {
+        for (name, app) in [("a", "x"), ("b", "x"), ("c", "z"), ("d", "y")] {
+            rig.does(&kind, name, labelled(name, app)).await?;
+        }
+        cache.shows(&["a", "d"]).await?;
+        // What stops matching arrives as deleted.
+        rig.does(&kind, "a", labelled("a", "z")).await?;
+        rig.does(&kind, "c", labelled("c", "y")).await?;
+        cache.shows(&["c", "d"]).await
+    };
+    for is_streaming in [true, false] {
+        let settings = Settings {
+            is_streaming,
+            ..Settings::default()
+        };
+        follow(&rig, &source, settings, change).await?;
+    }
     Ok(())
 }
 

@@ -6,9 +6,12 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::LogFormat;
 
+/// Unless `RUST_LOG` says otherwise. kube logs each request that fails; whoever sent it says what came of it, once per incident.
+const FILTER: &str = "info,kube_client=off";
+
 /// Everything to standard error; standard output stays free for what a command prints.
 pub fn init(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(FILTER));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

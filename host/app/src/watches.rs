@@ -1,21 +1,29 @@
 //! One list-watch per informer, whoever asked for it.
 
+mod sink;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::Delta;
 use pilothouse_core::hub::Hub;
-use pilothouse_core::object::Schema;
 use pilothouse_core::snapshot::InformerId;
 use pilothouse_core::source::{Payload, Source};
 use tokio::task::{AbortHandle, JoinSet};
-use tracing::{info, warn};
 
-use crate::metrics::{Informer, Metrics};
+use crate::metrics::Metrics;
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
+use sink::HubSink;
+
+/// The first requests of informers come at different moments, each so much after the one before; with many of them, within
+/// [`LONGEST_SPREAD`].
+const SPREAD: Duration = Duration::from_millis(20);
+
+/// No start waits longer to be one of many.
+const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 
 /// Why an informer is not being followed at the moment. Those that are fine are not in it.
 pub type Troubles = Arc<Mutex<BTreeMap<Source, String>>>;
@@ -91,24 +99,25 @@ impl Watches {
         &mut self,
         id: InformerId,
         source: Source,
-        _payload: Payload,
+        payload: Payload,
         turn: Arc<tokio::sync::Mutex<()>>,
     ) -> AbortHandle {
-        let mut sink = HubSink {
-            shared: self.shared.clone(),
-            id,
-            source: source.clone(),
-            troubles: self.troubles.clone(),
-            informer: None,
-        };
+        let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
+        let mut sink = HubSink::new(shared, id, source.clone(), troubles);
         let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
+        // The first one starts at once.
+        let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
+        let settings = Settings {
+            start_spread: SPREAD.saturating_mul(others).min(LONGEST_SPREAD),
+            ..Settings::default()
+        };
         self.tasks.spawn(async move {
             let _turn = turn.lock().await;
             loop {
                 if let Ok(resource) = cluster.discovery().resolve(&source.kind).await {
-                    sink.informer = Some(metrics.add_informer(&source, &resource));
+                    sink.count(metrics.add_informer(&source, &resource));
                 }
-                match cluster.list_watch(&source.kind, Settings::default()).await {
+                match cluster.list_watch(&source, payload, settings.clone()).await {
                     Ok(list_watch) => match list_watch.run(&mut sink).await {},
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
                 }
@@ -125,54 +134,6 @@ impl Watches {
                 Some(Err(error)) if error.is_cancelled() => {}
                 Some(_) => return anyhow::anyhow!("a watch has died; see the panic above"),
             }
-        }
-    }
-}
-
-/// Feeds one informer's cache.
-struct HubSink {
-    shared: Arc<Shared>,
-    id: InformerId,
-    source: Source,
-    troubles: Troubles,
-    /// Once the kind's path is known.
-    informer: Option<Informer>,
-}
-
-impl CacheSink for HubSink {
-    fn schema(&self) -> Arc<Schema> {
-        self.shared.look(|hub| hub.schema(self.id))
-    }
-
-    fn apply(&mut self, delta: Delta) {
-        let apply = || {
-            self.shared
-                .change(|hub, now| hub.apply(self.id, delta, now))
-        };
-        match &self.informer {
-            Some(informer) => informer.process(apply),
-            None => apply(),
-        };
-    }
-
-    fn state(&mut self, state: WatchState) {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        match state {
-            WatchState::Error(reason) => {
-                if troubles
-                    .insert(self.source.clone(), reason.clone())
-                    .as_ref()
-                    != Some(&reason)
-                {
-                    warn!(kind = %self.source, reason, "watch failed");
-                }
-            }
-            WatchState::Watching => {
-                if troubles.remove(&self.source).is_some() {
-                    info!(kind = %self.source, "watch recovered");
-                }
-            }
-            WatchState::Listing => {}
         }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) enum Answer {
     Refused,
     /// The request is never answered.
     Silence,
+    /// It is, but only after so long.
+    Late(Duration, Box<Answer>),
 }
 
 pub(crate) fn json(body: &Value) -> Answer {
@@ -179,6 +181,13 @@ impl Scenario {
             });
             shared.script.pop_front()
         };
+        let answer = match answer {
+            Some(Answer::Late(time, answer)) => {
+                tokio::time::sleep(time).await;
+                Some(*answer)
+            }
+            answer => answer,
+        };
         match answer {
             Some(Answer::Http {
                 code,
@@ -192,7 +201,7 @@ impl Scenario {
                 Ok(response.body(StreamBody::new(frames(parts))).unwrap())
             }
             Some(Answer::Refused) => Err("Connection refused (os error 111)".into()),
-            Some(Answer::Silence) => Ok(silence().await),
+            Some(Answer::Silence | Answer::Late(..)) => Ok(silence().await),
             None => {
                 self.exhausted.send_replace(true);
                 Ok(silence().await)

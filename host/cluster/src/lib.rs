@@ -1,7 +1,7 @@
 //! Talks to an API server: which kinds there are, what is in them, and what is to be changed.
 //!
 //! [`connect`] finds the server, [`client`] sends what there is to send within the limits ([`limit`]). [`discovery`] knows the kinds,
-//! [`watch`] keeps one kind's cache current, [`mod@write`] does what a plan says; [`ApiCluster`] holds them together. Requests are
+//! [`watch`] keeps one cache current, [`mod@write`] does what a plan says; [`ApiCluster`] holds them together. Requests are
 //! made here and not by `kube::Api`, because objects stay the bytes they came as, and because each request's retry is decided where
 //! its meaning is known.
 //!
@@ -21,7 +21,7 @@ pub mod write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use jiff::Timestamp;
-use pilothouse_core::key::Kind;
+use pilothouse_core::source::{Payload, Source};
 
 pub use path::PathError;
 
@@ -58,20 +58,23 @@ impl ApiCluster {
         &self.discovery
     }
 
-    /// The list-watch of a kind; nothing of it is asked before it runs.
+    /// The list-watch of a source, for so much of each object; nothing of it is asked before it runs.
     pub async fn list_watch(
         &self,
-        kind: &Kind,
+        source: &Source,
+        payload: Payload,
         settings: Settings,
     ) -> Result<ListWatch, DiscoveryError> {
-        let resource = self.discovery.resolve(kind).await?;
+        let resource = self.discovery.resolve(&source.kind).await?;
         if !resource.is_watchable() {
-            return Err(DiscoveryError::Unwatchable(kind.clone()));
+            return Err(DiscoveryError::Unwatchable(source.kind.clone()));
         }
         let seed = RandomState::new().build_hasher().finish();
         Ok(ListWatch::new(
-            self.client.clone().into(),
+            self.client.clone(),
             resource,
+            source.clone(),
+            payload,
             settings,
             seed,
         ))

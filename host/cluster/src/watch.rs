@@ -1,38 +1,59 @@
-//! The list-watch of one kind: everything there is of it, then every change, for as long as somebody wants to know.
+//! The list-watch of one source: everything there is of it, then every change, for as long as somebody wants to know.
 //!
 //! What to ask is decided in `state`; here it is asked, and what comes is handed to a [`CacheSink`] in the order it comes. The
-//! cache is never left stale in silence: an object that cannot be read, like every other failure, is a [`WatchState::Error`]
-//! until a list or a watch has worked again.
+//! cache is never left stale in silence: what cannot be read is an [`Delta::Unreadable`] if its name can be, and like every other
+//! failure a [`WatchState::Error`] if not, until a list or a watch has worked again.
+//!
+//! A server that does not answer any more is noticed within [`Settings::quiet_limit`] and [`Settings::head_deadline`], also if its
+//! TCP stack still does: a watch that brings nothing is opened again, and that must be answered.
 
+mod ask;
+mod change;
 mod error;
+mod event;
+mod follow;
+mod initial;
 mod jitter;
+mod lines;
 mod list;
+mod position;
+mod query;
+mod reread;
 mod settings;
 mod state;
-mod stream;
+mod step;
+mod verdict;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
-use pilothouse_core::cache::{Delta, Listing};
+use http::Response;
+use kube::client::Body;
+use pilothouse_core::cache::Delta;
 use pilothouse_core::key::{Kind, ResourceVersion};
-use pilothouse_core::object::{Object, Schema};
+use pilothouse_core::object::Schema;
+use pilothouse_core::source::{Payload, Source};
 use tokio::time::Instant;
 
 pub use error::WatchError;
+pub use lines::StreamError;
 pub use settings::Settings;
-pub use stream::StreamError;
 
+use crate::client::Client;
 use crate::discovery::Resource;
-use crate::request;
+use crate::request::RequestError;
+use ask::Asker;
+use change::Change;
 use error::Failure;
-use state::{End, Next, Paging, State, Verdict};
-use stream::{Event, Lines, Read};
+use query::Query;
+use reread::Unread;
+use state::State;
+use step::{Listed, Next, Paging, Probed};
+use verdict::Verdict;
 
-/// After the time the server was to close the watch at, it has this much to do so.
-const OVERTIME: Duration = Duration::from_secs(30);
+/// Largest answer to a probe: one object's metadata, and what a server that knows no such thing adds to it.
+const MAX_PROBE: usize = 16 * 1024 * 1024;
 
 /// Where what a list-watch learns goes: the one writer of the kind's cache.
 pub trait CacheSink: Send {
@@ -42,6 +63,10 @@ pub trait CacheSink: Send {
     fn apply(&mut self, delta: Delta);
     /// How the list-watch is doing. Called only when that changes.
     fn state(&mut self, state: WatchState);
+    /// An event of this version was older than the cache, and has been dropped.
+    fn stale(&mut self, _version: &ResourceVersion) {}
+    /// The server has gone back in time, as happens when etcd is restored from a snapshot. The next replacement says what there is.
+    fn rolled_back(&mut self, _from: &ResourceVersion, _to: &ResourceVersion) {}
 }
 
 /// How a list-watch is doing.
@@ -55,44 +80,65 @@ pub enum WatchState {
     Error(String),
 }
 
-/// Lists and watches one kind in all namespaces.
+/// Lists and watches one source.
 pub struct ListWatch {
-    client: Client,
-    resource: Arc<Resource>,
+    asker: Asker,
+    query: Query,
     settings: Settings,
     state: State,
     /// What the sink was last told.
     announced: Option<WatchState>,
     /// The pages of a list so far.
-    pages: Vec<Object>,
+    pages: Vec<Change>,
+    unread: Unread,
+    /// When the server last said something.
+    heard: Instant,
+    has_missed_marker: bool,
 }
 
 impl ListWatch {
     /// Nothing is asked yet. `seed` spreads the requests of many list-watches.
-    pub fn new(client: Client, resource: Arc<Resource>, settings: Settings, seed: u64) -> Self {
-        let state = State::new(settings.clone(), seed);
+    pub fn new(
+        client: Client,
+        resource: Arc<Resource>,
+        source: Source,
+        payload: Payload,
+        settings: Settings,
+        seed: u64,
+    ) -> Self {
         Self {
-            client,
-            resource,
+            asker: Asker::new(client),
+            query: Query {
+                source,
+                resource,
+                payload,
+            },
+            state: State::new(settings.clone(), seed),
             settings,
-            state,
             announced: None,
             pages: Vec::new(),
+            unread: Unread::default(),
+            heard: Instant::now(),
+            has_missed_marker: false,
         }
     }
 
     /// The kind.
     pub fn kind(&self) -> &Kind {
-        &self.resource.kind
+        &self.query.source.kind
     }
 
     /// Never ends by itself. Dropping the future closes the watch; nothing is left running.
     pub async fn run(mut self, sink: &mut impl CacheSink) -> Infallible {
+        tokio::time::sleep(self.state.start_delay()).await;
+        self.heard = Instant::now();
         loop {
             let next = self.state.next();
             let delay = match &next {
+                Next::Stream { .. } => self.stream(&next, sink).await,
                 Next::List { paging, .. } => self.list(&next, paging, sink).await,
-                Next::Watch { timeout, .. } => self.watch(&next, *timeout, sink).await,
+                Next::Watch { .. } => self.watch(&next, sink).await,
+                Next::Probe => self.probe(&next, sink).await,
             };
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
@@ -101,42 +147,102 @@ impl ListWatch {
     }
 
     fn announce(&mut self, sink: &mut impl CacheSink, state: WatchState) {
-        if self.announced.as_ref() != Some(&state) {
+        // During an outage the error stays until something works.
+        let hides_error =
+            state == WatchState::Listing && matches!(self.announced, Some(WatchState::Error(_)));
+        if self.announced.as_ref() != Some(&state) && !hides_error {
             self.announced = Some(state.clone());
             sink.state(state);
         }
     }
 
     /// A failure that the next request answers at once is routine (an expired version), and no error.
-    fn report(&mut self, sink: &mut impl CacheSink, error: &WatchError, delay: Duration) {
-        if delay.is_zero() {
-            tracing::debug!(kind = %self.resource.kind, %error, "starting over");
+    fn report(&mut self, sink: &mut impl CacheSink, failure: &Failure, delay: Duration) {
+        let Failure { error, verdict } = failure;
+        if delay.is_zero() || *verdict == Verdict::Behind {
+            tracing::debug!(source = %self.query.source, %error, "asking for something else");
         } else {
             self.announce(sink, WatchState::Error(error.to_string()));
         }
     }
 
-    async fn list(&mut self, next: &Next, paging: &Paging, sink: &mut impl CacheSink) -> Duration {
-        // During an outage the error stays until something works.
-        if !matches!(self.announced, Some(WatchState::Error(_))) {
-            self.announce(sink, WatchState::Listing);
+    /// Asks, and waits until an answer begins. Also returns how long the server was told to keep it open.
+    async fn ask(&mut self, next: &Next) -> Result<(Response<Body>, Duration), Failure> {
+        let timeout = self.state.timeout(next);
+        let request = self.query.request(next, timeout, &self.settings);
+        let head_deadline = self.settings.head_deadline;
+        let (patience, life) = match next {
+            // Repeating the largest request there is does not help a server that is slow.
+            Next::List {
+                paging: Paging::Whole,
+                ..
+            } => (head_deadline * 4, self.settings.page_deadline * 10),
+            _ => (head_deadline, self.settings.page_deadline),
+        };
+        match self.asker.ask(next, request, patience, life).await {
+            Ok(response) => {
+                self.heard = Instant::now();
+                Ok((response, timeout))
+            }
+            Err(error) => Err(self.unanswered(next, error)),
         }
+    }
+
+    fn unanswered(&self, next: &Next, error: RequestError) -> Failure {
+        let (verb, resource) = (Query::verb(next), self.query.name());
+        if !matches!(error, RequestError::Deadline(_)) {
+            return Failure::of_request(verb, resource, error);
+        }
+        let seconds = self.heard.elapsed().as_secs();
+        let error = WatchError::Silent {
+            verb,
+            resource,
+            seconds,
+        };
+        Failure::new(error, Verdict::Lost)
+    }
+
+    /// Asks, and reads the whole answer.
+    async fn fetch(
+        &mut self,
+        next: &Next,
+        life: Duration,
+        limit: usize,
+    ) -> Result<Vec<u8>, Failure> {
+        let until = Instant::now() + life;
+        let (response, _) = self.ask(next).await?;
+        let body = lines::read_all(
+            response.into_body(),
+            self.settings.quiet_limit,
+            until,
+            limit,
+        );
+        let body = body.await.map_err(|error| self.unanswered(next, error))?;
+        self.heard = Instant::now();
+        Ok(body)
+    }
+
+    async fn list(&mut self, next: &Next, paging: &Paging, sink: &mut impl CacheSink) -> Duration {
+        let started = Instant::now();
+        self.announce(sink, WatchState::Listing);
         if !matches!(paging, Paging::After { .. }) {
             self.pages.clear();
+            self.unread.begin_anew();
         }
         match self.fetch_page(next, paging, sink.schema()).await {
             Ok(None) => Duration::ZERO,
-            Ok(Some(resource_version)) => {
-                sink.apply(Delta::Replace(Listing {
-                    objects: std::mem::take(&mut self.pages),
-                    resource_version,
-                    ..Listing::default()
-                }));
+            Ok(Some(listed)) => {
+                let pages = std::mem::take(&mut self.pages);
+                sink.apply(Delta::Replace(initial::listing(
+                    pages,
+                    listed,
+                    self.query.payload,
+                )));
                 Duration::ZERO
             }
-            Err(Failure { error, verdict }) => {
-                let delay = self.state.list_failed(verdict);
-                self.report(sink, &error, delay);
+            Err(failure) => {
+                let delay = self.state.list_failed(failure.verdict, started.elapsed());
+                self.report(sink, &failure, delay);
                 delay
             }
         }
@@ -147,101 +253,73 @@ impl ListWatch {
         next: &Next,
         paging: &Paging,
         schema: Arc<Schema>,
-    ) -> Result<Option<ResourceVersion>, Failure> {
-        let request = list::request(&self.resource, next, &self.settings);
+    ) -> Result<Option<Listed>, Failure> {
+        let deadline = self.settings.page_deadline;
         let deadline = if *paging == Paging::Whole {
-            self.settings.page_deadline * 10
+            deadline * 10
         } else {
-            self.settings.page_deadline
+            deadline
         };
-        let body = request::fetch(&self.client, request, deadline, list::MAX_LIST).await;
-        let body = body
-            .map_err(|error| Failure::of_request("list", self.resource.qualified_name(), error))?;
-        let page = list::read(&self.resource, &body, &schema, &mut self.pages).await?;
-        let bad = |cause: state::BadPage| WatchError::NotAList {
-            resource: self.resource.qualified_name(),
-            cause: cause.to_string(),
-        };
-        Ok(self.state.page(&page.version, page.token).map_err(bad)?)
+        let body = self.fetch(next, deadline, list::MAX_LIST).await?;
+        let mut changes = Vec::new();
+        let page = list::read(&self.query, &body, &schema, &mut changes).await?;
+        for change in changes {
+            let change = self.reread(change, &schema).await;
+            self.pages.push(change);
+        }
+        let listed = self.state.page(&page.version, page.token);
+        listed.map_err(|bad| Failure::of_list(self.query.name(), &bad))
     }
 
-    async fn watch(
-        &mut self,
-        next: &Next,
-        timeout: Duration,
-        sink: &mut impl CacheSink,
-    ) -> Duration {
+    /// Where the server is. What it cannot be asked is no error: whoever is asked next will say what is wrong.
+    async fn probe(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
         let started = Instant::now();
-        let mut events = 0;
-        let ended = self
-            .follow(next, started + timeout + OVERTIME, &mut events, sink)
-            .await;
-        let end = ended
-            .as_ref()
-            .err()
-            .map_or(End::Closed, |failure| End::Failed(failure.verdict));
-        let delay = self.state.watch_ended(end, started.elapsed(), events);
-        if let Err(Failure { error, .. }) = ended {
-            self.report(sink, &error, delay);
+        let version = match self.fetch_version(next).await {
+            Ok(version) => version,
+            Err(Failure { error, verdict }) => {
+                tracing::debug!(source = %self.query.source, %error, "cannot ask where the server is");
+                return self.state.probe_failed(verdict, started.elapsed());
+            }
+        };
+        let (probed, delay) = self.state.probed(&version);
+        match probed {
+            Probed::Current => {}
+            Probed::Suspicious => {
+                tracing::debug!(source = %self.query.source, resource_version = %version, "the server is behind the cache; asking once more");
+            }
+            Probed::RolledBack { from } => {
+                sink.rolled_back(&from, &version);
+                let error = WatchError::RolledBack {
+                    resource: self.query.name(),
+                    from: from.to_string(),
+                    to: version.to_string(),
+                };
+                self.announce(sink, WatchState::Error(error.to_string()));
+            }
         }
         delay
     }
 
-    /// Until the watch ends: in order, or with a failure.
-    async fn follow(
-        &mut self,
-        next: &Next,
-        until: Instant,
-        events: &mut u64,
-        sink: &mut impl CacheSink,
-    ) -> Result<(), Failure> {
-        let request = list::request(&self.resource, next, &self.settings);
-        let response = request::send(&self.client, request, self.settings.watch_deadline).await;
-        let response = response
-            .map_err(|error| Failure::of_request("watch", self.resource.qualified_name(), error))?;
-        self.announce(sink, WatchState::Watching);
-        let mut lines = Lines::new(response.into_body(), self.settings.max_line);
-        loop {
-            let line = match lines.next(self.settings.quiet_limit, until).await {
-                Ok(Read::Line(line)) => line,
-                Ok(Read::End | Read::Quiet) => return Ok(()),
-                Err(source) => {
-                    return Err(Failure::of_stream(self.resource.qualified_name(), source));
-                }
-            };
-            let event = stream::parse(&self.resource, &line, &sink.schema())?;
-            *events += 1;
-            self.deliver(event, sink)?;
-            // Many lines may be buffered; other tasks get their turn.
-            tokio::task::coop::consume_budget().await;
-        }
-    }
-
-    fn deliver(&mut self, event: Event, sink: &mut impl CacheSink) -> Result<(), Failure> {
-        let (version, delta) = match event {
-            Event::Upsert(object) => (object.resource_version().clone(), Delta::Upsert(object)),
-            Event::Delete(object) => (object.resource_version().clone(), Delta::delete(&object)),
-            Event::Bookmark(version) => (version.clone(), Delta::Bookmark(version)),
-            Event::Error(status) => {
-                let error = WatchError::Ended {
-                    resource: self.resource.qualified_name(),
-                    message: status.to_string(),
-                };
-                return Err(Failure {
-                    error,
-                    verdict: Verdict::of_event(&status),
-                });
-            }
-        };
-        if self.state.advance(&version) {
-            sink.apply(delta);
-        } else {
-            tracing::warn!(kind = %self.resource.kind, resource_version = version.to_string(), "dropped an event that is older than the cache");
-        }
-        Ok(())
+    async fn fetch_version(&mut self, next: &Next) -> Result<ResourceVersion, Failure> {
+        let body = self
+            .fetch(next, self.settings.page_deadline, MAX_PROBE)
+            .await?;
+        Ok(ResourceVersion::new(&list::version(&self.query, &body)?))
     }
 }
 
 #[cfg(test)]
+mod faults_tests;
+#[cfg(test)]
+mod liveness_tests;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod play;
+#[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
 #[path = "watch_tests.rs"]
 mod tests;
+#[cfg(test)]
+mod unreadable_tests;

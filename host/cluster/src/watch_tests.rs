@@ -1,127 +1,10 @@
-use std::time::Duration;
+use serde_json::json;
 
-use pilothouse_core::cache::{Delta, Listing};
-use serde_json::{Value, json};
-
+use super::play::{Record, bookmark, error_event, event, list_watch, lists, page, play, pod};
 use super::*;
-use crate::fake::{Answer, Part, Scenario, json as answer, status, stream, text};
+use pilothouse_core::selector::{LabelSelector, Requirement};
 
-/// Writes down what it is told, one line each.
-#[derive(Default)]
-struct Record(Vec<String>);
-
-impl CacheSink for Record {
-    fn schema(&self) -> Arc<Schema> {
-        Arc::default()
-    }
-
-    fn apply(&mut self, delta: Delta) {
-        let name = |object: &Object| format!("{}@{}", object.key(), object.resource_version());
-        self.0.push(match delta {
-            Delta::Replace(Listing {
-                objects,
-                resource_version,
-                ..
-            }) => {
-                let names: Vec<String> = objects.iter().map(name).collect();
-                format!(
-                    "replace [{}] at {}",
-                    names.join(" "),
-                    resource_version.to_string()
-                )
-            }
-            Delta::Upsert(object) => format!("upsert {}", name(&object)),
-            Delta::Delete {
-                key,
-                resource_version,
-            } => format!("delete {key}@{resource_version}"),
-            Delta::Unreadable(unreadable) => format!("unreadable {}", unreadable.key.name),
-            Delta::Bookmark(version) => format!("bookmark {}", version.to_string()),
-        });
-    }
-
-    fn state(&mut self, state: WatchState) {
-        self.0.push(match state {
-            WatchState::Error(error) => format!("! {error}"),
-            state => format!("{state:?}"),
-        });
-    }
-}
-
-fn pod(name: &str, version: &str) -> Value {
-    json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
-}
-
-fn page(version: &str, items: &[Value], token: &str) -> Answer {
-    answer(
-        &json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version, "continue": token}, "items": items}),
-    )
-}
-
-fn event(event_type: &str, object: &Value) -> Value {
-    json!({"type": event_type, "object": object})
-}
-
-fn bookmark(version: &str) -> Value {
-    event(
-        "BOOKMARK",
-        &json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version, "creationTimestamp": null}}),
-    )
-}
-
-fn error_event(code: u16, reason: &str) -> Value {
-    event(
-        "ERROR",
-        &json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": format!("it is {reason}")}),
-    )
-}
-
-/// Requests as they are in most assertions: without the random timeout, without the encoding and what is always there.
-fn short(line: &str) -> String {
-    let line = line.replace("GET /api/v1/pods?", "").replace(
-        "watch=true&allowWatchBookmarks=true&resourceVersion=",
-        "watch ",
-    );
-    line.split("&timeoutSeconds")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-struct Played {
-    requests: Vec<String>,
-    record: Vec<String>,
-    at: Vec<Duration>,
-}
-
-/// Runs a list-watch of pods until it asks for what the script has no answer to; that request is the last one.
-async fn play(script: impl IntoIterator<Item = Answer>) -> Played {
-    let scenario = Scenario::new(script);
-    let resource = Resource {
-        kind: Kind::new("", "v1", "Pod"),
-        plural: "pods".into(),
-        is_namespaced: true,
-        verbs: vec!["list".into(), "watch".into()],
-        subresources: vec![],
-    };
-    let list_watch = ListWatch::new(
-        scenario.client(),
-        Arc::new(resource),
-        Settings::default(),
-        7,
-    );
-    let mut record = Record::default();
-    tokio::select! {
-        never = list_watch.run(&mut record) => match never {},
-        () = scenario.is_played() => {}
-    }
-    let seen = scenario.seen();
-    Played {
-        requests: seen.iter().map(|seen| short(&seen.line)).collect(),
-        at: seen.iter().map(|seen| seen.at).collect(),
-        record: record.0,
-    }
-}
+use crate::fake::{Answer, Part, Scenario, Seen, json as answer, status, stream, text};
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {
@@ -162,35 +45,71 @@ async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_requests_are_those_of_a_reflector() {
-    let scenario = Scenario::new([page("10", &[], "")]);
-    let resource = Resource {
-        kind: Kind::new("example.com", "v1", "Foo"),
-        plural: "foos".into(),
-        is_namespaced: false,
-        verbs: vec![],
-        subresources: vec![],
+/// Of one source (`TestFilteredDynamicSharedInformerFactory`): the selection is in every request.
+async fn requests_of(source: Source, payload: Payload, settings: Settings) -> Vec<Seen> {
+    let script = if settings.is_streaming {
+        vec![]
+    } else {
+        vec![page("10", &[], "t"), page("10", &[], "")]
     };
-    let list_watch = ListWatch::new(
-        scenario.client(),
-        Arc::new(resource),
-        Settings::default(),
-        7,
-    );
+    let scenario = Scenario::new(script);
+    let list_watch = list_watch(&scenario, source, payload, settings);
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},
         () = scenario.is_played() => {}
     }
-    let lines = scenario.lines();
-    assert_eq!(lines[0], "GET /apis/example.com/v1/foos?limit=500");
-    let (watch, seconds) = lines[1].rsplit_once('=').unwrap();
+    scenario.seen()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_are_those_of_a_reflector() {
+    let source = Source::all(Kind::new("example.com", "v1", "Pod"));
+    let seen = requests_of(source.clone(), Payload::Full, lists()).await;
+    assert_eq!(seen[0].line, "GET /apis/example.com/v1/pods?limit=500");
+    let (watch, seconds) = seen[2].line.rsplit_once('=').unwrap();
     assert_eq!(
         watch,
-        "GET /apis/example.com/v1/foos?watch=true&allowWatchBookmarks=true&resourceVersion=10&timeoutSeconds"
+        "GET /apis/example.com/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=10&timeoutSeconds"
     );
     assert!((300..=600).contains(&seconds.parse::<u64>().unwrap()));
+    let seen = requests_of(source, Payload::Full, Settings::default()).await;
+    assert_eq!(
+        seen[0].line,
+        "GET /apis/example.com/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=600"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_and_selectors_are_in_every_request() {
+    let source = Source {
+        namespace: Some("n".into()),
+        labels: LabelSelector {
+            requirements: vec![Requirement::OneOf("a".into(), vec!["b".into(), "c".into()])],
+        },
+        fields: Some("spec.nodeName=x".into()),
+        ..Source::all(Kind::new("", "v1", "Pod"))
+    };
+    let streams = requests_of(source.clone(), Payload::Full, Settings::default());
+    let mut seen = streams.await;
+    seen.extend(requests_of(source, Payload::Full, lists()).await);
+    assert_eq!(seen.len(), 4, "a stream, two pages, a watch");
+    for Seen { line, accept, .. } in seen {
+        assert!(line.starts_with("GET /api/v1/namespaces/n/pods?"), "{line}");
+        let selectors = "&labelSelector=a%20in%20%28b%2Cc%29&fieldSelector=spec.nodeName%3Dx";
+        assert!(line.contains(selectors), "{line}");
+        assert_eq!(accept, "application/json");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_alone_is_asked_for_as_such() {
+    let source = Source::all(Kind::new("", "v1", "Pod"));
+    let seen = requests_of(source, Payload::Metadata, lists()).await;
+    let accepts: Vec<&str> = seen.iter().map(|seen| &*seen.accept).collect();
+    let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
+    let watch = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
+    assert_eq!(accepts, [list, list, watch]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,11 +151,14 @@ async fn a_watch_that_stays_quiet_is_opened_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_not_answered_is_an_error_and_opened_again() {
-    let played = play([page("10", &[], ""), Answer::Silence]).await;
-    assert_eq!(played.requests, ["limit=500", "watch 10", "watch 10"]);
+    let played = play([page("10", &[], ""), Answer::Silence, page("10", &[], "")]).await;
+    assert_eq!(
+        played.requests,
+        ["limit=500", "watch 10", "probe", "watch 10"]
+    );
     assert_eq!(
         played.record[2],
-        "! cannot watch pods: no answer within 15 s"
+        "! cannot watch pods: the server has not said anything for 4 s"
     );
 }
 
@@ -246,7 +168,10 @@ async fn a_list_that_is_not_answered_is_an_error_and_asked_for_again() {
     assert_eq!(played.requests, ["limit=500", "limit=500"]);
     assert_eq!(
         played.record,
-        ["Listing", "! cannot list pods: no answer within 60 s"]
+        [
+            "Listing",
+            "! cannot list pods: the server has not said anything for 4 s"
+        ]
     );
 }
 
@@ -322,10 +247,10 @@ async fn a_list_at_a_version_the_server_has_not_reached_is_followed_by_one_of_th
         page("10", &[], ""),
         status(410, "Gone", ""),
         too_large,
-        page("9", &[], ""),
+        page("11", &[], ""),
     ])
     .await;
-    assert_eq!(played.requests[3..], ["limit=500", "watch 9"]);
+    assert_eq!(played.requests[3..], ["limit=500", "watch 11"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -365,50 +290,6 @@ async fn tokens_that_always_expire_do_not_make_a_loop() {
         "{:?}",
         played.at
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_is_an_error_and_leads_to_a_list() {
-    let bad = json!({"metadata": {"name": "a", "namespace": "n", "resourceVersion": "12", "labels": {"x": 1}}});
-    let script = [
-        page("10", &[pod("a", "3")], ""),
-        stream(
-            &[event("MODIFIED", &bad), event("ADDED", &pod("b", "13"))],
-            None,
-        ),
-        page("13", &[pod("a", "12")], ""),
-    ];
-    let played = play(script).await;
-    assert_eq!(
-        played.requests[2],
-        "limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan"
-    );
-    assert!(
-        played.record[3].starts_with("! pods \"n/a\" cannot be read:"),
-        "{:?}",
-        played.record
-    );
-    assert_eq!(
-        played.record[4..],
-        ["replace [n/a@12] at 13"],
-        "what came after it is not taken over it"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_with_an_object_that_cannot_be_read_replaces_nothing() {
-    let played = play([
-        page("10", &[pod("a", "3"), json!({"metadata": {}})], ""),
-        page("11", &[pod("a", "3")], ""),
-    ])
-    .await;
-    assert!(
-        played.record[1].starts_with("! pods \"\" cannot be read:"),
-        "{:?}",
-        played.record
-    );
-    assert_eq!(played.record[2..], ["replace [n/a@3] at 11"]);
-    assert!(played.at[1] >= Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -495,9 +376,13 @@ async fn a_connection_that_breaks_within_an_event_is_resumed_before_it() {
             headers: vec![],
             parts,
         },
+        page("11", &[], ""),
     ])
     .await;
-    assert_eq!(played.requests, ["limit=500", "watch 10", "watch 11"]);
+    assert_eq!(
+        played.requests,
+        ["limit=500", "watch 10", "probe", "watch 11"]
+    );
     assert_eq!(
         played.record[4],
         "! the watch of pods broke: connection reset by peer"
@@ -505,21 +390,46 @@ async fn a_connection_that_breaks_within_an_event_is_resumed_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_event_does_not_take_the_cache_back() {
+async fn an_older_event_does_not_take_the_cache_back_and_raises_nothing_that_is_gone() {
     let script = [
-        page("10", &[], ""),
+        page("10", &[pod("b", "9")], ""),
         stream(
             &[
                 event("ADDED", &pod("a", "30")),
-                event("MODIFIED", &pod("a", "12")),
-                bookmark("11"),
+                event("DELETED", &pod("b", "31")),
+                event("MODIFIED", &pod("b", "9")),
+                event("ADDED", &pod("a", "30")),
             ],
             None,
         ),
     ];
     let played = play(script).await;
-    assert_eq!(played.record[3..], ["upsert n/a@30"]);
-    assert_eq!(played.requests[2], "watch 30");
+    assert_eq!(
+        played.record[3..],
+        ["upsert n/a@30", "delete n/b@31", "stale 9", "stale 30"]
+    );
+    assert_eq!(played.requests[2], "watch 31");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_comes_late_for_the_first_time_leads_to_a_list() {
+    let late = [
+        event("ADDED", &pod("a", "30")),
+        event("ADDED", &pod("b", "12")),
+    ];
+    let played = play([page("10", &[], ""), stream(&late, None)]).await;
+    assert_eq!(
+        played.record[3..],
+        [
+            "upsert n/a@30",
+            "stale 12",
+            "! an event of pods came out of order: 12"
+        ]
+    );
+    assert_eq!(
+        played.requests[2],
+        "limit=500&resourceVersion=30&resourceVersionMatch=NotOlderThan"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -588,17 +498,16 @@ async fn a_host_that_may_list_but_not_watch_does_not_poll_by_lists() {
 async fn during_an_outage_a_kind_is_asked_for_at_most_once_a_second_and_at_least_every_five() {
     let outage = std::iter::repeat_n(Answer::Refused, 30);
     let played = play([page("10", &[pod("a", "3")], "")].into_iter().chain(outage)).await;
-    let gaps: Vec<Duration> = played.at[1..]
-        .windows(2)
-        .map(|pair| pair[1] - pair[0])
-        .collect();
+    let gaps = &played.gaps()[1..];
     assert!(
         gaps.iter()
             .all(|gap| (Duration::from_secs(1)..=Duration::from_secs(5)).contains(gap)),
         "{gaps:?}"
     );
     assert!(
-        played.requests[2..].iter().all(|line| line == "watch 10"),
+        played.requests[1..]
+            .iter()
+            .all(|line| line == "watch 10" || line == "probe"),
         "the position is kept"
     );
     assert_eq!(

@@ -118,6 +118,11 @@ impl Cache {
         self.stale
     }
 
+    /// Something older than what is here was dropped before it came here.
+    pub(crate) fn note_stale(&mut self) {
+        self.stale += 1;
+    }
+
     /// Objects that are there, of which nothing but the key can be read, and why.
     pub fn unreadable(&self) -> &[(ObjectKey, String)] {
         &self.unreadable
@@ -224,6 +229,7 @@ impl Cache {
                 }
                 self.upsert(object)
             }
+            Delta::Read(object) => self.overlay(object),
             Delta::Delete {
                 key,
                 resource_version,
@@ -253,10 +259,13 @@ impl Cache {
         change.into_iter().collect()
     }
 
-    /// Stores an object that was read on its own, because the list-watch is behind. It does not move the cache's version: the
-    /// changes before this one are still to come, and those of this object that are older will be dropped.
+    /// Stores an object that was read on its own, because the list-watch is behind or brought it garbled. It does not move the
+    /// cache's version: the changes before this one are still to come, and those of this object that are older will be dropped.
     pub fn overlay(&mut self, object: Object) -> Option<Change> {
-        if object.resource_version().is_at_most(&self.resource_version) {
+        let is_past = object.resource_version().is_at_most(&self.resource_version);
+        let key = object.key();
+        let was_unreadable = || self.unreadable.iter().any(|(have, _)| key == *have);
+        if is_past && !was_unreadable() {
             return None;
         }
         self.upsert(object)
@@ -296,17 +305,19 @@ impl Cache {
         for Unreadable { key, reason, .. } in unreadable {
             self.set_unreadable(&key, Some(reason));
         }
-        if is_rollback {
-            self.resource_version = resource_version;
-            for object in objects {
-                let old = self.get(object.key()).cloned();
+        for object in objects {
+            let old = self.get(object.key()).cloned();
+            // Nothing else in the cache can be newer than the list. An object older than its cached state is one of a server that was
+            // restored from a backup, with versions that go on from where they were.
+            let is_ahead = |old: &Arc<Object>| until.is_some_and(|until| is_after(old, until));
+            if !old.as_ref().is_some_and(is_ahead) {
                 changes.extend(self.store(object, old));
             }
+        }
+        if is_rollback {
+            self.resource_version = resource_version;
         } else {
             self.advance(&resource_version);
-            for object in objects {
-                changes.extend(self.upsert(object));
-            }
         }
         self.synced = Some(payload);
         changes
@@ -319,10 +330,7 @@ impl Cache {
         until: Option<&ResourceVersion>,
     ) -> Vec<Change> {
         let listed: HashSet<KeyRef<'_>> = listed.iter().map(Object::key).collect();
-        let is_newer = |object: &Object| {
-            until.is_some_and(|until| until.is_at_most(object.resource_version()))
-                && until != Some(object.resource_version())
-        };
+        let is_newer = |object: &Object| until.is_some_and(|until| is_after(object, until));
         let objects = self.objects.iter().map(|entry| entry.0.clone());
         let gone: Vec<Arc<Object>> = objects
             .filter(|object| !listed.contains(&object.key()) && !is_newer(object))
@@ -335,12 +343,8 @@ impl Cache {
     /// Stores an object, unless a newer state of it is here.
     fn upsert(&mut self, object: Object) -> Option<Change> {
         let old = self.get(object.key()).cloned();
-        let version = object.resource_version();
-        let is_older = old.as_ref().is_some_and(|old| {
-            let have = old.resource_version();
-            version != have && version.is_at_most(have)
-        });
-        if is_older {
+        let is_older = |old: &Arc<Object>| is_after(old, object.resource_version());
+        if old.as_ref().is_some_and(is_older) {
             return None;
         }
         self.store(object, old)
@@ -368,9 +372,7 @@ impl Cache {
 
     /// Removes an object, unless a newer state of it is here.
     fn remove(&mut self, key: KeyRef<'_>, at: &ResourceVersion) -> Option<Change> {
-        let is_newer = self.get(key).is_some_and(|old| {
-            old.resource_version() != at && at.is_at_most(old.resource_version())
-        });
+        let is_newer = self.get(key).is_some_and(|old| is_after(old, at));
         if is_newer { None } else { self.take(key) }
     }
 
@@ -413,6 +415,11 @@ impl Cache {
         unreadable.retain(|(have, _)| have != key);
         unreadable.extend(reason.map(|reason| (key.clone(), reason)));
     }
+}
+
+/// Whether an object is newer than this version.
+fn is_after(object: &Object, version: &ResourceVersion) -> bool {
+    version != object.resource_version() && version.is_at_most(object.resource_version())
 }
 
 /// Whether two states are one, and equally much of it is here.

@@ -241,6 +241,16 @@ fn a_server_that_was_rolled_back_is_believed() {
 }
 
 #[test]
+fn a_restored_server_whose_versions_go_on_is_believed_object_by_object() {
+    let mut cache = pods();
+    let object = pod(&cache, "a", "n1", 30);
+    cache.apply(replace(vec![object], "30"));
+    let restored = pod(&cache, "a", "n0", 12);
+    assert_eq!(cache.apply(replace(vec![restored], "1000030")).len(), 1);
+    assert_eq!(version(&cache, "a").as_deref(), Some("12"));
+}
+
+#[test]
 fn an_object_read_ahead_of_the_watch_stays_until_the_watch_is_past_it() {
     let mut cache = pods();
     let object = pod(&cache, "a", "n1", 5);
@@ -284,13 +294,22 @@ fn an_object_that_cannot_be_read_is_not_served_as_it_was() {
     let readable = pod(&cache, "a", "n1", 7);
     cache.apply(Delta::Upsert(readable));
     assert!(cache.unreadable().is_empty() && get(&cache, "a").is_some());
+    cache.apply(Delta::Unreadable(unreadable("8")));
+    cache.apply(Delta::Bookmark(ResourceVersion::new("20")));
+    let read_later = pod(&cache, "a", "n1", 8);
+    assert_eq!(
+        cache.apply(Delta::Read(read_later)).len(),
+        1,
+        "though the cache is past it"
+    );
+    assert!(cache.unreadable().is_empty());
     cache.apply(Delta::Replace(Listing {
-        unreadable: vec![unreadable("8")],
-        resource_version: ResourceVersion::new("8"),
+        unreadable: vec![unreadable("21")],
+        resource_version: ResourceVersion::new("21"),
         ..Listing::default()
     }));
     assert!(cache.is_empty() && cache.unreadable().len() == 1);
-    cache.apply(replace(vec![], "9"));
+    cache.apply(replace(vec![], "22"));
     assert!(cache.unreadable().is_empty(), "it is gone");
 }
 

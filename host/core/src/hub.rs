@@ -217,6 +217,11 @@ impl Hub {
         self.spread(informer, changes, priority, now)
     }
 
+    /// An informer's list-watch has dropped something older than its cache.
+    pub fn note_stale(&mut self, informer: InformerId) {
+        self.snapshot.cache_mut(informer).note_stale();
+    }
+
     /// Queues the keys that changes concern.
     fn spread(
         &mut self,

@@ -29,13 +29,21 @@ pub trait Item: Clone + fmt::Debug {
 }
 
 /// A key in a tree: an item's, or one that tells children apart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Key<'a, T: Item> {
     /// That of this item.
     Item(&'a T),
     /// This one.
     Bound(&'a T::Bound),
 }
+
+impl<T: Item> Clone for Key<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Item> Copy for Key<'_, T> {}
 
 /// An ordered set; see the module's documentation.
 #[derive(Debug)]

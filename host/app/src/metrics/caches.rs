@@ -138,7 +138,7 @@ impl PerInformer<'_> {
 
 /// What an informer is of. Namespace and selector are empty where there are none.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CacheLabels {
+pub struct CacheLabels {
     group: String,
     version: String,
     kind: String,
@@ -147,7 +147,7 @@ struct CacheLabels {
 }
 
 impl CacheLabels {
-    fn of(source: &Source) -> Self {
+    pub fn of(source: &Source) -> Self {
         let labels = source.labels.to_string();
         let selectors = [
             labels.as_str(),

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use pilothouse_cluster::discovery::Resource;
 use pilothouse_core::source::Source;
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -15,6 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use super::Histograms;
+use super::caches::CacheLabels;
 
 /// As component-base's `informer_processing_latency_seconds`.
 const SECONDS: [f64; 12] = [
@@ -34,12 +36,14 @@ pub struct Informers {
     labels: Mutex<BTreeMap<Source, InformerLabels>>,
     queued: Family<InformerLabels, Gauge>,
     latency: Histograms<InformerLabels>,
+    rollbacks: Family<CacheLabels, Counter>,
 }
 
 /// One informer's.
 pub struct Informer {
     queued: Gauge,
     latency: Histogram,
+    rollbacks: Counter,
 }
 
 impl Informers {
@@ -48,7 +52,13 @@ impl Informers {
             labels: Mutex::default(),
             queued: Family::default(),
             latency: Histograms::new_with_constructor(|| Histogram::new(SECONDS)),
+            rollbacks: Family::default(),
         };
+        registry.register(
+            "pilothouse_watch_rollbacks",
+            "How often the API server was found to have gone back in time",
+            this.rollbacks.clone(),
+        );
         registry.register(
             "informer_queued_items",
             "Changes that have come and are not in the cache yet",
@@ -76,6 +86,10 @@ impl Informers {
         let informer = Informer {
             queued: self.queued.get_or_create(&labels).clone(),
             latency: self.latency.get_or_create(&labels).clone(),
+            rollbacks: self
+                .rollbacks
+                .get_or_create(&CacheLabels::of(source))
+                .clone(),
         };
         let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(source.clone(), labels);
@@ -88,6 +102,7 @@ impl Informers {
         if let Some(labels) = known.remove(source) {
             self.queued.remove(&labels);
             self.latency.remove(&labels);
+            self.rollbacks.remove(&CacheLabels::of(source));
         }
     }
 
@@ -98,6 +113,10 @@ impl Informers {
 }
 
 impl Informer {
+    pub fn rolled_back(&self) {
+        self.rollbacks.inc();
+    }
+
     /// Does what is to be done with one change.
     pub fn process<R>(&self, change: impl FnOnce() -> R) -> R {
         let started = Instant::now();

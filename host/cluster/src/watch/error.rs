@@ -1,9 +1,8 @@
 //! Why a list or a watch ended, in one line each.
 
-use pilothouse_core::object::ObjectError;
-
-use super::state::Verdict;
-use super::stream::StreamError;
+use super::lines::StreamError;
+use super::step::BadList;
+use super::verdict::Verdict;
 use crate::request::RequestError;
 
 /// Why a list or a watch ended.
@@ -29,6 +28,16 @@ pub enum WatchError {
         /// Why.
         source: RequestError,
     },
+    /// The server does not say anything any more.
+    #[error("cannot {verb} {resource}: the server has not said anything for {seconds} s")]
+    Silent {
+        /// `list` or `watch`.
+        verb: &'static str,
+        /// As in RBAC rules.
+        resource: String,
+        /// Since its last byte.
+        seconds: u64,
+    },
     /// The answer to a list is none.
     #[error("the list of {resource} cannot be read: {cause}")]
     NotAList {
@@ -38,14 +47,56 @@ pub enum WatchError {
         cause: String,
     },
     /// An object is not one.
-    #[error("{resource} {object:?} cannot be read: {source}")]
+    #[error("{resource} {object:?} cannot be read: {cause}")]
     Undecodable {
         /// As in RBAC rules.
         resource: String,
-        /// Its name, or the start of its text.
+        /// The start of its text: its name cannot be told.
         object: String,
         /// Why.
-        source: Box<ObjectError>,
+        cause: String,
+    },
+    /// An event came after a newer one, for the first time.
+    #[error("an event of {resource} came out of order: {version}")]
+    OutOfOrder {
+        /// As in RBAC rules.
+        resource: String,
+        /// Its resourceVersion.
+        version: String,
+    },
+    /// The server has nothing newer than this, and had.
+    #[error(
+        "the server is at resourceVersion {version} of {resource}, older than what it has said before"
+    )]
+    Behind {
+        /// As in RBAC rules.
+        resource: String,
+        /// Where it says it is.
+        version: String,
+    },
+    /// The marker at the end of the initial objects does not come.
+    #[error("the stream of {resource} does not say where the initial objects end")]
+    NoMarker {
+        /// As in RBAC rules.
+        resource: String,
+    },
+    /// The stream ended before the marker.
+    #[error("the stream of {resource} ended before all objects had come")]
+    Incomplete {
+        /// As in RBAC rules.
+        resource: String,
+    },
+    /// Confirmed by two quorum reads.
+    #[error(
+        "the API server has been rolled back from resourceVersion {from} to {to}; listing all {resource} anew"
+    )]
+    RolledBack {
+        /// As in RBAC rules.
+        resource: String,
+        /// Newest seen before.
+        from: String,
+        /// Where it is now.
+        to: String,
     },
     /// An event is none.
     #[error("an event of {resource} cannot be read: {cause}")]
@@ -75,21 +126,25 @@ pub enum WatchError {
 
 /// A failed step, and what it means for the next one.
 pub(super) struct Failure {
-    pub(super) error: WatchError,
+    pub(super) error: Box<WatchError>,
     pub(super) verdict: Verdict,
 }
 
 impl From<WatchError> for Failure {
     /// What cannot be read must be asked for anew.
     fn from(error: WatchError) -> Self {
-        Self {
-            error,
-            verdict: Verdict::Broken,
-        }
+        Self::new(error, Verdict::Broken)
     }
 }
 
 impl Failure {
+    pub(super) fn new(error: WatchError, verdict: Verdict) -> Self {
+        Self {
+            error: Box::new(error),
+            verdict,
+        }
+    }
+
     /// A request without an answer.
     pub(super) fn of_request(verb: &'static str, resource: String, source: RequestError) -> Self {
         let verdict = Verdict::of_request(&source);
@@ -105,16 +160,25 @@ impl Failure {
                 source,
             },
         };
-        Self { error, verdict }
+        Self::new(error, verdict)
     }
 
     /// A body that cannot be read further. After a line without end the watch would only bring that line again.
     pub(super) fn of_stream(resource: String, source: StreamError) -> Self {
         let verdict = match source {
-            StreamError::Broken(_) => Verdict::Transient { retry_after: None },
+            StreamError::Broken(_) => Verdict::Lost,
             StreamError::TooLong(_) => Verdict::Broken,
         };
         let error = WatchError::Stream { resource, source };
-        Self { error, verdict }
+        Self::new(error, verdict)
+    }
+
+    /// A list or a stream that contradicts itself or an earlier one.
+    pub(super) fn of_list(resource: String, bad: &BadList) -> Self {
+        let error = WatchError::NotAList {
+            resource,
+            cause: bad.to_string(),
+        };
+        Self::new(error, bad.verdict())
     }
 }

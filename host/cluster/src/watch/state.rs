@@ -1,9 +1,19 @@
 //! What to ask next, given what was answered: the resourceVersion state machine of one list-watch. No I/O, no clock.
 //!
+//! ```text
+//!          ┌──────── any other refusal, no marker in time ────────▶ List ──┐
+//!        Stream ── marker: everything is here, and it goes on ──▶ Watch ◀──┘ last page
+//!          ▲                                                      │   ▲
+//!          └── 410, an unreadable or missed event ────────────────┤   │ the server is where it was
+//!          └── rolled back ──────────── Probe ◀── lost, quiet ────┴───┘
+//! ```
+//!
 //! Guarantees:
-//! - A list is never older than anything seen before: it asks for the last resourceVersion, "not older than" (client-go's
-//!   `TestReflectorResyncWithResourceVersion`). Where the server cannot (410, "too large resource version"), it asks for the
-//!   newest there is, a quorum read (`TestReflectorFullListIfExpired`, `…IfTooLarge`).
+//! - A list or stream is never older than anything seen before: it asks for the last resourceVersion, "not older than"
+//!   (client-go's `TestReflectorResyncWithResourceVersion`), and an answer that is older is not believed. Where the server cannot
+//!   (410, "too large resource version"), it asks for the newest there is, a quorum read (`TestReflectorFullListIfExpired`,
+//!   `…IfTooLarge`).
+//! - The position goes back only if two quorum reads, one after the other, say that the server is behind it.
 //! - No request is repeated more often than once a second for long, and after an outage none waits longer than five.
 //!
 //! Where this differs from client-go's reflector, and why:
@@ -14,17 +24,21 @@
 //!   out because servers without KEP-4988 (before 1.34) answer a limited list from etcd. They answer it correctly.
 //! - A watch that cannot be opened is tried again where it was, whatever 5xx was the answer, and so is one that ends within a
 //!   second without an event: the position is still good, or else a 410 says so. client-go lists anew.
+//! - A watch of a quiet kind is asked for nine seconds, not for five to ten minutes: see `Settings::quiet_timeout`.
+//! - Two streams that broke before they were complete are followed by a list, whose pages need not all come in one go.
 
 use std::time::Duration;
 
 use pilothouse_core::key::ResourceVersion;
 
 use super::jitter::Jitter;
+use super::position::{Order, Position, is_older};
 use super::settings::Settings;
-use crate::request::{RequestError, Status};
+use super::step::{BadList, End, Listed, Next, Paging, Probed, Unfinished};
+use super::verdict::Verdict;
 
-/// A watch open this long had nothing to do with the failures before it.
-const HEALTHY: Duration = Duration::from_secs(10);
+/// A watch open this long had nothing to do with the failures before it. Less than a quiet kind's watch lasts.
+const HEALTHY: Duration = Duration::from_secs(5);
 
 /// No two attempts are closer than this.
 const PACE: Duration = Duration::from_secs(1);
@@ -32,95 +46,21 @@ const PACE: Duration = Duration::from_secs(1);
 /// Longest `Retry-After` that is obeyed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// What to ask next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    List {
-        not_older_than: Option<ResourceVersion>,
-        paging: Paging,
-    },
-    Watch {
-        from: ResourceVersion,
-        timeout: Duration,
-    },
-}
+/// An expired stream may be answered by one for the newest state, that by a list, and that by an unpaged one.
+const MAX_IMMEDIATE: u32 = 4;
 
-/// Which part of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Paging {
-    First,
-    /// What follows the pages so far. They are of `list_version` (`TestListPager_List`).
-    After {
-        token: String,
-        list_version: ResourceVersion,
-    },
-    /// Everything at once: the token had expired before the last page.
-    Whole,
-}
+/// Streams that break before they are complete, after which a list is tried.
+const MAX_INCOMPLETE_STREAMS: u32 = 2;
 
-/// What a failure means for the position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// What was asked for is not, or not yet, to be had.
-    BadVersion,
-    /// The same again may work.
-    Transient { retry_after: Option<Duration> },
-    /// What is known may be wrong: list.
-    Broken,
-}
-
-impl Verdict {
-    pub(super) fn of_request(error: &RequestError) -> Self {
-        match error.status() {
-            Some(status) if status.is_expired() || status.is_too_large_resource_version() => {
-                Self::BadVersion
-            }
-            // Without permission to watch, listing every few seconds instead would be polling.
-            Some(status) if matches!(status.code, 401 | 403 | 429 | 500..) => Self::Transient {
-                retry_after: status.retry_after,
-            },
-            Some(_) => Self::Broken,
-            None if matches!(error, RequestError::TooLarge(_) | RequestError::Answer(_)) => {
-                Self::Broken
-            }
-            None => Self::Transient { retry_after: None },
-        }
-    }
-
-    /// An ERROR event. 429 leaves the position good (`TestNoRelistOnTooManyRequests`). Any other may stand for an event that could
-    /// not be encoded, so that only a list is safe (`TestReflectorReplacesStoreOnUnsafeDelete`).
-    pub(super) fn of_event(status: &Status) -> Self {
-        match status.code {
-            _ if status.is_expired() || status.is_too_large_resource_version() => Self::BadVersion,
-            429 => Self::Transient {
-                retry_after: status.retry_after,
-            },
-            _ => Self::Broken,
-        }
-    }
-}
-
-/// How a watch ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The server closed it, or it was quiet for too long.
-    Closed,
-    Failed(Verdict),
-}
-
-/// An answer that contradicts itself.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BadPage {
-    #[error("the list has no resourceVersion, so it cannot be watched")]
-    NoVersion,
-    #[error("the server continues the list where it already was")]
-    Repeats,
-}
+/// Watches without a change, after which the server is asked where it is: about half a minute.
+const QUIET_WATCHES_PER_PROBE: u32 = 3;
 
 #[derive(Debug)]
 enum Phase {
+    Stream,
     List(Paging),
     Watch,
+    Probe,
 }
 
 #[derive(Debug)]
@@ -128,83 +68,180 @@ pub(super) struct State {
     settings: Settings,
     jitter: Jitter,
     phase: Phase,
-    /// The newest resourceVersion that is in the cache.
-    position: Option<ResourceVersion>,
-    /// The server could not serve `position`. Until the next successful list (`TestReflectorFullListIfExpired`).
+    /// How far the cache has come.
+    position: Option<Position>,
+    /// The newest version of an object that was asked for by name; the events up to there may be still to come.
+    seen: Option<ResourceVersion>,
+    /// Whether a watch from the position would bring everything that is missing.
+    is_complete: bool,
+    /// The server could not serve the position. Until the next successful list (`TestReflectorFullListIfExpired`).
     is_position_unusable: bool,
+    /// Whether the server may have gone back in time since it was last asked where it is.
+    owes_probe: bool,
+    /// The last probe found the server behind the cache.
+    is_suspicious: bool,
+    /// The next list is of a server that has gone back in time.
+    is_rolled_back: bool,
     failures: u32,
-    /// Lists that followed a failure at once, since the last watch that worked.
-    immediate_lists: u32,
+    /// Attempts that followed a failure at once, since the last watch that worked.
+    immediate: u32,
+    incomplete_streams: u32,
+    /// Watches in a row without a change.
+    quiet_watches: u32,
+    /// Whether the current watch has brought a change.
+    has_changes: bool,
 }
-
-/// An expired list may be answered by one for the newest state, and that by an unpaged one.
-const MAX_IMMEDIATE_LISTS: u32 = 3;
 
 impl State {
     pub(super) fn new(settings: Settings, seed: u64) -> Self {
-        Self {
+        let mut state = Self {
             settings,
             jitter: Jitter(seed),
-            phase: Phase::List(Paging::First),
+            phase: Phase::Stream,
             position: None,
+            seen: None,
+            is_complete: false,
             is_position_unusable: false,
+            owes_probe: false,
+            is_suspicious: false,
+            is_rolled_back: false,
             failures: 0,
-            immediate_lists: 0,
-        }
+            immediate: 0,
+            incomplete_streams: 0,
+            quiet_watches: 0,
+            has_changes: false,
+        };
+        state.start_over();
+        state
     }
 
-    pub(super) fn next(&mut self) -> Next {
+    /// How long to wait before the first request.
+    pub(super) fn start_delay(&mut self) -> Duration {
+        self.settings.start_spread.mul_f64(self.jitter.fraction())
+    }
+
+    pub(super) fn next(&self) -> Next {
         match (&self.phase, &self.position) {
-            (Phase::Watch, Some(position)) => {
-                let (shortest, longest) = self.settings.watch_timeout;
-                let timeout = shortest
-                    + longest
-                        .saturating_sub(shortest)
-                        .mul_f64(self.jitter.fraction());
-                Next::Watch {
-                    from: position.clone(),
-                    timeout: Duration::from_secs(timeout.as_secs()),
-                }
-            }
+            (Phase::Watch, Some(position)) => Next::Watch {
+                from: position.newest().clone(),
+                is_quiet: self.quiet_watches > 0 || self.owes_probe,
+            },
+            (Phase::Probe, Some(_)) => Next::Probe,
             (Phase::List(paging), _) => Next::List {
-                not_older_than: self.list_from(),
+                not_older_than: self.not_older_than(),
                 paging: paging.clone(),
             },
-            (Phase::Watch, None) => Next::List {
-                not_older_than: None,
-                paging: Paging::First,
+            (Phase::Stream, _) | (_, None) => Next::Stream {
+                not_older_than: self.not_older_than(),
             },
         }
     }
 
-    fn list_from(&self) -> Option<ResourceVersion> {
-        self.position.clone().filter(|_| !self.is_position_unusable)
+    /// How long the server is to keep what is asked open.
+    pub(super) fn timeout(&mut self, next: &Next) -> Duration {
+        let (shortest, longest) = self.settings.watch_timeout;
+        let timeout = match next {
+            Next::Watch { is_quiet: true, .. } => self.settings.quiet_timeout,
+            Next::Stream { .. } => longest,
+            _ => {
+                let range = longest.saturating_sub(shortest);
+                shortest + range.mul_f64(self.jitter.fraction())
+            }
+        };
+        Duration::from_secs(timeout.as_secs().max(1))
     }
 
-    /// A page is here. Some: it was the last, and the list is of this resourceVersion.
+    /// The newest version of anything that is in the cache.
+    fn newest(&self) -> Option<&ResourceVersion> {
+        let newest = self.position.as_ref()?.newest();
+        let seen = self.seen.as_ref().filter(|seen| is_older(newest, seen));
+        Some(seen.unwrap_or(newest))
+    }
+
+    fn not_older_than(&self) -> Option<ResourceVersion> {
+        let usable = self.newest().filter(|_| !self.is_position_unusable);
+        usable.cloned()
+    }
+
+    /// An object of this version was asked for by name, and is in the cache.
+    pub(super) fn see(&mut self, version: ResourceVersion) {
+        if self
+            .seen
+            .as_ref()
+            .is_none_or(|seen| is_older(seen, &version))
+        {
+            self.seen = Some(version);
+        }
+    }
+
+    /// Everything must be fetched.
+    fn start_over(&mut self) {
+        self.is_complete = false;
+        let is_streaming =
+            self.settings.is_streaming && self.incomplete_streams < MAX_INCOMPLETE_STREAMS;
+        self.phase = if is_streaming {
+            Phase::Stream
+        } else {
+            Phase::List(Paging::First)
+        };
+    }
+
+    /// Back to what a probe interrupted.
+    fn resume(&mut self) {
+        if self.is_complete {
+            self.phase = Phase::Watch;
+        } else {
+            self.start_over();
+        }
+    }
+
+    fn check_list(&self, version: &ResourceVersion) -> Result<(), BadList> {
+        match self.newest() {
+            _ if version.is_empty() => Err(BadList::NoVersion),
+            Some(newest) if is_older(version, newest) => Err(BadList::Behind {
+                listed: version.to_string(),
+                seen: newest.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything is here, of this version.
+    fn complete(&mut self, version: ResourceVersion) -> Listed {
+        self.phase = Phase::Watch;
+        self.position = Some(Position::at(&version));
+        self.seen = None;
+        self.is_complete = true;
+        self.is_position_unusable = false;
+        self.is_suspicious = false;
+        self.incomplete_streams = 0;
+        self.quiet_watches = 0;
+        self.has_changes = false;
+        Listed {
+            version,
+            is_rollback: std::mem::take(&mut self.is_rolled_back),
+        }
+    }
+
+    /// A page is here. Some: it was the last.
     pub(super) fn page(
         &mut self,
         version: &str,
         token: Option<String>,
-    ) -> Result<Option<ResourceVersion>, BadPage> {
+    ) -> Result<Option<Listed>, BadList> {
         let Phase::List(paging) = &self.phase else {
-            return Err(BadPage::Repeats);
+            return Err(BadList::Repeats);
         };
         let list_version = match paging {
             Paging::After { list_version, .. } => list_version.clone(),
             Paging::First | Paging::Whole => ResourceVersion::new(version),
         };
-        if list_version.to_string().is_empty() {
-            return Err(BadPage::NoVersion);
-        }
+        self.check_list(&list_version)?;
         let Some(token) = token else {
-            self.phase = Phase::Watch;
-            self.position = Some(list_version.clone());
-            self.is_position_unusable = false;
-            return Ok(Some(list_version));
+            return Ok(Some(self.complete(list_version)));
         };
         if matches!(paging, Paging::After { token: last, .. } if *last == token) {
-            return Err(BadPage::Repeats);
+            return Err(BadList::Repeats);
         }
         self.phase = Phase::List(Paging::After {
             token,
@@ -213,90 +250,199 @@ impl State {
         Ok(None)
     }
 
-    /// A page did not come. Returns how long to wait before [`State::next`].
-    pub(super) fn list_failed(&mut self, verdict: Verdict) -> Duration {
-        let Phase::List(paging) = &self.phase else {
-            return self.back_off(None);
-        };
+    /// A page did not come after so long. Returns how long to wait before [`State::next`].
+    pub(super) fn list_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
+        let is_later_page = matches!(&self.phase, Phase::List(Paging::After { .. }));
         match verdict {
             // The same page again: its token is good for minutes.
-            Verdict::Transient { retry_after } => self.back_off(retry_after),
+            Verdict::Busy { .. } | Verdict::Refused { .. } | Verdict::Lost => {
+                self.back_off(verdict, lasted)
+            }
             Verdict::Broken => {
-                self.phase = Phase::List(Paging::First);
-                self.back_off(None)
+                self.start_over();
+                self.back_off(verdict, lasted)
             }
             // `TestListPager_List`: expired on a later page, one unpaged list of what was asked for at first.
-            Verdict::BadVersion if matches!(paging, Paging::After { .. }) => {
+            Verdict::BadVersion if is_later_page => {
                 self.phase = Phase::List(Paging::Whole);
                 self.at_once()
             }
-            Verdict::BadVersion => {
+            Verdict::BadVersion | Verdict::Behind => {
                 self.phase = Phase::List(Paging::First);
-                if self.list_from().is_none() {
-                    return self.back_off(None);
-                }
-                self.is_position_unusable = true;
-                self.at_once()
+                self.ask_for_the_newest(verdict, lasted)
             }
         }
     }
 
-    /// An object of this resourceVersion came over the watch. False: the cache is beyond it, and must not go back.
-    ///
-    /// resourceVersions are integers that grow (KEP-5504); those of a server that does it otherwise are taken as they come.
-    pub(super) fn advance(&mut self, version: &ResourceVersion) -> bool {
-        if version.to_string().is_empty() {
-            return true;
+    /// What was asked for by version is not to be had.
+    fn ask_for_the_newest(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
+        if self.not_older_than().is_some() {
+            self.is_position_unusable = true;
+            return self.at_once();
         }
-        let is_number = |version: &ResourceVersion| {
-            version
-                .to_string()
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-        };
-        if self
-            .position
-            .as_ref()
-            .is_some_and(|position| is_number(position) && is_number(version) && version < position)
-        {
-            return false;
+        if verdict == Verdict::Behind {
+            // A quorum read, and yet it is older than what was seen.
+            self.phase = Phase::Probe;
+            return self.at_once();
         }
-        self.position = Some(version.clone());
-        true
+        self.back_off(verdict, lasted)
     }
 
-    /// The watch is over after so long and so many events. Returns how long to wait before [`State::next`].
-    pub(super) fn watch_ended(&mut self, end: End, lasted: Duration, events: u64) -> Duration {
+    /// The stream's marker is here: what it brought is everything, of this version.
+    pub(super) fn streamed(&mut self, version: &ResourceVersion) -> Result<Listed, BadList> {
+        self.check_list(version)?;
+        Ok(self.complete(version.clone()))
+    }
+
+    /// The stream ended before its marker. Returns how long to wait before [`State::next`].
+    pub(super) fn stream_ended(&mut self, how: Unfinished, lasted: Duration) -> Duration {
+        match how {
+            // Refused connections and 429 (`TestWatchList`, "retries 429").
+            Unfinished::Unopened(verdict @ (Verdict::Lost | Verdict::Busy { .. }))
+            | Unfinished::Failed(verdict @ Verdict::Busy { .. }) => self.back_off(verdict, lasted),
+            Unfinished::Unopened(verdict @ (Verdict::BadVersion | Verdict::Behind))
+            | Unfinished::Failed(verdict @ (Verdict::BadVersion | Verdict::Behind)) => {
+                self.ask_for_the_newest(verdict, lasted)
+            }
+            Unfinished::Closed | Unfinished::Failed(Verdict::Lost) => {
+                self.incomplete_streams += 1;
+                self.start_over();
+                self.back_off(Verdict::Lost, lasted)
+            }
+            // For this attempt only (`TestWatchList`, "any other error … forces fallback").
+            Unfinished::Overdue | Unfinished::Unopened(_) => {
+                self.phase = Phase::List(Paging::First);
+                self.at_once()
+            }
+            Unfinished::Failed(verdict) => {
+                self.phase = Phase::List(Paging::First);
+                self.back_off(verdict, lasted)
+            }
+        }
+    }
+
+    /// Something of this version came over the watch.
+    pub(super) fn advance(&mut self, version: &ResourceVersion, is_change: bool) -> Order {
+        let Some(position) = &mut self.position else {
+            return Order::New;
+        };
+        let order = position.advance(version);
+        self.has_changes |= is_change && order == Order::New;
+        order
+    }
+
+    /// The watch is over after so long and so many lines. Returns how long to wait before [`State::next`].
+    pub(super) fn watch_ended(&mut self, end: End, lasted: Duration, lines: u64) -> Duration {
         if lasted >= HEALTHY {
             self.failures = 0;
-            self.immediate_lists = 0;
+            self.immediate = 0;
         }
+        if let Some(position) = &mut self.position {
+            position.settle();
+        }
+        let had_changes = std::mem::take(&mut self.has_changes);
         match end {
             // "Very short watch" (`TestReflectorHandleWatchResultChanClosedBefore`).
-            End::Closed if lasted < PACE && events == 0 => self.back_off(None),
-            End::Closed => PACE.saturating_sub(lasted),
-            End::Failed(Verdict::Transient { retry_after }) => self.back_off(retry_after),
+            End::Closed if lasted < PACE && lines == 0 => self.back_off(Verdict::Lost, lasted),
+            End::Closed => {
+                self.quiet_watches = if had_changes {
+                    0
+                } else {
+                    self.quiet_watches + 1
+                };
+                self.probe_if_due();
+                PACE.saturating_sub(lasted)
+            }
+            // Whether the server lives is seen soonest by opening it again.
+            End::Quiet => {
+                self.quiet_watches += 1;
+                PACE.saturating_sub(lasted)
+            }
+            End::Failed(verdict @ Verdict::Lost) => {
+                self.owes_probe = true;
+                self.phase = Phase::Probe;
+                self.back_off(verdict, lasted)
+            }
+            End::Failed(Verdict::Behind) => {
+                self.phase = Phase::Probe;
+                PACE.saturating_sub(lasted)
+            }
+            End::Failed(verdict @ (Verdict::Busy { .. } | Verdict::Refused { .. })) => {
+                self.back_off(verdict, lasted)
+            }
             End::Failed(Verdict::BadVersion) => {
-                self.phase = Phase::List(Paging::First);
+                self.start_over();
                 self.at_once()
             }
-            End::Failed(Verdict::Broken) => {
-                self.phase = Phase::List(Paging::First);
-                self.back_off(None)
+            End::Failed(verdict @ Verdict::Broken) => {
+                self.start_over();
+                self.back_off(verdict, lasted)
             }
         }
+    }
+
+    fn probe_if_due(&mut self) {
+        if self.owes_probe || self.quiet_watches >= QUIET_WATCHES_PER_PROBE {
+            self.phase = Phase::Probe;
+        }
+    }
+
+    /// A quorum read says that the server is at this version. Also returns how long to wait before [`State::next`].
+    pub(super) fn probed(&mut self, version: &ResourceVersion) -> (Probed, Duration) {
+        self.owes_probe = false;
+        self.quiet_watches = self.quiet_watches.min(1);
+        let behind = self
+            .position
+            .as_ref()
+            .filter(|position| position.is_ahead_of(version));
+        let Some(position) = behind else {
+            self.is_suspicious = false;
+            self.is_position_unusable = false;
+            self.resume();
+            let delay = if self.is_complete {
+                Duration::ZERO
+            } else {
+                self.at_once()
+            };
+            return (Probed::Current, delay);
+        };
+        if !std::mem::replace(&mut self.is_suspicious, true) {
+            return (Probed::Suspicious, PACE);
+        }
+        let from = position.newest().clone();
+        self.is_suspicious = false;
+        self.is_rolled_back = true;
+        self.position = None;
+        self.start_over();
+        (Probed::RolledBack { from }, Duration::ZERO)
+    }
+
+    /// The server did not say where it is. It is asked for what is wanted all the same: without a quorum in etcd it may still serve
+    /// watches. Returns how long to wait before [`State::next`].
+    pub(super) fn probe_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
+        self.owes_probe &= verdict == Verdict::Lost;
+        self.quiet_watches = self.quiet_watches.min(1);
+        self.resume();
+        if self.is_complete && self.failures == 0 {
+            // The watch before was a good one: no change should wait for this.
+            self.failures = 1;
+            return Duration::ZERO;
+        }
+        self.back_off(verdict, lasted)
     }
 
     fn at_once(&mut self) -> Duration {
-        self.immediate_lists += 1;
-        if self.immediate_lists > MAX_IMMEDIATE_LISTS {
-            self.back_off(None)
+        self.immediate += 1;
+        if self.immediate > MAX_IMMEDIATE {
+            self.back_off(Verdict::Broken, Duration::ZERO)
         } else {
             Duration::ZERO
         }
     }
 
-    fn back_off(&mut self, retry_after: Option<Duration>) -> Duration {
+    /// From one attempt's start to the next, so that one that took its time is not waited for twice. Never less than a moment: what
+    /// broke many watches at one instant should not bring them all back at one.
+    fn back_off(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         let doublings = self.failures.min(16);
         self.failures += 1;
         let delay = self
@@ -304,8 +450,17 @@ impl State {
             .base_delay
             .saturating_mul(1 << doublings)
             .min(self.settings.max_delay);
-        let delay = delay + delay.mul_f64(self.jitter.fraction() / 4.0);
-        delay.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER))
+        let chance = self.jitter.fraction() / 4.0;
+        let delay = (delay + delay.mul_f64(chance)).saturating_sub(lasted);
+        delay
+            .max(self.settings.base_delay.mul_f64(chance))
+            .max(Duration::from_millis(1))
+            .max(
+                verdict
+                    .retry_after()
+                    .unwrap_or_default()
+                    .min(MAX_RETRY_AFTER),
+            )
     }
 }
 

@@ -1,9 +1,25 @@
 use super::*;
+use crate::request::Status;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// That lists and watches.
 fn state() -> State {
+    let settings = Settings {
+        is_streaming: false,
+        ..Settings::default()
+    };
+    State::new(settings, 1)
+}
+
+fn streaming() -> State {
     State::new(Settings::default(), 1)
+}
+
+fn stream(not_older_than: Option<&str>) -> Next {
+    Next::Stream {
+        not_older_than: not_older_than.map(version),
+    }
 }
 
 fn version(text: &str) -> ResourceVersion {
@@ -13,8 +29,19 @@ fn version(text: &str) -> ResourceVersion {
 /// A state that has listed up to this version and watches.
 fn watching(at: &str) -> State {
     let mut state = state();
-    assert_eq!(state.page(at, None).unwrap(), Some(version(at)));
+    assert_eq!(state.page(at, None).unwrap(), listed(at));
     state
+}
+
+fn listed(version: &str) -> Option<Listed> {
+    Some(Listed {
+        version: ResourceVersion::new(version),
+        is_rollback: false,
+    })
+}
+
+fn is_watch(next: &Next, version: &str) -> bool {
+    matches!(next, Next::Watch { from, .. } if from.to_string() == version)
 }
 
 fn list(not_older_than: Option<&str>, paging: Paging) -> Next {
@@ -24,14 +51,14 @@ fn list(not_older_than: Option<&str>, paging: Paging) -> Next {
     }
 }
 
-const TRANSIENT: Verdict = Verdict::Transient { retry_after: None };
+const BUSY: Verdict = Verdict::Busy { retry_after: None };
 
 #[test]
 fn the_first_list_asks_for_the_newest_state_and_every_later_one_for_nothing_older_than_seen() {
     let mut state = state();
     assert_eq!(state.next(), list(None, Paging::First));
     state.page("10", None).unwrap();
-    assert!(state.advance(&version("17")));
+    assert_eq!(state.advance(&version("17"), true), Order::New);
     state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 1);
     assert_eq!(state.next(), list(Some("17"), Paging::First));
 }
@@ -40,7 +67,10 @@ fn the_first_list_asks_for_the_newest_state_and_every_later_one_for_nothing_olde
 fn a_list_that_cannot_reach_the_last_version_asks_for_the_newest_once_and_then_not_any_more() {
     let mut state = watching("10");
     state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 0);
-    assert_eq!(state.list_failed(Verdict::BadVersion), Duration::ZERO);
+    assert_eq!(
+        state.list_failed(Verdict::BadVersion, Duration::ZERO),
+        Duration::ZERO
+    );
     assert_eq!(state.next(), list(None, Paging::First));
     state.page("30", None).unwrap();
     state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 0);
@@ -65,14 +95,17 @@ fn the_pages_of_a_list_are_of_the_first_pages_version() {
             }
         )
     );
-    assert_eq!(state.page("11", None).unwrap(), Some(version("10")));
+    assert_eq!(state.page("11", None).unwrap(), listed("10"));
 }
 
 #[test]
 fn a_token_that_expires_is_followed_by_one_unpaged_list_and_not_by_the_first_page() {
     let mut state = state();
     state.page("10", Some("t1".into())).unwrap();
-    assert_eq!(state.list_failed(Verdict::BadVersion), Duration::ZERO);
+    assert_eq!(
+        state.list_failed(Verdict::BadVersion, Duration::ZERO),
+        Duration::ZERO
+    );
     assert_eq!(state.next(), list(None, Paging::Whole));
 }
 
@@ -80,7 +113,7 @@ fn a_token_that_expires_is_followed_by_one_unpaged_list_and_not_by_the_first_pag
 fn a_page_that_does_not_come_is_asked_for_again_and_an_unreadable_one_starts_the_list_over() {
     let mut state = state();
     state.page("10", Some("t1".into())).unwrap();
-    assert!(state.list_failed(TRANSIENT) >= SECOND);
+    assert!(state.list_failed(BUSY, Duration::ZERO) >= SECOND);
     assert!(matches!(
         state.next(),
         Next::List {
@@ -88,7 +121,7 @@ fn a_page_that_does_not_come_is_asked_for_again_and_an_unreadable_one_starts_the
             ..
         }
     ));
-    assert!(state.list_failed(Verdict::Broken) >= SECOND);
+    assert!(state.list_failed(Verdict::Broken, Duration::ZERO) >= SECOND);
     assert_eq!(state.next(), list(None, Paging::First));
 }
 
@@ -98,21 +131,21 @@ fn a_list_that_continues_where_it_was_or_has_no_version_is_an_error() {
     state.page("10", Some("t1".into())).unwrap();
     assert!(matches!(
         state.page("10", Some("t1".into())),
-        Err(BadPage::Repeats)
+        Err(BadList::Repeats)
     ));
     assert!(matches!(
-        State::new(Settings::default(), 1).page("", None),
-        Err(BadPage::NoVersion)
+        self::state().page("", None),
+        Err(BadList::NoVersion)
     ));
 }
 
+/// `TestWatchTimeout`.
 #[test]
 fn a_watch_asks_for_five_to_ten_minutes() {
     let mut state = watching("10");
     for _ in 0..100 {
-        let Next::Watch { timeout, .. } = state.next() else {
-            panic!("watches")
-        };
+        let next = state.next();
+        let timeout = state.timeout(&next);
         assert!((300..=600).contains(&timeout.as_secs()), "{timeout:?}");
     }
 }
@@ -120,12 +153,12 @@ fn a_watch_asks_for_five_to_ten_minutes() {
 #[test]
 fn a_watch_that_ends_in_order_is_resumed_at_once_where_it_was() {
     let mut state = watching("10");
-    assert!(state.advance(&version("12")));
+    assert_eq!(state.advance(&version("12"), true), Order::New);
     assert_eq!(
         state.watch_ended(End::Closed, 300 * SECOND, 1),
         Duration::ZERO
     );
-    assert!(matches!(state.next(), Next::Watch { from, .. } if from == version("12")));
+    assert!(is_watch(&state.next(), "12"));
 }
 
 #[test]
@@ -144,7 +177,7 @@ fn a_watch_that_ends_at_once_without_an_event_backs_off() {
 fn delays_double_from_one_second_to_at_most_five() {
     let mut state = watching("10");
     let delays: Vec<Duration> = (0..100)
-        .map(|_| state.watch_ended(End::Failed(TRANSIENT), Duration::ZERO, 0))
+        .map(|_| state.watch_ended(End::Failed(BUSY), Duration::ZERO, 0))
         .collect();
     assert!(
         delays[0] >= SECOND && delays[0] <= SECOND * 5 / 4,
@@ -157,7 +190,7 @@ fn delays_double_from_one_second_to_at_most_five() {
             .iter()
             .all(|delay| *delay >= SECOND && *delay <= 5 * SECOND)
     );
-    state.watch_ended(End::Failed(TRANSIENT), 60 * SECOND, 0);
+    state.watch_ended(End::Failed(BUSY), 60 * SECOND, 0);
     assert!(
         state.watch_ended(End::Closed, Duration::ZERO, 0) < 3 * SECOND,
         "a watch that lasted starts the delays over"
@@ -170,7 +203,7 @@ fn a_server_that_says_when_is_obeyed_within_reason() {
     let mut ended = |seconds| {
         let retry_after = Some(Duration::from_secs(seconds));
         state.watch_ended(
-            End::Failed(Verdict::Transient { retry_after }),
+            End::Failed(Verdict::Busy { retry_after }),
             Duration::ZERO,
             0,
         )
@@ -191,7 +224,7 @@ fn versions_that_keep_expiring_do_not_make_a_loop_of_lists() {
         .collect();
     assert_eq!(delays[0], Duration::ZERO, "the first is routine");
     assert!(
-        delays[3..].iter().all(|delay| *delay >= SECOND),
+        delays[4..].iter().all(|delay| *delay >= SECOND),
         "{delays:?}"
     );
 }
@@ -199,17 +232,17 @@ fn versions_that_keep_expiring_do_not_make_a_loop_of_lists() {
 #[test]
 fn an_event_older_than_the_cache_is_not_taken() {
     let mut state = watching("30");
-    assert!(!state.advance(&version("5")));
-    assert!(state.advance(&version("30")));
-    assert!(state.advance(&version("31")));
-    assert!(matches!(state.next(), Next::Watch { from, .. } if from == version("31")));
+    assert_eq!(state.advance(&version("5"), true), Order::Known);
+    assert_eq!(state.advance(&version("30"), true), Order::New);
+    assert_eq!(state.advance(&version("31"), true), Order::New);
+    assert!(is_watch(&state.next(), "31"));
 }
 
 #[test]
 fn versions_that_are_no_numbers_are_taken_as_they_come() {
     let mut state = watching("b");
-    assert!(state.advance(&version("a")));
-    assert!(matches!(state.next(), Next::Watch { from, .. } if from == version("a")));
+    assert_eq!(state.advance(&version("a"), true), Order::New);
+    assert!(is_watch(&state.next(), "a"));
 }
 
 #[test]
@@ -220,7 +253,217 @@ fn an_error_event_leaves_the_position_good_only_if_it_says_so() {
             ..Status::default()
         })
     };
-    assert_eq!(event(429), TRANSIENT);
+    assert_eq!(event(429), BUSY);
     assert_eq!(event(410), Verdict::BadVersion);
     assert_eq!(event(500), Verdict::Broken, "an event may be missing");
+}
+
+#[test]
+fn what_took_its_time_is_not_waited_for_once_more() {
+    let mut state = watching("10");
+    for _ in 0..10 {
+        let delay = state.list_failed(Verdict::Lost, 4 * SECOND);
+        assert!(delay <= SECOND, "{delay:?}");
+        assert!(!delay.is_zero(), "but not all come back at one instant");
+    }
+}
+
+/// `TestWatchList`: nothing the first time, the last version after that.
+#[test]
+fn a_stream_asks_for_the_newest_state_and_later_for_nothing_older_than_seen() {
+    let mut state = streaming();
+    assert_eq!(state.next(), stream(None));
+    assert_eq!(state.streamed(&version("10")).ok(), listed("10"));
+    assert!(is_watch(&state.next(), "10"));
+    state.advance(&version("17"), true);
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 1);
+    assert_eq!(state.next(), stream(Some("17")));
+}
+
+/// `TestWatchList`, "retries 429" and what is refused; "any other error … forces fallback", not for ever.
+#[test]
+fn a_stream_is_tried_again_if_the_server_is_busy_and_replaced_by_a_list_if_it_refuses() {
+    let mut state = streaming();
+    for verdict in [BUSY, Verdict::Lost] {
+        let delay = state.stream_ended(Unfinished::Unopened(verdict), Duration::ZERO);
+        assert!(delay >= SECOND);
+        assert_eq!(state.next(), stream(None));
+    }
+    for verdict in [Verdict::Broken, Verdict::Refused { retry_after: None }] {
+        let delay = state.stream_ended(Unfinished::Unopened(verdict), Duration::ZERO);
+        assert_eq!(delay, Duration::ZERO);
+        assert_eq!(state.next(), list(None, Paging::First));
+        state.list_failed(Verdict::Broken, Duration::ZERO);
+        assert_eq!(state.next(), stream(None), "the next attempt streams again");
+    }
+}
+
+#[test]
+fn a_stream_whose_version_is_not_to_be_had_asks_for_the_newest() {
+    let mut state = streaming();
+    state.streamed(&version("10")).unwrap();
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 1);
+    let delay = state.stream_ended(Unfinished::Unopened(Verdict::BadVersion), SECOND);
+    assert_eq!(delay, Duration::ZERO);
+    assert_eq!(state.next(), stream(None));
+}
+
+#[test]
+fn streams_that_break_twice_before_they_are_complete_are_followed_by_one_list() {
+    let mut state = streaming();
+    for how in [Unfinished::Closed, Unfinished::Failed(Verdict::Lost)] {
+        assert_eq!(state.next(), stream(None));
+        state.stream_ended(how, 60 * SECOND);
+    }
+    assert_eq!(state.next(), list(None, Paging::First));
+    state.page("10", None).unwrap();
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 1);
+    assert_eq!(state.next(), stream(Some("10")));
+}
+
+#[test]
+fn a_quiet_kind_is_watched_for_seconds_and_one_with_changes_for_minutes() {
+    let mut state = watching("10");
+    let timeout = |state: &mut State| {
+        let next = state.next();
+        state.timeout(&next).as_secs()
+    };
+    assert!(timeout(&mut state) >= 300);
+    state.watch_ended(End::Quiet, 10 * SECOND, 0);
+    assert_eq!(timeout(&mut state), 9);
+    state.advance(&version("11"), false);
+    state.watch_ended(End::Closed, 9 * SECOND, 1);
+    assert_eq!(timeout(&mut state), 9, "a bookmark is no change");
+    state.advance(&version("12"), true);
+    state.watch_ended(End::Closed, 9 * SECOND, 2);
+    assert!(timeout(&mut state) >= 300);
+}
+
+#[test]
+fn after_half_a_minute_without_a_change_the_server_is_asked_where_it_is() {
+    let mut state = watching("10");
+    for _ in 0..3 {
+        state.watch_ended(End::Quiet, 10 * SECOND, 0);
+        assert!(is_watch(&state.next(), "10"), "first whether it answers");
+        state.watch_ended(End::Closed, 9 * SECOND, 0);
+        state.watch_ended(End::Closed, 9 * SECOND, 0);
+        assert_eq!(state.next(), Next::Probe);
+        assert_eq!(
+            state.probed(&version("10")),
+            (Probed::Current, Duration::ZERO)
+        );
+        assert!(is_watch(&state.next(), "10"));
+        state.advance(&version("10"), true);
+        state.watch_ended(End::Closed, 9 * SECOND, 1);
+    }
+}
+
+#[test]
+fn after_a_lost_connection_the_server_is_asked_where_it_is() {
+    let mut state = watching("10");
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 5);
+    assert_eq!(state.next(), Next::Probe);
+    state.probe_failed(Verdict::Lost, Duration::ZERO);
+    assert!(is_watch(&state.next(), "10"), "it may serve watches only");
+    state.watch_ended(End::Closed, 9 * SECOND, 5);
+    assert_eq!(state.next(), Next::Probe, "still not known");
+}
+
+#[test]
+fn a_probe_that_fails_while_watches_work_delays_none() {
+    let mut state = watching("10");
+    for _ in 0..3 {
+        state.watch_ended(End::Closed, 9 * SECOND, 0);
+    }
+    assert_eq!(state.next(), Next::Probe);
+    assert_eq!(
+        state.probe_failed(Verdict::Lost, 4 * SECOND),
+        Duration::ZERO
+    );
+    assert!(is_watch(&state.next(), "10"));
+}
+
+#[test]
+fn only_two_probes_that_agree_move_the_position_back() {
+    let mut state = watching("100");
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    assert_eq!(state.probed(&version("50")), (Probed::Suspicious, SECOND));
+    assert_eq!(state.next(), Next::Probe);
+    assert_eq!(
+        state.probed(&version("100")).0,
+        Probed::Current,
+        "a replica that lagged"
+    );
+    assert!(is_watch(&state.next(), "100"));
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
+    let from = version("100");
+    assert_eq!(
+        state.probed(&version("51")),
+        (Probed::RolledBack { from }, Duration::ZERO)
+    );
+    assert_eq!(state.next(), list(None, Paging::First));
+    state.list_failed(Verdict::Lost, Duration::ZERO);
+    let rolled_back = state.page("52", None).unwrap().unwrap();
+    assert!(
+        rolled_back.is_rollback,
+        "however long it took to get the list"
+    );
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 0);
+    assert_eq!(
+        state.page("53", None).unwrap(),
+        listed("53"),
+        "and only that one"
+    );
+}
+
+#[test]
+fn a_list_older_than_what_was_seen_is_not_believed() {
+    let mut state = watching("100");
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 0);
+    let bad = state.page("50", None).unwrap_err();
+    assert_eq!(bad.verdict(), Verdict::Behind);
+    assert_eq!(
+        state.list_failed(Verdict::Behind, Duration::ZERO),
+        Duration::ZERO
+    );
+    assert_eq!(state.next(), list(None, Paging::First), "a quorum read");
+    assert!(state.page("50", None).is_err());
+    state.list_failed(Verdict::Behind, Duration::ZERO);
+    assert_eq!(state.next(), Next::Probe);
+    state.probed(&version("50"));
+    assert!(matches!(
+        state.probed(&version("50")).0,
+        Probed::RolledBack { .. }
+    ));
+}
+
+#[test]
+fn a_server_without_numbers_is_never_thought_to_have_gone_back() {
+    let mut state = watching("b");
+    state.watch_ended(End::Failed(Verdict::Lost), SECOND, 0);
+    assert_eq!(state.probed(&version("a")).0, Probed::Current);
+    assert!(is_watch(&state.next(), "b"));
+}
+
+#[test]
+fn a_bookmark_that_is_older_than_the_cache_makes_the_server_be_asked_where_it_is() {
+    let mut state = watching("100");
+    assert_eq!(state.advance(&version("90"), false), Order::Known);
+    state.watch_ended(End::Failed(Verdict::Behind), 60 * SECOND, 1);
+    assert_eq!(state.next(), Next::Probe);
+}
+
+#[test]
+fn a_list_is_not_older_than_an_object_that_was_asked_for_by_name() {
+    let mut state = watching("10");
+    state.see(version("20"));
+    assert!(
+        is_watch(&state.next(), "10"),
+        "events up to there may be still to come"
+    );
+    state.watch_ended(End::Failed(Verdict::BadVersion), SECOND, 0);
+    assert_eq!(state.next(), list(Some("20"), Paging::First));
+    assert!(state.page("15", None).is_err());
+    assert_eq!(state.page("20", None).unwrap(), listed("20"));
 }

@@ -13,6 +13,8 @@ pub enum Delta {
     Replace(Listing),
     /// The object is new or has changed.
     Upsert(Object),
+    /// The object, read on its own: it may be ahead of the changes that are still to come.
+    Read(Object),
     /// The object is gone.
     Delete {
         /// Which.

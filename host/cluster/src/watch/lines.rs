@@ -1,21 +1,14 @@
-//! A watch's answer: lines of JSON, one event each, over a body that may stall, break or end.
+//! The body of an answer: lines, or all of it, over a connection that may stall, break or end.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http_body_util::{BodyDataStream, BodyExt};
 use kube::client::Body;
-use pilothouse_core::key::ResourceVersion;
-use pilothouse_core::object::{Object, Schema};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{WatchError, list};
-use crate::discovery::Resource;
-use crate::request::{RequestError, Status};
+use crate::request::RequestError;
 
 /// What came over the wire, or did not.
 #[derive(Debug)]
@@ -96,64 +89,27 @@ impl Lines {
     }
 }
 
-/// One event of a watch.
-#[derive(Debug)]
-pub(super) enum Event {
-    Upsert(Object),
-    Delete(Object),
-    Bookmark(ResourceVersion),
-    Error(Status),
-}
-
-#[derive(Deserialize)]
-struct RawEvent<'a> {
-    #[serde(rename = "type", borrow)]
-    event_type: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct RawBookmark {
-    metadata: RawVersion,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawVersion {
-    resource_version: String,
-}
-
-/// Reads an event, whichever of its two members comes first.
-///
-/// One that cannot be read is an error and never passed over: what it was about would stay in the cache as it was. client-go drops
-/// objects of another kind with a log line (`TestReflectorWatchHandler`); here they end the watch too.
-pub(super) fn parse(
-    resource: &Resource,
-    line: &[u8],
-    schema: &Schema,
-) -> Result<Event, WatchError> {
-    let bad = |cause: String| WatchError::BadEvent {
-        resource: resource.qualified_name(),
-        cause,
-    };
-    let RawEvent { event_type, object } =
-        serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
-    match &*event_type {
-        "ADDED" | "MODIFIED" => Ok(Event::Upsert(list::parse(resource, object, schema)?)),
-        "DELETED" => Ok(Event::Delete(list::parse(resource, object, schema)?)),
-        "BOOKMARK" => {
-            let bookmark: RawBookmark =
-                serde_json::from_str(object.get()).map_err(|error| bad(error.to_string()))?;
-            Ok(Event::Bookmark(ResourceVersion::new(
-                &bookmark.metadata.resource_version,
-            )))
+/// The whole body: at most so long and so many bytes, and never quiet for longer than `quiet_limit`.
+pub(super) async fn read_all(
+    body: Body,
+    quiet_limit: Duration,
+    until: Instant,
+    limit: usize,
+) -> Result<Vec<u8>, RequestError> {
+    let mut data = body.into_data_stream();
+    let mut all = Vec::new();
+    loop {
+        let patience = until.min(Instant::now() + quiet_limit);
+        match tokio::time::timeout_at(patience, data.next()).await {
+            Err(_) => return Err(RequestError::Deadline(quiet_limit)),
+            Ok(None) => return Ok(all),
+            Ok(Some(chunk)) => {
+                let chunk = chunk.map_err(RequestError::Transport)?;
+                if all.len() + chunk.len() > limit {
+                    return Err(RequestError::TooLarge(limit));
+                }
+                all.extend_from_slice(&chunk);
+            }
         }
-        "ERROR" => Ok(Event::Error(Status::parse(
-            0,
-            None,
-            object.get().as_bytes(),
-        ))),
-        other => Err(bad(format!("its type is {other:?}"))),
     }
 }

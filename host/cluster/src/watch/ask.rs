@@ -1,0 +1,131 @@
+//! Asks, and does not forget what was asked before: an answer that comes late counts as well as one in time.
+//!
+//! A server that has stopped answering must be asked again every few seconds, on another connection, or its return is noticed
+//! late. One that is only slow would then never get to answer anything. So a request that is given up stays open for a while
+//! beside the one that repeats it, and whichever is answered first wins.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::FuturesUnordered;
+use http::{Request, Response};
+use kube::client::Body;
+use tokio::time::Instant;
+
+use super::step::Next;
+use crate::client::Client;
+use crate::request::{self, RequestError};
+
+/// How long a request stays open beside an older one: with one every four seconds, at most five are.
+const LATE: Duration = Duration::from_secs(15);
+
+type Answer = Result<Response<Body>, RequestError>;
+
+/// Sends requests, and keeps those that have no answer yet.
+pub(super) struct Asker {
+    pub(super) client: Client,
+    asked: Option<Next>,
+    pending: FuturesUnordered<BoxFuture<'static, Answer>>,
+}
+
+impl Asker {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            asked: None,
+            pending: FuturesUnordered::new(),
+        }
+    }
+
+    /// Waits so long for the head of an answer. Unanswered, the request stays open, at most for `life`, until something else than
+    /// `next` is asked.
+    pub(super) async fn ask(
+        &mut self,
+        next: &Next,
+        request: Request<Vec<u8>>,
+        patience: Duration,
+        life: Duration,
+    ) -> Answer {
+        if self.asked.as_ref() != Some(next) {
+            self.pending.clear();
+            self.asked = Some(next.clone());
+        }
+        let life = if self.pending.is_empty() { life } else { LATE };
+        let client = self.client.clone();
+        let answer = async move { request::send(&client, request, life).await };
+        self.pending.push(answer.boxed());
+        let answer = self.first(patience).await;
+        if !matches!(answer, Err(RequestError::Deadline(_))) {
+            self.pending.clear();
+        }
+        answer
+    }
+
+    /// The first answer; a connection that broke is none as long as there are others.
+    async fn first(&mut self, patience: Duration) -> Answer {
+        let until = Instant::now() + patience;
+        let mut last = RequestError::Deadline(patience);
+        while let Ok(Some(answer)) = tokio::time::timeout_at(until, self.pending.next()).await {
+            match answer {
+                Err(error @ (RequestError::Transport(_) | RequestError::Deadline(_))) => {
+                    last = error;
+                }
+                answer => return answer,
+            }
+        }
+        Err(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{Answer as Scripted, Scenario, text};
+
+    const PATIENCE: Duration = Duration::from_secs(4);
+    const LIFE: Duration = Duration::from_secs(60);
+
+    fn late(seconds: u64) -> Scripted {
+        Scripted::Late(Duration::from_secs(seconds), Box::new(text(200, "late")))
+    }
+
+    async fn ask(asker: &mut Asker, next: &Next) -> Answer {
+        asker.ask(next, Request::default(), PATIENCE, LIFE).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_late_counts_for_the_next_question() {
+        let scenario = Scenario::new([late(6), Scripted::Silence]);
+        let mut asker = Asker::new(scenario.client().into());
+        let began = Instant::now();
+        let first = ask(&mut asker, &Next::Probe).await;
+        assert!(matches!(first, Err(RequestError::Deadline(_))));
+        assert!(ask(&mut asker, &Next::Probe).await.is_ok());
+        assert_eq!(began.elapsed(), Duration::from_secs(6));
+        assert!(asker.pending.is_empty(), "nobody waits for the other one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_to_another_question_does_not_count() {
+        let scenario = Scenario::new([late(6), Scripted::Silence]);
+        let mut asker = Asker::new(scenario.client().into());
+        assert!(ask(&mut asker, &Next::Probe).await.is_err());
+        let stream = Next::Stream {
+            not_older_than: None,
+        };
+        assert!(ask(&mut asker, &stream).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_without_an_answer_do_not_pile_up() {
+        let scenario = Scenario::new((0..100).map(|_| Scripted::Silence));
+        let mut asker = Asker::new(scenario.client().into());
+        let mut most = 0;
+        for _ in 0..100 {
+            assert!(ask(&mut asker, &Next::Probe).await.is_err());
+            most = most.max(asker.pending.len());
+        }
+        assert!(most <= 5, "{most}");
+    }
+}

@@ -1,0 +1,169 @@
+//! One object out of a list or an event, as far as it can be read.
+
+use std::borrow::Cow;
+
+use pilothouse_core::cache::{Delta, Unreadable};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::object::{Object, Schema};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::WatchError;
+use crate::discovery::Resource;
+use crate::{path, request};
+
+/// What has become of one object.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) key: ObjectKey,
+    /// Of the event; what it brings may be newer if it had to be asked for.
+    pub(super) version: ResourceVersion,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Upsert(Object),
+    /// Asked for by name: it may be newer than the event.
+    Read(Object),
+    Delete,
+    /// It is there, and cannot be read, because of this.
+    Unreadable(String),
+}
+
+impl Change {
+    pub(super) fn upsert(object: Object) -> Self {
+        Self {
+            key: object.key().to_key(),
+            version: object.resource_version().clone(),
+            what: What::Upsert(object),
+        }
+    }
+
+    pub(super) fn into_delta(self) -> Delta {
+        let Self { key, version, what } = self;
+        match what {
+            What::Upsert(object) => Delta::Upsert(object),
+            What::Read(object) => Delta::Read(object),
+            What::Delete => Delta::Delete {
+                key,
+                resource_version: version,
+            },
+            What::Unreadable(reason) => Delta::Unreadable(unreadable(key, version, reason)),
+        }
+    }
+}
+
+pub(super) fn unreadable(key: ObjectKey, version: ResourceVersion, reason: String) -> Unreadable {
+    Unreadable {
+        key,
+        resource_version: version,
+        reason,
+    }
+}
+
+/// Reads an object that is there. An error: not even its name can be read.
+pub(super) fn upsert(
+    resource: &Resource,
+    raw: &RawValue,
+    schema: &Schema,
+) -> Result<Change, WatchError> {
+    match Object::parse(&resource.kind, raw.get(), schema) {
+        Ok(object) if is_name(resource, &object) => Ok(Change::upsert(object)),
+        Ok(_) => Err(undecodable(
+            resource,
+            raw,
+            "its namespace is not one of the kind",
+        )),
+        Err(error) => match identify(resource, raw) {
+            Some(Identity { key, version, .. }) => Ok(Change {
+                key,
+                version,
+                what: What::Unreadable(error.to_string()),
+            }),
+            None => Err(undecodable(resource, raw, &error.to_string())),
+        },
+    }
+}
+
+/// Reads an object that is gone: its name is enough, as long as it is not another kind's.
+pub(super) fn delete(resource: &Resource, raw: &RawValue) -> Result<Change, WatchError> {
+    let Some(identity) = identify(resource, raw) else {
+        return Err(undecodable(resource, raw, "its name is missing"));
+    };
+    let what = match identity.found {
+        Some(found) => What::Unreadable(format!("a {found} was said to be deleted")),
+        None => What::Delete,
+    };
+    Ok(Change {
+        key: identity.key,
+        version: identity.version,
+        what,
+    })
+}
+
+fn is_name(resource: &Resource, object: &Object) -> bool {
+    resource.is_namespaced != object.key().namespace.is_empty()
+}
+
+fn undecodable(resource: &Resource, raw: &RawValue, cause: &str) -> WatchError {
+    WatchError::Undecodable {
+        resource: resource.qualified_name(),
+        object: request::flatten(raw.get(), 80),
+        cause: cause.to_owned(),
+    }
+}
+
+/// Which object it is, whatever else is wrong with it.
+struct Identity {
+    key: ObjectKey,
+    /// Empty if it cannot be read.
+    version: ResourceVersion,
+    /// The kind it says it is of, if that is another.
+    found: Option<Kind>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawIdentity<'a> {
+    #[serde(borrow, default)]
+    api_version: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metadata: RawNames<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawNames<'a> {
+    #[serde(borrow, default)]
+    namespace: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Option<&'a RawValue>,
+}
+
+fn identify(resource: &Resource, raw: &RawValue) -> Option<Identity> {
+    let raw: RawIdentity<'_> = serde_json::from_str(raw.get()).ok()?;
+    let namespace = raw.metadata.namespace.as_deref().unwrap_or_default();
+    let key = ObjectKey::new(namespace, &raw.metadata.name);
+    // Not a name that an object of the kind could have.
+    path::object(resource, &key, None).ok()?;
+    let text =
+        |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+    let wanted = &resource.kind;
+    let kind = text(raw.kind).unwrap_or_else(|| wanted.kind.to_string());
+    let found = if kind == "PartialObjectMetadata" {
+        None
+    } else {
+        let api_version = text(raw.api_version).unwrap_or_else(|| wanted.api_version());
+        Some(Kind::from_api_version(&api_version, &kind)).filter(|found| found != wanted)
+    };
+    Some(Identity {
+        key,
+        version: ResourceVersion::new(&text(raw.metadata.resource_version).unwrap_or_default()),
+        found,
+    })
+}

@@ -1,0 +1,253 @@
+//! A connection that brings events: the initial objects of a stream, then what changes.
+
+use std::time::Duration;
+
+use pilothouse_core::cache::Delta;
+use pilothouse_core::key::ResourceVersion;
+use tokio::time::Instant;
+
+use super::change::Change;
+use super::error::Failure;
+use super::event::{self, Event};
+use super::initial::Initial;
+use super::lines::{Lines, Read};
+use super::position::Order;
+use super::step::{End, Next, Unfinished};
+use super::verdict::Verdict;
+use super::{CacheSink, ListWatch, WatchError, WatchState};
+use crate::request::Status;
+
+/// After the time the server was to close the watch at, it has this much to do so.
+const OVERTIME: Duration = Duration::from_secs(30);
+
+/// An open connection.
+struct Connection {
+    lines: Lines,
+    /// When it is to be closed, whatever the server does.
+    until: Instant,
+}
+
+impl ListWatch {
+    async fn open(&mut self, next: &Next) -> Result<Connection, Failure> {
+        let started = Instant::now();
+        let (response, timeout) = self.ask(next).await?;
+        Ok(Connection {
+            lines: Lines::new(response.into_body(), self.settings.max_line),
+            until: started + timeout + OVERTIME,
+        })
+    }
+
+    pub(super) async fn watch(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+        self.reread_open(sink).await;
+        let started = Instant::now();
+        match self.open(next).await {
+            Ok(connection) => self.follow(connection, started, sink).await,
+            Err(failure) => {
+                let end = End::Failed(failure.verdict);
+                let delay = self.state.watch_ended(end, started.elapsed(), 0);
+                self.report(sink, &failure, delay);
+                delay
+            }
+        }
+    }
+
+    pub(super) async fn stream(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+        let started = Instant::now();
+        self.announce(sink, WatchState::Listing);
+        self.unread.begin_anew();
+        let mut connection = match self.open(next).await {
+            Ok(connection) => connection,
+            Err(failure) => {
+                let how = Unfinished::Unopened(failure.verdict);
+                return self.unfinished(how, &failure, started, sink);
+            }
+        };
+        match self.collect(&mut connection, sink).await {
+            Ok(()) => self.follow(connection, started, sink).await,
+            Err((how, failure)) => self.unfinished(how, &failure, started, sink),
+        }
+    }
+
+    fn unfinished(
+        &mut self,
+        how: Unfinished,
+        failure: &Failure,
+        started: Instant,
+        sink: &mut impl CacheSink,
+    ) -> Duration {
+        let delay = self.state.stream_ended(how, started.elapsed());
+        if how == Unfinished::Overdue && !std::mem::replace(&mut self.has_missed_marker, true) {
+            tracing::warn!(source = %self.query.source, error = %failure.error, "listing instead");
+        }
+        self.report(sink, failure, delay);
+        delay
+    }
+
+    /// Until the marker. Bytes may come as slowly as they like while they bring initial objects; after the last of these, the
+    /// marker has one `quiet_limit` to come.
+    async fn collect(
+        &mut self,
+        connection: &mut Connection,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), (Unfinished, Failure)> {
+        let failed = |failure: Failure| (Unfinished::Failed(failure.verdict), failure);
+        let resource = self.query.name();
+        let quiet_limit = self.settings.quiet_limit;
+        let mut initial = Initial::default();
+        let mut until = connection.until;
+        loop {
+            let (how, error) = match connection.lines.next(quiet_limit, until).await {
+                Ok(Read::Line(line)) => {
+                    self.heard = Instant::now();
+                    let schema = sink.schema();
+                    let event = event::parse(&self.query.resource, &line, &schema);
+                    let is_live = match event.map_err(|error| failed(error.into()))? {
+                        Event::Change(change) => {
+                            let change = self.reread(change, &schema).await;
+                            !initial.add(change)
+                        }
+                        Event::Bookmark {
+                            version,
+                            ends_initial: true,
+                        } => return self.replace(initial, &version, sink).map_err(failed),
+                        Event::Bookmark { .. } => {
+                            initial.set_live();
+                            true
+                        }
+                        Event::Error(status) => return Err(failed(self.ended(&status))),
+                    };
+                    if is_live {
+                        until = until.min(Instant::now() + quiet_limit);
+                    }
+                    tokio::task::coop::consume_budget().await;
+                    if Instant::now() < until {
+                        continue;
+                    }
+                    (Unfinished::Overdue, WatchError::NoMarker { resource })
+                }
+                Ok(Read::Quiet) => (Unfinished::Overdue, WatchError::NoMarker { resource }),
+                Ok(Read::End) => (Unfinished::Closed, WatchError::Incomplete { resource }),
+                Err(source) => return Err(failed(Failure::of_stream(resource, source))),
+            };
+            return Err((how, error.into()));
+        }
+    }
+
+    /// The marker is here.
+    fn replace(
+        &mut self,
+        initial: Initial,
+        version: &ResourceVersion,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), Failure> {
+        let listed = self.state.streamed(version);
+        let listed = listed.map_err(|bad| Failure::of_list(self.query.name(), &bad))?;
+        sink.apply(Delta::Replace(
+            initial.into_listing(listed, self.query.payload),
+        ));
+        Ok(())
+    }
+
+    /// Until the connection ends: in order, or with a failure. Returns how long to wait then.
+    async fn follow(
+        &mut self,
+        mut connection: Connection,
+        started: Instant,
+        sink: &mut impl CacheSink,
+    ) -> Duration {
+        self.announce(sink, WatchState::Watching);
+        self.unread.begin();
+        self.note_reread();
+        let mut lines = 0;
+        let ended = self.deliver(&mut connection, &mut lines, sink).await;
+        // Closed before anybody waits.
+        drop(connection);
+        let end = match &ended {
+            Ok(end) => *end,
+            Err(failure) => End::Failed(failure.verdict),
+        };
+        let delay = self.state.watch_ended(end, started.elapsed(), lines);
+        if let Err(failure) = ended {
+            self.report(sink, &failure, delay);
+        }
+        delay
+    }
+
+    async fn deliver(
+        &mut self,
+        connection: &mut Connection,
+        lines: &mut u64,
+        sink: &mut impl CacheSink,
+    ) -> Result<End, Failure> {
+        loop {
+            let until = connection.until;
+            let read = connection
+                .lines
+                .next(self.settings.quiet_limit, until)
+                .await;
+            let line = match read {
+                Ok(Read::Line(line)) => line,
+                Ok(Read::End) => return Ok(End::Closed),
+                Ok(Read::Quiet) => return Ok(End::Quiet),
+                Err(source) => return Err(Failure::of_stream(self.query.name(), source)),
+            };
+            self.heard = Instant::now();
+            *lines += 1;
+            match event::parse(&self.query.resource, &line, &sink.schema())? {
+                Event::Change(change) => self.change(change, sink).await?,
+                Event::Bookmark { version, .. } => self.bookmark(version, sink)?,
+                Event::Error(status) => return Err(self.ended(&status)),
+            }
+            // Many lines may be buffered; other tasks get their turn.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    async fn change(&mut self, change: Change, sink: &mut impl CacheSink) -> Result<(), Failure> {
+        match self.state.advance(&change.version, true) {
+            Order::New => {
+                let change = self.reread(change, &sink.schema()).await;
+                sink.apply(change.into_delta());
+                self.note_reread();
+                Ok(())
+            }
+            Order::Known => {
+                sink.stale(&change.version);
+                Ok(())
+            }
+            Order::Missed => {
+                sink.stale(&change.version);
+                let error = WatchError::OutOfOrder {
+                    resource: self.query.name(),
+                    version: change.version.to_string(),
+                };
+                Err(error.into())
+            }
+        }
+    }
+
+    fn bookmark(
+        &mut self,
+        version: ResourceVersion,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), Failure> {
+        if self.state.advance(&version, false) == Order::New {
+            sink.apply(Delta::Bookmark(version));
+            return Ok(());
+        }
+        sink.stale(&version);
+        let error = WatchError::Behind {
+            resource: self.query.name(),
+            version: version.to_string(),
+        };
+        Err(Failure::new(error, Verdict::Behind))
+    }
+
+    fn ended(&self, status: &Status) -> Failure {
+        let error = WatchError::Ended {
+            resource: self.query.name(),
+            message: status.to_string(),
+        };
+        Failure::new(error, Verdict::of_event(status))
+    }
+}

@@ -1,0 +1,299 @@
+//! Servers that are silent, slow, or have gone back in time.
+
+use std::time::Duration;
+
+use super::Settings;
+use super::play::{bookmark, event, lists, marker, page, play, play_streaming, play_with, pod};
+use crate::fake::{Answer, Part, status, stream};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A watch of a quiet kind, as a server answers it: a bookmark two seconds before the end.
+fn quiet(version: &str) -> Answer {
+    let parts = vec![
+        Part::Pause(7 * SECOND),
+        Part::Data(format!("{}\n", bookmark(version))),
+        Part::Pause(2 * SECOND),
+    ];
+    Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts,
+    }
+}
+
+fn hang() -> Answer {
+    stream(&[], Some(Part::Hang))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_kind_costs_a_watch_each_nine_seconds_and_its_position_stays_fresh() {
+    let script = [
+        stream(&[marker("10")], Some(Part::Hang)),
+        quiet("20"),
+        quiet("30"),
+        page("40", &[], ""),
+        quiet("40"),
+    ];
+    let played = play_streaming(script).await;
+    assert_eq!(
+        played.requests,
+        [
+            "stream", "watch 10", "watch 20", "probe", "watch 30", "watch 40"
+        ]
+    );
+    assert_eq!(
+        played.gaps(),
+        [
+            10 * SECOND,
+            9 * SECOND,
+            9 * SECOND,
+            Duration::ZERO,
+            9 * SECOND
+        ]
+    );
+    assert_eq!(
+        played.record[3..],
+        ["bookmark 20", "bookmark 30", "bookmark 40"],
+        "nothing of it is an incident"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_brings_nothing_more_is_opened_again_without_a_word() {
+    let script = [
+        page("10", &[], ""),
+        stream(&[event("ADDED", &pod("a", "12"))], Some(Part::Hang)),
+        hang(),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.requests,
+        ["limit=500", "watch 10", "watch 12", "watch 12"]
+    );
+    assert_eq!(played.gaps()[1..], [10 * SECOND, 10 * SECOND]);
+    assert!(!played.has_error(), "{:?}", played.record);
+}
+
+/// A frozen server accepts connections and answers nothing.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_freezes_is_noticed_within_fifteen_seconds_and_asked_again_at_pace() {
+    let frozen = std::iter::repeat_n(Answer::Silence, 20);
+    let script = [
+        page("10", &[], ""),
+        stream(&[bookmark("12")], Some(Part::Hang)),
+    ];
+    let played = play(script.into_iter().chain(frozen)).await;
+    assert_eq!(played.at[2], 10 * SECOND, "the last word was at the start");
+    assert_eq!(
+        played.record[4],
+        "! cannot watch pods: the server has not said anything for 14 s"
+    );
+    let gaps = &played.gaps()[2..];
+    assert!(
+        gaps.iter().all(|gap| (SECOND..=5 * SECOND).contains(gap)),
+        "{gaps:?}"
+    );
+    assert!(
+        played.requests[2..]
+            .iter()
+            .all(|line| line == "watch 12" || line == "probe"),
+        "{:?}",
+        played.requests
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_server_is_noticed_while_everything_is_fetched_too() {
+    for script in [
+        vec![Answer::Silence],
+        vec![hang(), Answer::Silence],
+        vec![
+            stream(&[event("ADDED", &pod("a", "3"))], Some(Part::Hang)),
+            Answer::Silence,
+        ],
+    ] {
+        let played = play_with(Settings::default(), script).await;
+        let error = played.record.last().unwrap();
+        assert!(
+            error.ends_with("the server has not said anything for 4 s")
+                || error.ends_with("the server has not said anything for 14 s"),
+            "{:?}",
+            played.record
+        );
+        assert!(*played.at.last().unwrap() <= 15 * SECOND);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_only_slow_gets_to_answer() {
+    let late = |seconds, answer| Answer::Late(seconds * SECOND, Box::new(answer));
+    let played = play_with(
+        lists(),
+        [late(11, page("10", &[], ""))].into_iter().chain([
+            Answer::Silence,
+            Answer::Silence,
+            stream(&[bookmark("12")], None),
+        ]),
+    )
+    .await;
+    assert_eq!(
+        played.requests,
+        [
+            "limit=500",
+            "limit=500",
+            "limit=500",
+            "watch 10",
+            "watch 12"
+        ]
+    );
+    assert_eq!(played.at[3], 11 * SECOND, "the first one's answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_stops_in_the_middle_is_given_up() {
+    let half = Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![
+            Part::Data(r#"{"kind":"PodList","items":["#.into()),
+            Part::Hang,
+        ],
+    };
+    let played = play([half, page("10", &[], "")]).await;
+    assert_eq!(played.requests, ["limit=500", "limit=500", "watch 10"]);
+    assert!(played.at[1] <= 11 * SECOND);
+    assert!(played.has_error());
+}
+
+fn probed(version: &str) -> Answer {
+    page(version, &[], "")
+}
+
+/// A watch from the future is accepted and stays silent (kubernetes/kubernetes#107457).
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_gone_back_in_time_is_found_out_though_its_watches_work() {
+    let silent = || Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![Part::Pause(9 * SECOND)],
+    };
+    let script = [
+        stream(
+            &[event("ADDED", &pod("a", "90")), marker("100")],
+            Some(Part::Hang),
+        ),
+        silent(),
+        silent(),
+        probed("50"),
+        probed("51"),
+        stream(&[event("ADDED", &pod("a", "40")), marker("52")], None),
+    ];
+    let played = play_streaming(script).await;
+    assert_eq!(
+        played.requests,
+        [
+            "stream",
+            "watch 100",
+            "watch 100",
+            "probe",
+            "probe",
+            "stream",
+            "watch 52"
+        ]
+    );
+    assert!(played.at[5] <= 30 * SECOND, "{:?}", played.at);
+    assert_eq!(
+        played.record[3..],
+        [
+            "rolled back from 100 to 51",
+            "! the API server has been rolled back from resourceVersion 100 to 51; listing all pods anew",
+            "replace [n/a@40] at 52, rolled back",
+            "Watching"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_connection_a_rollback_is_found_out_at_once() {
+    let script = [
+        stream(&[marker("100")], Some(Part::Break)),
+        probed("50"),
+        probed("50"),
+        stream(&[marker("50")], None),
+    ];
+    let played = play_streaming(script).await;
+    assert_eq!(
+        played.requests,
+        ["stream", "probe", "probe", "stream", "watch 50"]
+    );
+    assert!(played.at[3] < 3 * SECOND, "{:?}", played.at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answer_from_the_past_is_not_believed() {
+    let script = [
+        stream(&[marker("100")], Some(Part::Break)),
+        probed("50"),
+        probed("101"),
+    ];
+    let played = play_streaming(script).await;
+    assert_eq!(played.requests, ["stream", "probe", "probe", "watch 100"]);
+    assert!(
+        !played
+            .record
+            .iter()
+            .any(|line| line.contains("rolled back"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_or_a_list_from_the_past_makes_the_server_be_asked() {
+    let script = [
+        stream(&[marker("100"), bookmark("90")], None),
+        probed("101"),
+        status(410, "Expired", "too old"),
+        stream(&[marker("50")], None),
+        stream(&[marker("50")], None),
+        probed("50"),
+        probed("50"),
+        stream(&[marker("50")], None),
+    ];
+    let played = play_streaming(script).await;
+    assert_eq!(
+        played.requests,
+        [
+            "stream",
+            "probe",
+            "watch 100",
+            "stream 100",
+            "stream",
+            "probe",
+            "probe",
+            "stream",
+            "watch 50"
+        ]
+    );
+    let replaced = |line: &&String| line.starts_with("replace");
+    let replaced: Vec<&String> = played.record.iter().filter(replaced).collect();
+    assert_eq!(
+        replaced,
+        ["replace [] at 100", "replace [] at 50, rolled back"]
+    );
+}
+
+/// Row 32 of the fault matrix: many list-watches do not start at one instant.
+#[tokio::test(start_paused = true)]
+async fn starts_are_spread() {
+    let settings = Settings {
+        start_spread: 500 * SECOND,
+        ..Settings::default()
+    };
+    let began = tokio::time::Instant::now();
+    play_with(settings, []).await;
+    let waited = began.elapsed();
+    assert!(
+        waited > Duration::ZERO && waited < 500 * SECOND,
+        "{waited:?}"
+    );
+}

@@ -1,0 +1,211 @@
+//! A list-watch, run against a script of answers, and what came of it, one line each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_core::cache::{Delta, Listing, Unreadable};
+use pilothouse_core::key::{Kind, ResourceVersion};
+use pilothouse_core::object::{Object, Schema};
+use pilothouse_core::source::{Payload, Source};
+use serde_json::{Value, json};
+
+use super::{CacheSink, ListWatch, Settings, WatchState};
+use crate::discovery::Resource;
+use crate::fake::{Answer, Scenario, json as answer};
+
+/// Writes down what it is told, one line each.
+#[derive(Default)]
+pub(super) struct Record(pub(super) Vec<String>);
+
+impl CacheSink for Record {
+    fn schema(&self) -> Arc<Schema> {
+        Arc::default()
+    }
+
+    fn apply(&mut self, delta: Delta) {
+        let name = |object: &Object| format!("{}@{}", object.key(), object.resource_version());
+        self.0.push(match delta {
+            Delta::Replace(Listing {
+                objects,
+                unreadable,
+                resource_version,
+                is_rollback,
+                ..
+            }) => {
+                let unreadable = unreadable.iter().map(|object| format!("{}?", object.key));
+                let names: Vec<String> = objects.iter().map(name).chain(unreadable).collect();
+                format!(
+                    "replace [{}] at {}{}",
+                    names.join(" "),
+                    resource_version,
+                    if is_rollback { ", rolled back" } else { "" }
+                )
+            }
+            Delta::Upsert(object) => format!("upsert {}", name(&object)),
+            Delta::Read(object) => format!("read {}", name(&object)),
+            Delta::Delete {
+                key,
+                resource_version,
+            } => format!("delete {key}@{}", resource_version),
+            Delta::Unreadable(Unreadable {
+                key,
+                resource_version,
+                reason,
+            }) => format!("unreadable {key}@{}: {reason}", resource_version),
+            Delta::Bookmark(version) => format!("bookmark {}", version),
+        });
+    }
+
+    fn state(&mut self, state: WatchState) {
+        self.0.push(match state {
+            WatchState::Error(error) => format!("! {error}"),
+            state => format!("{state:?}"),
+        });
+    }
+
+    fn stale(&mut self, version: &ResourceVersion) {
+        self.0.push(format!("stale {}", version));
+    }
+
+    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion) {
+        self.0.push(format!("rolled back from {from} to {to}"));
+    }
+}
+
+pub(super) fn pod(name: &str, version: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
+}
+
+pub(super) fn page(version: &str, items: &[Value], token: &str) -> Answer {
+    answer(
+        &json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version, "continue": token}, "items": items}),
+    )
+}
+
+pub(super) fn event(event_type: &str, object: &Value) -> Value {
+    json!({"type": event_type, "object": object})
+}
+
+pub(super) fn bookmark(version: &str) -> Value {
+    event(
+        "BOOKMARK",
+        &json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version, "creationTimestamp": null}}),
+    )
+}
+
+pub(super) fn error_event(code: u16, reason: &str) -> Value {
+    event(
+        "ERROR",
+        &json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": format!("it is {reason}")}),
+    )
+}
+
+/// The end of a stream's initial objects.
+pub(super) fn marker(version: &str) -> Value {
+    let mut marker = bookmark(version);
+    marker["object"]["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+    marker
+}
+
+/// Requests as they are in most assertions: without the random timeout, without the encoding and what is always there.
+fn short(line: &str) -> String {
+    let line = line
+        .replace("GET /api/v1/pods?", "")
+        .replace("watch=true&allowWatchBookmarks=true", "watch")
+        .replace(
+            "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            " stream",
+        )
+        .replace("watch&resourceVersion=", "watch ");
+    let line = line.split("&timeoutSeconds").next().unwrap_or_default();
+    if line == "limit=1" {
+        return "probe".to_owned();
+    }
+    match line.strip_suffix(" stream") {
+        Some(watch) => watch.replace("watch", "stream"),
+        None => line.to_owned(),
+    }
+}
+
+pub(super) struct Played {
+    pub(super) requests: Vec<String>,
+    pub(super) record: Vec<String>,
+    pub(super) at: Vec<Duration>,
+}
+
+impl Played {
+    pub(super) fn has_error(&self) -> bool {
+        self.record.iter().any(|line| line.starts_with('!'))
+    }
+
+    /// Between one request and the next.
+    pub(super) fn gaps(&self) -> Vec<Duration> {
+        self.at.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+}
+
+pub(super) fn lists() -> Settings {
+    Settings {
+        is_streaming: false,
+        ..Settings::default()
+    }
+}
+
+pub(super) fn pods() -> Resource {
+    Resource {
+        kind: Kind::new("", "v1", "Pod"),
+        plural: "pods".into(),
+        is_namespaced: true,
+        verbs: vec!["list".into(), "watch".into()],
+        subresources: vec![],
+    }
+}
+
+pub(super) fn list_watch(
+    scenario: &Scenario,
+    source: Source,
+    payload: Payload,
+    settings: Settings,
+) -> ListWatch {
+    let mut resource = pods();
+    resource.kind = source.kind.clone();
+    ListWatch::new(
+        scenario.client().into(),
+        Arc::new(resource),
+        source,
+        payload,
+        settings,
+        7,
+    )
+}
+
+/// Runs a list-watch of pods until it asks for what the script has no answer to; that request is the last one.
+pub(super) async fn play_with(
+    settings: Settings,
+    script: impl IntoIterator<Item = Answer>,
+) -> Played {
+    let scenario = Scenario::new(script);
+    let source = Source::all(pods().kind);
+    let list_watch = list_watch(&scenario, source, Payload::Full, settings);
+    let mut record = Record::default();
+    tokio::select! {
+        never = list_watch.run(&mut record) => match never {},
+        () = scenario.is_played() => {}
+    }
+    let seen = scenario.seen();
+    Played {
+        requests: seen.iter().map(|seen| short(&seen.line)).collect(),
+        at: seen.iter().map(|seen| seen.at).collect(),
+        record: record.0,
+    }
+}
+
+/// By lists and watches.
+pub(super) async fn play(script: impl IntoIterator<Item = Answer>) -> Played {
+    play_with(lists(), script).await
+}
+
+/// By streams where they work.
+pub(super) async fn play_streaming(script: impl IntoIterator<Item = Answer>) -> Played {
+    play_with(Settings::default(), script).await
+}

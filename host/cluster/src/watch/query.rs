@@ -1,0 +1,142 @@
+//! The requests of a list-watch: of one source, for as much of each object as is wanted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use pilothouse_core::key::{ObjectKey, ResourceVersion};
+use pilothouse_core::source::{Payload, Source};
+
+use super::settings::Settings;
+use super::step::{Next, Paging};
+use crate::discovery::Resource;
+use crate::path::{self, PathError};
+
+const JSON: &str = "application/json";
+/// A server that does not know the first form answers in the second.
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
+
+/// What is asked for, whenever something is.
+pub(super) struct Query {
+    pub(super) source: Source,
+    pub(super) resource: Arc<Resource>,
+    pub(super) payload: Payload,
+}
+
+type Parameters = Vec<(&'static str, String)>;
+
+impl Query {
+    /// As in RBAC rules.
+    pub(super) fn name(&self) -> String {
+        self.resource.qualified_name()
+    }
+
+    /// `list` or `watch`, as in RBAC rules.
+    pub(super) fn verb(next: &Next) -> &'static str {
+        match next {
+            Next::List { .. } | Next::Probe => "list",
+            Next::Stream { .. } | Next::Watch { .. } => "watch",
+        }
+    }
+
+    /// A list, a watch or a probe.
+    pub(super) fn request(
+        &self,
+        next: &Next,
+        timeout: Duration,
+        settings: &Settings,
+    ) -> Request<Vec<u8>> {
+        let mut query = match next {
+            Next::List {
+                not_older_than,
+                paging,
+            } => list(not_older_than.as_ref(), paging, settings),
+            Next::Probe => vec![("limit", "1".to_owned())],
+            Next::Stream { not_older_than } => {
+                let mut query = watch(not_older_than.as_ref());
+                query.push(("sendInitialEvents", "true".to_owned()));
+                query.push(("resourceVersionMatch", "NotOlderThan".to_owned()));
+                query
+            }
+            Next::Watch { from, .. } => watch(Some(from)),
+        };
+        // Beside a token too: it holds the place, not the selection.
+        let labels = self.source.labels.to_string();
+        if !labels.is_empty() {
+            query.push(("labelSelector", labels));
+        }
+        if let Some(fields) = &self.source.fields {
+            query.push(("fieldSelector", fields.to_string()));
+        }
+        if Self::verb(next) == "watch" {
+            query.push(("timeoutSeconds", timeout.as_secs().to_string()));
+        }
+        let namespace = self.source.namespace.as_deref();
+        let namespace = namespace.filter(|_| self.resource.is_namespaced);
+        let resource = &self.resource;
+        let collection = path::collection(&resource.kind, &resource.plural, namespace);
+        get(
+            &format!("{collection}{}", path::query(&query)),
+            self.accept(next),
+        )
+    }
+
+    fn accept(&self, next: &Next) -> &'static str {
+        match (next, self.payload) {
+            (Next::Probe, _) | (Next::List { .. }, Payload::Metadata) => METADATA_LIST,
+            (_, Payload::Metadata) => METADATA,
+            _ => JSON,
+        }
+    }
+
+    /// One object.
+    pub(super) fn object(&self, key: &ObjectKey) -> Result<Request<Vec<u8>>, PathError> {
+        let path = path::object(&self.resource, key, None)?;
+        let accept = match self.payload {
+            Payload::Metadata => METADATA,
+            _ => JSON,
+        };
+        Ok(get(&path, accept))
+    }
+}
+
+fn list(
+    not_older_than: Option<&ResourceVersion>,
+    paging: &Paging,
+    settings: &Settings,
+) -> Parameters {
+    let mut query = Vec::new();
+    if *paging != Paging::Whole {
+        query.push(("limit", settings.page_size.to_string()));
+    }
+    if let Paging::After { token, .. } = paging {
+        // The token stands for version and match, and both beside it are an error (`TestListPager_List`).
+        query.push(("continue", token.clone()));
+    } else if let Some(version) = not_older_than {
+        // Without the match, a limited list would be of exactly this version.
+        query.push(("resourceVersion", version.to_string()));
+        query.push(("resourceVersionMatch", "NotOlderThan".to_owned()));
+    }
+    query
+}
+
+fn watch(version: Option<&ResourceVersion>) -> Parameters {
+    let mut query = vec![
+        ("watch", "true".to_owned()),
+        ("allowWatchBookmarks", "true".to_owned()),
+    ];
+    query.extend(version.map(|version| ("resourceVersion", version.to_string())));
+    query
+}
+
+fn get(uri: &str, accept: &'static str) -> Request<Vec<u8>> {
+    Request::get(uri)
+        .header(http::header::ACCEPT, accept)
+        // From 1.37 on, servers compress each event of a watch by itself, which our stack would not decode.
+        .header(http::header::ACCEPT_ENCODING, "identity")
+        .body(Vec::new())
+        .expect("path and query are percent-encoded")
+}

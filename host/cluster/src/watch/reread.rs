@@ -1,0 +1,173 @@
+//! Objects that came and could not be read: each is asked for by name, once it came and later again, until there is an answer.
+//!
+//! What came may have been garbled on the way, or the server may be in the middle of a change of schema. One such object must not
+//! stop its kind, so it is said to be unreadable and everything else goes on.
+
+use std::collections::{BTreeMap, HashSet};
+
+use pilothouse_core::key::{ObjectKey, ResourceVersion};
+use pilothouse_core::object::Schema;
+
+use super::change::{self, Change, What};
+use super::position::is_older;
+use super::{CacheSink, ListWatch};
+use crate::request;
+
+/// Largest object: a line of a watch is not longer either.
+const MAX_OBJECT: usize = 8 * 1024 * 1024;
+
+/// How many are asked for during one list, stream or watch.
+const PER_ATTEMPT: u32 = 100;
+
+/// How many of those without an answer are asked for again before a watch is opened.
+const AGAIN: usize = 10;
+
+/// What is not readable, as the cache shows it.
+#[derive(Default)]
+pub(super) struct Unread {
+    /// Asked for, and not readable either: not before it comes in order.
+    hopeless: HashSet<ObjectKey>,
+    /// Asked for in vain, or not yet.
+    open: BTreeMap<ObjectKey, Change>,
+    /// How many more may be asked for in this attempt.
+    left: u32,
+    /// The newest version that one was found at.
+    newest: Option<ResourceVersion>,
+}
+
+impl Unread {
+    /// A list, a stream or a watch begins.
+    pub(super) fn begin(&mut self) {
+        self.left = PER_ATTEMPT;
+    }
+
+    /// Everything is about to come again.
+    pub(super) fn begin_anew(&mut self) {
+        self.begin();
+        self.open.clear();
+        self.newest = None;
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        if !self.hopeless.is_empty() {
+            self.hopeless.remove(key);
+        }
+        if !self.open.is_empty() {
+            self.open.remove(key);
+        }
+    }
+}
+
+/// What became of asking for one.
+enum Answer {
+    Is(Box<Change>),
+    Gone,
+    Hopeless,
+    None,
+}
+
+impl ListWatch {
+    /// A change as it came, or if it could not be read, as the object is now.
+    pub(super) async fn reread(&mut self, change: Change, schema: &Schema) -> Change {
+        let What::Unreadable(reason) = &change.what else {
+            self.unread.forget(&change.key);
+            return change;
+        };
+        if self.unread.hopeless.contains(&change.key) {
+            return change;
+        }
+        let answer = if self.unread.left == 0 {
+            Answer::None
+        } else {
+            self.unread.left -= 1;
+            self.ask_for(&change.key, schema).await
+        };
+        match answer {
+            Answer::Is(found) => {
+                let found = *found;
+                self.unread.forget(&change.key);
+                let newest = &mut self.unread.newest;
+                if newest
+                    .as_ref()
+                    .is_none_or(|newest| is_older(newest, &found.version))
+                {
+                    *newest = Some(found.version);
+                }
+                return Change {
+                    what: match found.what {
+                        What::Upsert(object) => What::Read(object),
+                        what => what,
+                    },
+                    ..change
+                };
+            }
+            Answer::Gone => {
+                self.unread.forget(&change.key);
+                return Change {
+                    what: What::Delete,
+                    ..change
+                };
+            }
+            Answer::Hopeless => {
+                self.unread.forget(&change.key);
+                self.unread.hopeless.insert(change.key.clone());
+            }
+            Answer::None => {
+                let open = Change {
+                    key: change.key.clone(),
+                    version: change.version.clone(),
+                    what: What::Unreadable(reason.clone()),
+                };
+                self.unread.open.insert(change.key.clone(), open);
+            }
+        }
+        change
+    }
+
+    /// Asks again for some of those that there was no answer about.
+    pub(super) async fn reread_open(&mut self, sink: &mut impl CacheSink) {
+        for _ in 0..AGAIN.min(self.unread.open.len()) {
+            let Some((_, open)) = self.unread.open.pop_first() else {
+                return;
+            };
+            let change = self.reread(open, &sink.schema()).await;
+            if !matches!(change.what, What::Unreadable(_)) {
+                sink.apply(change.into_delta());
+                self.note_reread();
+            }
+        }
+    }
+
+    /// What was found by name is in the cache: no list may be older.
+    pub(super) fn note_reread(&mut self) {
+        if let Some(newest) = self.unread.newest.take() {
+            self.state.see(newest);
+        }
+    }
+
+    async fn ask_for(&mut self, key: &ObjectKey, schema: &Schema) -> Answer {
+        let Ok(request) = self.query.object(key) else {
+            return Answer::Hopeless;
+        };
+        let deadline = self.settings.head_deadline;
+        match request::fetch(&self.asker.client, request, deadline, MAX_OBJECT).await {
+            Ok(body) => match self.read_object(&body, schema) {
+                Some(found) if found.key == *key && !matches!(found.what, What::Unreadable(_)) => {
+                    Answer::Is(Box::new(found))
+                }
+                _ => Answer::Hopeless,
+            },
+            Err(error) => match error.code() {
+                Some(404) => Answer::Gone,
+                // Who may list need not have the right to get.
+                Some(401 | 403 | 405) => Answer::Hopeless,
+                _ => Answer::None,
+            },
+        }
+    }
+
+    fn read_object(&self, body: &[u8], schema: &Schema) -> Option<Change> {
+        let raw = serde_json::from_slice(body).ok()?;
+        change::upsert(&self.query.resource, raw, schema).ok()
+    }
+}
