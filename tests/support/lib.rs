@@ -7,6 +7,7 @@ use std::path::PathBuf;
 mod api;
 mod host;
 mod memory;
+pub mod proxy;
 mod server;
 
 pub use api::Api;
