@@ -39,7 +39,9 @@ use tokio::time::Instant;
 pub use answer::{Answer, error_event};
 pub use port::Port;
 pub use record::{PassedLine, busiest_second};
-pub use request::{ANY, Seen, Which, all, complete_lists, gets, lists, watches, writes};
+pub use request::{
+    ANY, Seen, Which, all, complete_lists, gets, lists, reads, resumes, watches, writes,
+};
 pub use rule::{Fault, On};
 
 use link::Mode;
@@ -123,6 +125,11 @@ impl Proxy {
     pub fn freeze_everything(&self) {
         self.state.freeze_new(true);
         self.freeze(all());
+    }
+
+    /// After [`Proxy::freeze_everything`]: what is frozen stays so for ever, but new connections work.
+    pub fn thaw_new(&self) {
+        self.state.freeze_new(false);
     }
 
     /// What was frozen goes on where it was: nothing is lost that its client still waits for.

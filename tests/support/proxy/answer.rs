@@ -20,6 +20,16 @@ impl Answer {
         Self::json(code, &status(code))
     }
 
+    /// The server has not seen the resourceVersion asked for yet.
+    pub fn too_large_resource_version() -> Self {
+        let mut body = status(504);
+        body["message"] = "Timeout: Too large resource version: 9, current: 1".into();
+        body["details"] = json!({"retryAfterSeconds": 1, "causes": [
+            {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"},
+        ]});
+        Self::json(504, &body)
+    }
+
     pub fn json(code: u16, body: &Value) -> Self {
         Self {
             status: code,

@@ -89,6 +89,7 @@ enum Verb {
     List,
     CompleteList,
     Watch,
+    Read,
     Write,
 }
 
@@ -127,6 +128,16 @@ pub fn complete_lists(resource: &str) -> Which {
 /// Watches, streamed lists included.
 pub fn watches(resource: &str) -> Which {
     Which::new(Verb::Watch, resource)
+}
+
+/// Watches that begin at a resourceVersion.
+pub fn resumes(resource: &str) -> Which {
+    watches(resource).streamed_lists(false)
+}
+
+/// What keeps a cache: LISTs and watches.
+pub fn reads(resource: &str) -> Which {
+    Which::new(Verb::Read, resource)
 }
 
 /// POST, PUT, PATCH and DELETE, subresources included.
@@ -182,6 +193,7 @@ impl Which {
             Verb::List => seen.is_list(),
             Verb::CompleteList => seen.is_streamed_list() || is_whole,
             Verb::Watch => seen.is_watch(),
+            Verb::Read => seen.is_list() || seen.is_watch(),
             Verb::Write => seen.method != Method::GET && seen.method != Method::HEAD,
         };
         let is = |wanted: Option<bool>, found: bool| wanted.is_none_or(|wanted| wanted == found);
