@@ -284,11 +284,15 @@ async fn the_lines_of_an_open_watch_are_dropped_replaced_reordered_and_added() -
     assert_eq!((bookmarks.hits(), garbled.hits()), (1, 1));
     rig.proxy.heal().await;
 
-    rig.proxy.on(watches("pods")).reverse_each(2);
-    rig.send(&event("ADDED", "b"));
-    rig.send(&event("ADDED", "c"));
+    let reversed = rig.proxy.on(watches("pods")).reverse_each(2);
+    for name in ["b", "c", "d"] {
+        rig.send(&event("ADDED", name));
+    }
     assert_eq!(watch.line().await, event("ADDED", "c"));
     assert_eq!(watch.line().await, event("ADDED", "b"));
+    assert!(watch.is_silent().await);
+    reversed.lift();
+    assert_eq!(watch.line().await, event("ADDED", "d"));
     assert_eq!(rig.proxy.inject(watches("pods"), &error_event(410)), 1);
     assert!(watch.line().await.contains("Expired"));
     let passed = rig.proxy.lines(watches("pods"));

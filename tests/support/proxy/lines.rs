@@ -29,6 +29,8 @@ pub(super) struct Lines {
     body: Incoming,
     /// The beginning of a line.
     unfinished: BytesMut,
+    /// Events that wait for others to come before them.
+    held: Vec<(Instant, String)>,
     /// Each with the time it is due.
     queue: VecDeque<(Instant, Bytes)>,
     /// How the server ended the body.
@@ -49,6 +51,7 @@ impl Lines {
             orders,
             body,
             unfinished: BytesMut::new(),
+            held: Vec::new(),
             queue: VecDeque::new(),
             ended: None,
         }
@@ -78,11 +81,15 @@ impl Lines {
                 () = until(due), if !is_stalled => {
                     return self.queue.pop_front().map(|(_, line)| Ok(line));
                 }
-                _ = self.rules_changed.changed() => {}
+                _ = self.rules_changed.changed() => {
+                    if self.state.to_reverse(&self.seen) == 0 {
+                        self.release();
+                    }
+                }
                 frame = self.body.frame(), if self.ended.is_none() => match frame {
                     Some(Ok(frame)) => self.receive(&frame.into_data().unwrap_or_default()),
-                    Some(Err(error)) => self.ended = Some(Err(io::Error::other(error))),
-                    None => self.ended = Some(Ok(())),
+                    Some(Err(error)) => self.end(Err(io::Error::other(error))),
+                    None => self.end(Ok(())),
                 },
             }
         }
@@ -95,8 +102,33 @@ impl Lines {
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
             let (lines, delay) = self.state.pass_line(&self.seen, line);
             for line in lines {
-                self.push(&line, Instant::now() + delay);
+                self.order(line, Instant::now() + delay);
             }
+        }
+    }
+
+    fn end(&mut self, end: io::Result<()>) {
+        self.release();
+        self.ended = Some(end);
+    }
+
+    /// Holds a line back if it is to come after later ones.
+    fn order(&mut self, line: String, due: Instant) {
+        let count = self.state.to_reverse(&self.seen);
+        if count == 0 || line.contains(r#""type":"BOOKMARK""#) {
+            self.release();
+            return self.push(&line, due);
+        }
+        self.held.push((due, line));
+        if self.held.len() >= count {
+            self.held.reverse();
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        for (due, line) in std::mem::take(&mut self.held) {
+            self.push(&line, due);
         }
     }
 

@@ -28,12 +28,16 @@ pub(super) enum What {
     // To the lines of a watch, those that are open too.
     Stall,
     DelayLines(Duration),
+    Reverse(usize),
     Edit(Mutex<Box<Edit>>),
 }
 
 impl What {
     pub(super) fn is_of_lines(&self) -> bool {
-        matches!(self, Self::Stall | Self::DelayLines(_) | Self::Edit(_))
+        matches!(
+            self,
+            Self::Stall | Self::DelayLines(_) | Self::Reverse(_) | Self::Edit(_)
+        )
     }
 
     /// Later rules have no say.
@@ -234,18 +238,10 @@ impl<'a> On<'a> {
         self.drop_lines_with("k8s.io/initial-events-end")
     }
 
-    /// So many lines are held back and then come in the reverse order.
+    /// So many events are held back and then come in the reverse order. What is held when the fault is lifted, or when a bookmark
+    /// comes, is sent then: nothing is lost. `times` and `after` do not apply.
     pub fn reverse_each(self, count: usize) -> Fault {
-        let mut held: Vec<String> = Vec::new();
-        self.edit(move |line| {
-            held.push(line.to_owned());
-            if held.len() < count {
-                return Some(Vec::new());
-            }
-            let mut lines = std::mem::take(&mut held);
-            lines.reverse();
-            Some(lines)
-        })
+        self.rule(What::Reverse(count))
     }
 
     fn rule(self, what: What) -> Fault {

@@ -76,6 +76,16 @@ impl State {
         lock(&self.rules).iter().any(is_stall)
     }
 
+    /// How many events are to be held back to be reversed; without such a rule none.
+    pub(super) fn to_reverse(&self, watch: &Seen) -> usize {
+        let rules = lock(&self.rules);
+        let counts = rules.iter().filter_map(|rule| match rule.what {
+            What::Reverse(count) if rule.matches(watch) => Some(count),
+            _ => None,
+        });
+        counts.max().unwrap_or_default()
+    }
+
     /// What becomes of a line that came, and how much later.
     pub(super) fn pass_line(&self, watch: &Seen, line: String) -> (Vec<String>, Duration) {
         self.record().line(watch, &line);
