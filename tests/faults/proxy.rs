@@ -338,6 +338,11 @@ async fn a_watch_ends_in_order_half_closed_or_reset() -> Result<()> {
     let mut watch = rig.watch().await?;
     assert_eq!(rig.proxy.close(watches("pods")), 1);
     assert!(watch.next().await.is_none(), "the last chunk came");
+    assert_eq!(
+        rig.proxy.reset(watches("pods")),
+        0,
+        "it is no watch any more"
+    );
 
     let mut watch = rig.watch().await?;
     assert_eq!(rig.proxy.half_close(watches("pods")), 1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use http::Method;
-use pilothouse_tests::proxy::{ANY, Answer, Seen, busiest_second, reads, watches, writes};
+use pilothouse_tests::proxy::{ANY, Answer, Seen, busiest_second, gets, reads, watches, writes};
 use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -73,6 +73,7 @@ async fn reads_that_fail_are_tried_once_a_second_at_most_and_soon_after_the_serv
         assert!(seen.len() >= 2, "{seen:?}");
     }
     assert_eq!(rig.host().get("/healthz").await?.0, 200);
+    assert!(rig.host().metric("pilothouse_watch_up", "").await? < 0.5);
     assert_eq!(
         rig.host().get("/readyz").await?.0,
         200,
@@ -222,4 +223,22 @@ async fn a_key_does_not_run_again_before_the_cache_shows_what_it_wrote() -> Resu
     assert!(asked[0] >= Duration::from_millis(3_500), "{asked:?}");
     assert!(late.hits() > 0);
     Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the gate's live read"]
+async fn a_key_whose_write_never_shows_goes_on_with_a_live_read() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.on(watches("endpoints")).stall();
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await?;
+    rig.proxy.forget();
+    rig.readdress("a", "10.1.1.2").await?;
+    rig.is_right_within(seconds(15)).await?;
+    let web = gets("endpoints").under(&rig.path("endpoints", "web"));
+    assert!(!rig.proxy.seen(web).is_empty());
+    rig.proxy.heal().await;
+    rig.readdress("a", "10.1.1.3").await?;
+    rig.is_right_within(HEALED).await
 }

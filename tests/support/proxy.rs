@@ -91,7 +91,7 @@ impl Proxy {
 
     // What is open now.
 
-    /// Breaks connections with a TCP reset: those whose last request matches, with [`all`] idle ones too. Says how many.
+    /// Breaks connections with a TCP reset: those whose open request matches, with [`all`] idle ones too. Says how many.
     pub fn reset(&self, which: Which) -> usize {
         self.state.set_mode(&which, Mode::Reset)
     }

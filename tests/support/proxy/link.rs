@@ -39,7 +39,9 @@ pub(super) struct Link {
 
 #[derive(Default)]
 struct Current {
-    /// Running, or the last one.
+    /// Which one it is.
+    number: u64,
+    /// Until its answer has ended.
     request: Option<Seen>,
     /// If that is a watch that is being answered.
     stream: Option<mpsc::UnboundedSender<Order>>,
@@ -59,11 +61,19 @@ impl Link {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn begin(&self, request: &Seen) {
-        *self.current() = Current {
+    /// The request is open for as long as the value lives.
+    pub(super) fn begin(self: &Arc<Self>, request: &Seen) -> Open {
+        let mut current = self.current();
+        let number = current.number + 1;
+        *current = Current {
+            number,
             request: Some(request.clone()),
             stream: None,
         };
+        Open {
+            link: self.clone(),
+            number,
+        }
     }
 
     /// The request is a watch whose lines begin.
@@ -121,6 +131,21 @@ impl Link {
         let mut mode = self.mode.subscribe();
         // We hold the sender.
         let _ = mode.wait_for(|mode| *mode == Mode::Reset).await;
+    }
+}
+
+/// A request whose answer has not ended.
+pub(super) struct Open {
+    link: Arc<Link>,
+    number: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut current = self.link.current();
+        if current.number == self.number {
+            (current.request, current.stream) = (None, None);
+        }
     }
 }
 

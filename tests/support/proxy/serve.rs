@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::answer::Answer;
 use super::lines::{self, Chunks, Lines};
-use super::link::{Link, Mode, Socket};
+use super::link::{Link, Mode, Open, Socket};
 use super::port::Port;
 use super::request::Seen;
 use super::rule::{Rule, What};
@@ -111,7 +111,7 @@ enum Answered {
 impl Session {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let seen = Seen::of(&request, self.link.id);
-        self.link.begin(&seen);
+        let open = self.link.begin(&seen);
         self.state.record().request(&seen);
         let rules = self.state.rules_for(&seen);
         for rule in &rules {
@@ -135,7 +135,7 @@ impl Session {
                 _ => {}
             }
         }
-        self.respond(seen, answered, &rules)
+        self.respond(seen, answered, &rules, open)
     }
 
     /// Does not return: the connection's task is dropped.
@@ -179,7 +179,13 @@ impl Session {
         Ok(sender)
     }
 
-    fn respond(&self, seen: Seen, answered: Answered, rules: &[Arc<Rule>]) -> Response<Body> {
+    fn respond(
+        &self,
+        seen: Seen,
+        answered: Answered,
+        rules: &[Arc<Rule>],
+        open: Open,
+    ) -> Response<Body> {
         let (mut parts, mut chunks): (_, Chunks) = match answered {
             Answered::Watch(parts, body) => {
                 let orders = self.link.begin_stream();
@@ -199,7 +205,12 @@ impl Session {
                 _ => {}
             }
         }
-        let body = StreamBody::new(chunks.map_ok(Frame::data));
+        let body = chunks.map_ok(move |chunk| {
+            // It ends with the body.
+            let _ = &open;
+            Frame::data(chunk)
+        });
+        let body = StreamBody::new(body);
         Response::from_parts(parts, BodyExt::boxed_unsync(body))
     }
 }
