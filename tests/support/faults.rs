@@ -1,4 +1,15 @@
 //! What a fault test stands on: a server, the proxy before it, the host, and Services whose Endpoints tell what the host knows.
+//!
+//! ```ignore
+//! #[tokio::test]
+//! async fn a_watch_that_is_reset_is_resumed() -> Result<()> {
+//!     let rig = FaultRig::start().await?;
+//!     rig.web().await?;
+//!     rig.proxy.reset(watches(ANY));
+//!     rig.readdress("a", "10.1.1.1").await?;
+//!     rig.is_right_within(HEALED).await
+//! }
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -75,7 +86,7 @@ impl FaultRig {
 
     /// For faults that are there first; [`FaultRig::start_host`] follows.
     pub async fn without_host(options: FaultOptions) -> Result<Self> {
-        let server = Server::start_with(options.server).await?;
+        let server = Server::start_own(options.server).await?;
         let proxy = Proxy::before(server.kubeconfig()).await?;
         Ok(Self {
             namespace: server.namespace().await?,

@@ -59,16 +59,24 @@ impl Server {
     }
 
     pub async fn start_with(options: ServerOptions) -> Result<Self> {
-        let (backend, kubeconfig) =
-            if let Ok(kubeconfig) = std::env::var("PILOTHOUSE_TEST_KUBECONFIG") {
-                (Backend::Cluster, PathBuf::from(kubeconfig))
-            } else if let Ok(assets) = std::env::var("KUBEBUILDER_ASSETS") {
-                envtest::start(Path::new(&assets)).await?
-            } else {
-                let own = Own::start(options).await?;
-                let kubeconfig = own.kubeconfig();
-                (Backend::Own(own), kubeconfig)
-            };
+        if let Ok(kubeconfig) = std::env::var("PILOTHOUSE_TEST_KUBECONFIG") {
+            Self::ready(Backend::Cluster, PathBuf::from(kubeconfig)).await
+        } else if let Ok(assets) = std::env::var("KUBEBUILDER_ASSETS") {
+            let (backend, kubeconfig) = envtest::start(Path::new(&assets)).await?;
+            Self::ready(backend, kubeconfig).await
+        } else {
+            Self::start_own(options).await
+        }
+    }
+
+    /// The one in `tests/apiserver`, whatever the environment says: it can be stopped, and forgets when it is told to.
+    pub async fn start_own(options: ServerOptions) -> Result<Self> {
+        let own = Own::start(options).await?;
+        let kubeconfig = own.kubeconfig();
+        Self::ready(Backend::Own(own), kubeconfig).await
+    }
+
+    async fn ready(backend: Backend, kubeconfig: PathBuf) -> Result<Self> {
         let api = Api::new(client(&kubeconfig).await?);
         wait_until_ready(&api).await?;
         Ok(Self {

@@ -12,10 +12,11 @@ use futures::{Stream, StreamExt};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::link::Order;
 use super::request::Seen;
+use super::rule::Rule;
 use super::state::State;
 
 pub(super) type Chunks = BoxStream<'static, io::Result<Bytes>>;
@@ -147,8 +148,8 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// A tenth of a second's worth, ten times a second.
-pub(super) fn slow(chunks: Chunks, bytes_per_second: usize) -> Chunks {
+/// A tenth of a second's worth, ten times a second, until the rule is lifted.
+pub(super) fn slow(chunks: Chunks, bytes_per_second: usize, rule: Arc<Rule>) -> Chunks {
     let size = (bytes_per_second / 10).max(1);
     let pieces = chunks.flat_map(move |chunk| {
         let pieces: Vec<_> = match chunk {
@@ -160,9 +161,12 @@ pub(super) fn slow(chunks: Chunks, bytes_per_second: usize) -> Chunks {
         };
         stream::iter(pieces)
     });
-    let paced = pieces.then(async |piece| {
-        sleep(Duration::from_millis(100)).await;
-        piece
+    let paced = pieces.then(move |piece| {
+        let rule = rule.clone();
+        async move {
+            let _ = timeout(Duration::from_millis(100), rule.lifted()).await;
+            piece
+        }
     });
     paced.boxed()
 }

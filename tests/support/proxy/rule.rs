@@ -19,6 +19,8 @@ pub(super) enum What {
     Reset,
     Hold,
     Delay(Duration),
+    // To the request that is forwarded.
+    PagesOf(u32),
     // Instead of the answer that the server has given.
     Lose,
     Replace(Answer),
@@ -172,6 +174,11 @@ impl<'a> On<'a> {
     /// Forwards later.
     pub fn delay(self, time: Duration) -> Fault {
         self.rule(What::Delay(time))
+    }
+
+    /// Lists come in pages of so many, whatever was asked for.
+    pub fn pages_of(self, objects: u32) -> Fault {
+        self.rule(What::PagesOf(objects))
     }
 
     /// The server does what it is asked, and then the connection breaks without an answer.

@@ -109,7 +109,7 @@ enum Answered {
 }
 
 impl Session {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
         let seen = Seen::of(&request, self.link.id);
         let open = self.link.begin(&seen);
         self.state.record().request(&seen);
@@ -120,6 +120,7 @@ impl Session {
                 What::Reset => self.reset().await,
                 What::Hold => rule.lifted().await,
                 What::Delay(time) => tokio::time::sleep(*time).await,
+                What::PagesOf(objects) => set_limit(&mut request, *objects),
                 _ => {}
             }
         }
@@ -200,7 +201,7 @@ impl Session {
         parts.extensions.clear();
         for rule in rules {
             match rule.what {
-                What::Slow(bytes_per_second) => chunks = lines::slow(chunks, bytes_per_second),
+                What::Slow(speed) => chunks = lines::slow(chunks, speed, rule.clone()),
                 What::Truncate(bytes) => chunks = lines::truncate(chunks, bytes),
                 _ => {}
             }
@@ -213,6 +214,21 @@ impl Session {
         let body = StreamBody::new(body);
         Response::from_parts(parts, BodyExt::boxed_unsync(body))
     }
+}
+
+/// Replaces the limit that a list asks for, if it has one.
+fn set_limit(request: &mut Request<Incoming>, limit: u32) {
+    let parameters = request.uri().query().unwrap_or_default().split('&');
+    let replaced = parameters.map(|parameter| {
+        if parameter.starts_with("limit=") {
+            format!("limit={limit}")
+        } else {
+            parameter.to_owned()
+        }
+    });
+    let query = replaced.collect::<Vec<_>>().join("&");
+    let uri = format!("{}?{query}", request.uri().path());
+    *request.uri_mut() = uri.parse().expect("as well-formed as it was");
 }
 
 fn as_answer(parts: &response::Parts, body: &Bytes) -> Answer {
