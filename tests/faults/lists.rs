@@ -146,6 +146,7 @@ async fn many_plugins_that_start_at_once_list_each_kind_once() -> Result<()> {
             1,
             "{resource}"
         );
+        rig.proxy.until_open(watches(resource), 1, HEALED).await?;
         assert_eq!(rig.proxy.open(watches(resource)), 1, "{resource}");
     }
     rig.web().await?;

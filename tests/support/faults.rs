@@ -190,7 +190,7 @@ impl FaultRig {
             ensure!(
                 Instant::now() < deadline,
                 "wrong after {time:?}: the Endpoints are {found:?}, not {wanted:?}\n{}",
-                self.host().log()
+                self.end_of_log()
             );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -202,9 +202,16 @@ impl FaultRig {
         let before = self.versions().await?;
         tokio::time::sleep(time).await;
         let after = self.versions().await?;
-        let log = || self.host().log();
+        let log = || self.end_of_log();
         ensure!(before == after, "{before:?} became {after:?}\n{}", log());
         Ok(())
+    }
+
+    /// Enough of the host's log to see what happened last.
+    fn end_of_log(&self) -> String {
+        let log = self.host().log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
     /// The resourceVersions of the Endpoints.
