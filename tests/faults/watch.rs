@@ -140,7 +140,6 @@ async fn a_silent_watch_is_noticed_in_15_seconds_and_resumed_on_another_connecti
 }
 
 #[tokio::test]
-#[ignore = "needs the new reflector"]
 async fn a_network_that_swallows_everything_is_recovered_from_when_it_does_no_more() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;
@@ -148,8 +147,21 @@ async fn a_network_that_swallows_everything_is_recovered_from_when_it_does_no_mo
     rig.readdress("a", "10.1.1.1").await?;
     rig.delete_pod("b").await?;
     sleep(seconds(14)).await;
-    rig.proxy.thaw_new();
+    // As after a partition: connections that both sides still hold go on.
+    rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+#[ignore = "minutes"]
+async fn connections_that_are_dead_for_good_cost_no_more_than_the_deadline_of_a_write() -> Result<()>
+{
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    // As when a gateway has forgotten them: also the one that the next write is sent on.
+    rig.proxy.freeze(all());
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(NOTICED + seconds(40)).await
 }
 
 #[tokio::test]
