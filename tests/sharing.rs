@@ -1,5 +1,7 @@
 //! Plugins share what the host watches, and get kinds that come later.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use pilothouse_tests::{Host, HostOptions, Server, plugin_directory};
 use serde_json::json;
@@ -13,12 +15,16 @@ async fn plugins_that_read_the_same_kind_share_one_watch() -> Result<()> {
     // All three read ConfigMaps, each with a view of its own.
     let plugins = plugin_directory(&["hello-rust", "hello-python", "misbehaving"]);
     let mut host = Host::ready(plugins.path(), server.kubeconfig()).await?;
-    assert_eq!(
-        server.open_watches("configmaps").await?,
-        1,
-        "{}",
-        host.log()
-    );
+    // The kind is listed; its watch follows.
+    let mut open = server.open_watches("configmaps").await?;
+    for _ in 0..100 {
+        if open > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        open = server.open_watches("configmaps").await?;
+    }
+    assert_eq!(open, 1, "{}", host.log());
     host.kill().await?;
     Ok(())
 }

@@ -171,6 +171,36 @@ impl Host {
         ))
     }
 
+    /// A metric's value, added up over all series whose labels contain these; none is 0.
+    pub async fn metric(&self, name: &str, labels: &str) -> Result<f64> {
+        let (_, text) = self.get("/metrics").await?;
+        let is_of_metric = |line: &&str| {
+            let rest = line.strip_prefix(name).unwrap_or_default();
+            rest.starts_with(['{', ' ']) && rest.contains(labels)
+        };
+        let series = text.lines().filter(is_of_metric);
+        let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        Ok(values.sum())
+    }
+
+    /// Bytes of memory it holds now.
+    pub fn memory(&self) -> Result<u64> {
+        let id = self.child.id().context("the host has ended")?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+        Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
+    }
+
+    /// What it has logged, line by line.
+    pub fn log_lines(&self) -> Vec<Value> {
+        let log = self.log();
+        let lines = log.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
     /// Everything it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()

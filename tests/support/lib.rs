@@ -5,14 +5,17 @@
 use std::path::PathBuf;
 
 mod api;
+mod faults;
 mod host;
 mod memory;
+pub mod proxy;
 mod server;
 
 pub use api::Api;
+pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use host::{Host, HostOptions};
 pub use memory::run_in_memory;
-pub use server::{Server, ServerOptions};
+pub use server::{Server, ServerOptions, Snapshot};
 
 /// A guest, as built by `make plugins` or `make guests`.
 pub fn guest(name: &str) -> PathBuf {

@@ -3,11 +3,14 @@
 //! By default the one in `tests/apiserver`. With `KUBEBUILDER_ASSETS` the `etcd` and `kube-apiserver` found there (envtest's
 //! convention), with `PILOTHOUSE_TEST_KUBECONFIG` a cluster that is already running.
 
+mod envtest;
+mod own;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use http::Method;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
@@ -15,6 +18,8 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::Api;
+use own::Own;
+pub use own::Snapshot;
 
 /// What the server is started with.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +41,7 @@ pub struct Server {
 /// Who serves. Processes end with the value.
 enum Backend {
     /// `tests/apiserver`.
-    Own { child: Child, directory: TempDir },
+    Own(Own),
     /// The binaries of `KUBEBUILDER_ASSETS`.
     Envtest {
         etcd: Child,
@@ -54,14 +59,24 @@ impl Server {
     }
 
     pub async fn start_with(options: ServerOptions) -> Result<Self> {
-        let (backend, kubeconfig) =
-            if let Ok(kubeconfig) = std::env::var("PILOTHOUSE_TEST_KUBECONFIG") {
-                (Backend::Cluster, PathBuf::from(kubeconfig))
-            } else if let Ok(assets) = std::env::var("KUBEBUILDER_ASSETS") {
-                envtest(Path::new(&assets)).await?
-            } else {
-                own(tempfile::tempdir()?, options).await?
-            };
+        if let Ok(kubeconfig) = std::env::var("PILOTHOUSE_TEST_KUBECONFIG") {
+            Self::ready(Backend::Cluster, PathBuf::from(kubeconfig)).await
+        } else if let Ok(assets) = std::env::var("KUBEBUILDER_ASSETS") {
+            let (backend, kubeconfig) = envtest::start(Path::new(&assets)).await?;
+            Self::ready(backend, kubeconfig).await
+        } else {
+            Self::start_own(options).await
+        }
+    }
+
+    /// The one in `tests/apiserver`, whatever the environment says: it can be stopped, and forgets when it is told to.
+    pub async fn start_own(options: ServerOptions) -> Result<Self> {
+        let own = Own::start(options).await?;
+        let kubeconfig = own.kubeconfig();
+        Self::ready(Backend::Own(own), kubeconfig).await
+    }
+
+    async fn ready(backend: Backend, kubeconfig: PathBuf) -> Result<Self> {
         let api = Api::new(client(&kubeconfig).await?);
         wait_until_ready(&api).await?;
         Ok(Self {
@@ -74,7 +89,7 @@ impl Server {
     /// Ends the server's processes and waits for their end. Dropping the server kills them.
     pub async fn stop(self) -> Result<()> {
         match self.backend {
-            Backend::Own { mut child, .. } => end(&mut child).await,
+            Backend::Own(mut own) => own.end().await,
             Backend::Envtest {
                 mut etcd,
                 mut apiserver,
@@ -93,7 +108,7 @@ impl Server {
 
     /// Whether requests can be counted and permissions be chosen: not on a cluster that is not ours.
     pub fn is_own(&self) -> bool {
-        matches!(self.backend, Backend::Own { .. })
+        matches!(self.backend, Backend::Own(_))
     }
 
     /// A kubeconfig for another user of the server.
@@ -104,12 +119,61 @@ impl Server {
             let info = user.auth_info.get_or_insert_default();
             info.token = Some(token.to_owned().into());
         }
-        let Backend::Own { directory, .. } = &self.backend else {
-            bail!("only our own server has further users");
-        };
-        let path = directory.path().join(format!("kubeconfig-{token}"));
+        let path = self.own()?.path(&format!("kubeconfig-{token}"));
         std::fs::write(&path, serde_json::to_string(&config)?)?;
         Ok(path)
+    }
+
+    /// As SIGSTOP does: connections stay, and nothing answers. Our own server only, as all that follows.
+    pub async fn pause(&self) -> Result<()> {
+        self.own()?.signal("STOP").await
+    }
+
+    /// After [`Server::pause`].
+    pub async fn resume(&self) -> Result<()> {
+        self.own()?.signal("CONT").await
+    }
+
+    /// As `kill -9` does. Nobody else gets the port.
+    pub async fn kill(&mut self) -> Result<()> {
+        self.own_mut()?.kill().await
+    }
+
+    /// On the same data and the same port, after [`Server::kill`].
+    pub async fn start_again(&mut self) -> Result<()> {
+        self.own_mut()?.spawn()?;
+        wait_until_ready(&self.api).await
+    }
+
+    /// Stops the server, copies its data and starts it again.
+    pub async fn save(&mut self) -> Result<Snapshot> {
+        let own = self.own_mut()?;
+        own.end().await?;
+        let snapshot = own.save()?;
+        self.start_again().await?;
+        Ok(snapshot)
+    }
+
+    /// Starts the server again with the data of another time, as if etcd was restored from a backup: resourceVersions go back.
+    pub async fn restore(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let own = self.own_mut()?;
+        own.end().await?;
+        own.restore(snapshot)?;
+        self.start_again().await
+    }
+
+    fn own(&self) -> Result<&Own> {
+        match &self.backend {
+            Backend::Own(own) => Ok(own),
+            _ => bail!("only our own server can do that"),
+        }
+    }
+
+    fn own_mut(&mut self) -> Result<&mut Own> {
+        match &mut self.backend {
+            Backend::Own(own) => Ok(own),
+            _ => bail!("only our own server can do that"),
+        }
     }
 
     /// Forgets the past: no resourceVersion handed out before can be watched from. Our own server only.
@@ -176,19 +240,6 @@ async fn wait_until_ready(api: &Api) -> Result<()> {
     bail!("the API server does not get ready")
 }
 
-async fn wait_for_file(path: &Path, child: &mut Child) -> Result<()> {
-    for _ in 0..1200 {
-        if path.is_file() {
-            return Ok(());
-        }
-        if let Some(status) = child.try_wait()? {
-            bail!("the API server ended with {status} before it was ready");
-        }
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    bail!("the API server has not written {} in 30 s", path.display())
-}
-
 /// Ends with the test, which alone gets a Ctrl-C.
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -211,127 +262,4 @@ async fn end(child: &mut Child) -> Result<()> {
     }
     child.wait().await?;
     Ok(())
-}
-
-async fn own(directory: TempDir, options: ServerOptions) -> Result<(Backend, PathBuf)> {
-    let binary = std::env::var("PILOTHOUSE_TESTSERVER")
-        .context("PILOTHOUSE_TESTSERVER is not set; run `make test`")?;
-    let kubeconfig = directory.path().join("kubeconfig");
-    let mut command = command(Path::new(&binary));
-    command
-        .arg("--data-dir")
-        .arg(directory.path().join("data"))
-        .arg("--kubeconfig")
-        .arg(&kubeconfig);
-    command.args([
-        "--authorization-mode",
-        if options.rbac { "rbac" } else { "always-allow" },
-    ]);
-    for token in &options.tokens {
-        command.args(["--token", token]);
-    }
-    if options.no_watch_cache {
-        command.arg("--watch-cache=false");
-    }
-    let log = std::fs::File::create(directory.path().join("log"))?;
-    let mut child = command
-        .stderr(log)
-        .spawn()
-        .with_context(|| format!("cannot start {binary}"))?;
-    if let Err(error) = wait_for_file(&kubeconfig, &mut child).await {
-        let log = std::fs::read_to_string(directory.path().join("log")).unwrap_or_default();
-        return Err(error.context(log));
-    }
-    Ok((Backend::Own { child, directory }, kubeconfig))
-}
-
-/// What controller-runtime's envtest does: etcd and kube-apiserver on free ports, a token file for the administrator.
-async fn envtest(assets: &Path) -> Result<(Backend, PathBuf)> {
-    let directory = tempfile::tempdir()?;
-    let path = |name: &str| directory.path().join(name);
-    let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
-    let etcd = command(&assets.join("etcd"))
-        .arg("--data-dir")
-        .arg(path("etcd"))
-        .args([
-            "--listen-client-urls",
-            &format!("http://127.0.0.1:{etcd_port}"),
-        ])
-        .args([
-            "--advertise-client-urls",
-            &format!("http://127.0.0.1:{etcd_port}"),
-        ])
-        .args([
-            "--listen-peer-urls",
-            &format!("http://127.0.0.1:{peer_port}"),
-            "--unsafe-no-fsync",
-        ])
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start etcd of KUBEBUILDER_ASSETS")?;
-    std::fs::write(
-        path("tokens.csv"),
-        "pilothouse-test,admin,admin,system:masters\n",
-    )?;
-    let key = std::process::Command::new("openssl")
-        .args(["genrsa", "-out"])
-        .arg(path("sa.key"))
-        .arg("2048")
-        .output();
-    ensure!(
-        key.context("openssl is needed for KUBEBUILDER_ASSETS")?
-            .status
-            .success(),
-        "openssl cannot make a key"
-    );
-    let apiserver = command(&assets.join("kube-apiserver"))
-        .args(["--etcd-servers", &format!("http://127.0.0.1:{etcd_port}")])
-        .args([
-            "--secure-port",
-            &port.to_string(),
-            "--bind-address",
-            "127.0.0.1",
-            "--authorization-mode",
-            "RBAC",
-        ])
-        .arg("--cert-dir")
-        .arg(path("certs"))
-        .arg("--token-auth-file")
-        .arg(path("tokens.csv"))
-        .arg("--service-account-signing-key-file")
-        .arg(path("sa.key"))
-        .arg("--service-account-key-file")
-        .arg(path("sa.key"))
-        .args([
-            "--service-account-issuer",
-            "https://kubernetes.default.svc",
-            "--service-cluster-ip-range",
-            "10.0.0.0/24",
-        ])
-        .args(["--disable-admission-plugins", "ServiceAccount"])
-        .stderr(std::fs::File::create(path("log"))?)
-        .spawn()
-        .context("cannot start kube-apiserver of KUBEBUILDER_ASSETS")?;
-    let kubeconfig = path("kubeconfig");
-    let config = serde_json::json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
-        "users": [{"name": "test", "user": {"token": "pilothouse-test"}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    });
-    std::fs::write(&kubeconfig, config.to_string())?;
-    Ok((
-        Backend::Envtest {
-            etcd,
-            apiserver,
-            _directory: directory,
-        },
-        kubeconfig,
-    ))
-}
-
-fn free_port() -> Result<u16> {
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?
-        .local_addr()?
-        .port())
 }

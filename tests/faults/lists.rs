@@ -1,0 +1,170 @@
+//! LISTs that are never answered, cut short or expire between pages, and many of them at once.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use pilothouse_tests::proxy::{
+    ANY, Answer, all, busiest_second, complete_lists, lists, reads, watches,
+};
+use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
+use tokio::time::sleep;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A Service with pods, a server that lists two of them at a time and streams no lists, and no host yet.
+async fn in_pages() -> Result<FaultRig> {
+    let rig = FaultRig::without_host(FaultOptions::default()).await?;
+    rig.service("web").await?;
+    for number in 1..=5 {
+        let ip = format!("10.1.0.{number}");
+        rig.pod(&format!("p{number}"), "web", &ip).await?;
+    }
+    let streams = watches(ANY).streamed_lists(true);
+    rig.proxy.on(streams).answer(Answer::status(422));
+    rig.proxy.on(lists("pods")).pages_of(2);
+    Ok(rig)
+}
+
+#[tokio::test]
+async fn a_list_without_answer_blocks_no_other_kind() -> Result<()> {
+    let mut rig = FaultRig::without_host(FaultOptions::default()).await?;
+    let held = rig.proxy.on(complete_lists("pods")).hold();
+    rig.launch_host().await?;
+    for resource in ["services", "endpoints"] {
+        rig.proxy.until_open(watches(resource), 1, HEALED).await?;
+    }
+    assert_eq!(rig.host().get("/readyz").await?.0, 503);
+    assert!(held.hits() > 0);
+    held.lift();
+    rig.web().await
+}
+
+#[tokio::test]
+#[ignore = "minutes"]
+async fn a_list_that_is_never_answered_is_given_up() -> Result<()> {
+    let mut rig = in_pages().await?;
+    let first = rig
+        .proxy
+        .on(lists("pods").later_pages(false))
+        .times(1)
+        .hold();
+    let later = rig
+        .proxy
+        .on(lists("pods").later_pages(true))
+        .times(1)
+        .hold();
+    rig.launch_host().await?;
+    rig.is_right_within(seconds(180)).await?;
+    assert_eq!((first.hits(), later.hits()), (1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_comes_in_pages_and_is_known_as_a_whole() -> Result<()> {
+    let mut rig = in_pages().await?;
+    rig.start_host().await?;
+    rig.is_right_within(HEALED).await?;
+    assert_eq!(rig.proxy.seen(lists("pods").later_pages(true)).len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_that_has_always_expired_is_replaced_by_a_list_without_pages() -> Result<()> {
+    let mut rig = in_pages().await?;
+    let expired = rig
+        .proxy
+        .on(lists("pods").later_pages(true))
+        .answer(Answer::status(410));
+    rig.start_host().await?;
+    rig.is_right_within(HEALED).await?;
+    let asked = rig.proxy.seen(lists("pods"));
+    assert!(expired.hits() >= 1 && asked.len() <= 4, "{asked:?}");
+    let unpaged = asked
+        .iter()
+        .filter(|seen| seen.parameter("limit").is_none());
+    assert!(unpaged.count() >= 1, "{asked:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_that_is_cut_short_is_asked_for_again() -> Result<()> {
+    let mut rig = in_pages().await?;
+    let first = rig
+        .proxy
+        .on(lists("pods").later_pages(false))
+        .times(1)
+        .truncate(900);
+    let later = rig
+        .proxy
+        .on(lists("pods").later_pages(true))
+        .times(1)
+        .truncate(90);
+    let not_json = Answer {
+        status: 200,
+        headers: vec![],
+        body: "{\"items\": [".into(),
+    };
+    let garbled = rig.proxy.on(lists("services")).times(1).answer(not_json);
+    rig.start_host().await?;
+    rig.is_right_within(HEALED).await?;
+    assert_eq!((first.hits(), later.hits(), garbled.hits()), (1, 1, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_streamed_list_without_end_is_replaced_by_a_list() -> Result<()> {
+    let mut rig = FaultRig::without_host(FaultOptions::default()).await?;
+    let endless = rig.proxy.on(watches(ANY)).strip_end_of_initial_events();
+    rig.start_host().await?;
+    rig.web().await?;
+    assert!(endless.hits() > 0, "the host streams its lists");
+    assert!(!rig.proxy.seen(lists("pods")).is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_plugins_that_start_at_once_list_each_kind_once() -> Result<()> {
+    let mut rig = FaultRig::without_host(FaultOptions {
+        guests: &[
+            "actions",
+            "endpoints",
+            "hello-rust",
+            "lister",
+            "misbehaving",
+        ],
+        ..FaultOptions::default()
+    })
+    .await?;
+    rig.start_host().await?;
+    let kinds = ["configmaps", "endpoints", "pods", "services"];
+    for resource in kinds {
+        assert_eq!(
+            rig.proxy.seen(complete_lists(resource)).len(),
+            1,
+            "{resource}"
+        );
+        rig.proxy.until_open(watches(resource), 1, HEALED).await?;
+        assert_eq!(rig.proxy.open(watches(resource)), 1, "{resource}");
+    }
+    rig.web().await?;
+
+    // Everything breaks at once, and nobody answers for a while.
+    rig.proxy.forget();
+    rig.proxy.refuse().await;
+    rig.proxy.reset(all());
+    sleep(seconds(3)).await;
+    rig.proxy.heal().await;
+    rig.proxy
+        .until_open(watches(ANY), kinds.len(), seconds(6))
+        .await?;
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await?;
+    assert_eq!(rig.proxy.seen(complete_lists(ANY)).len(), 0);
+    for resource in kinds {
+        let seen = rig.proxy.seen(reads(resource));
+        assert!(busiest_second(&seen) <= 2, "{seen:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! Requests that are refused, fail, have no answer or an unknown outcome: nothing is done twice, nobody else waits, nothing spins.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use http::Method;
+use pilothouse_tests::proxy::{ANY, Answer, Seen, busiest_second, gets, reads, watches, writes};
+use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The times between requests.
+fn pauses(seen: &[Seen]) -> Vec<Duration> {
+    seen.windows(2)
+        .map(|pair| pair[1].at - pair[0].at)
+        .collect()
+}
+
+#[tokio::test]
+async fn a_server_that_says_how_long_it_wants_to_be_left_alone_is_left_alone() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.forget();
+    let busy = Answer::status(429).retry_after(2);
+    rig.proxy.on(watches("pods")).times(2).answer(busy.clone());
+    rig.proxy.reset(watches("pods"));
+    rig.proxy.until_seen(watches("pods"), 3, HEALED).await?;
+    let asked = pauses(&rig.proxy.seen(reads("pods")));
+    assert!(
+        asked[..2].iter().all(|pause| *pause >= seconds(2)),
+        "{asked:?}"
+    );
+
+    rig.proxy.forget();
+    let fault = rig.proxy.on(writes("endpoints")).times(1).answer(busy);
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await?;
+    let asked = pauses(&rig.proxy.seen(writes("endpoints")));
+    assert_eq!(fault.hits(), 1);
+    assert_eq!(
+        asked.len(),
+        1,
+        "one write more than needed, for the one that was refused"
+    );
+    assert!(asked[0] >= seconds(2), "{asked:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn reads_that_fail_are_tried_once_a_second_at_most_and_soon_after_the_server_is_back()
+-> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.forget();
+    for status in [500, 502, 503] {
+        rig.proxy
+            .on(reads(ANY))
+            .times(4)
+            .answer(Answer::status(status));
+    }
+    rig.proxy.on(reads(ANY)).answer(Answer::status(504));
+    rig.proxy.reset(watches(ANY));
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.delete_pod("b").await?;
+    sleep(seconds(8)).await;
+    for resource in ["endpoints", "pods", "services"] {
+        let seen = rig.proxy.seen(reads(resource));
+        assert!(busiest_second(&seen) <= 2 && seen.len() <= 9, "{seen:?}");
+        assert!(seen.len() >= 2, "{seen:?}");
+    }
+    assert_eq!(rig.host().get("/healthz").await?.0, 200);
+    assert!(rig.host().metric("pilothouse_watch_up", "").await? < 0.5);
+    assert_eq!(
+        rig.host().get("/readyz").await?.0,
+        200,
+        "it goes on with what it has"
+    );
+
+    rig.proxy.forget();
+    let healed = Instant::now();
+    rig.proxy.heal().await;
+    rig.proxy.until_open(watches(ANY), 3, seconds(8)).await?;
+    let first = rig
+        .proxy
+        .seen(reads("pods"))
+        .first()
+        .map(|seen| seen.at - healed);
+    assert!(first.is_some_and(|first| first <= seconds(5)), "{first:?}");
+    rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+async fn a_write_of_unknown_outcome_is_made_good() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    let lost = rig.proxy.on(writes("endpoints")).times(1).lose_answer();
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await?;
+    let replaced = rig.proxy.on(writes("endpoints")).times(1);
+    let replaced = replaced.replace_answer(Answer::status(504));
+    rig.readdress("a", "10.1.1.2").await?;
+    rig.is_right_within(HEALED).await?;
+    let cut = rig.proxy.on(writes("endpoints")).times(1).truncate(10);
+    rig.readdress("a", "10.1.1.3").await?;
+    rig.is_right_within(HEALED).await?;
+    let never = rig.proxy.on(writes("endpoints")).times(1).reset();
+    rig.readdress("a", "10.1.1.4").await?;
+    rig.is_right_within(HEALED).await?;
+    assert_eq!(
+        [lost.hits(), replaced.hits(), cut.hits(), never.hits()],
+        [1; 4]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_create_of_unknown_outcome_makes_one_object() -> Result<()> {
+    let options = FaultOptions {
+        guests: &["actions"],
+        ..FaultOptions::default()
+    };
+    let rig = FaultRig::start_with(options).await?;
+    let posts = || writes("configmaps").method(Method::POST);
+    for (name, is_lost) in [("a", true), ("b", false)] {
+        rig.proxy.forget();
+        let fault = rig.proxy.on(posts()).times(1);
+        let fault = if is_lost {
+            fault.lose_answer()
+        } else {
+            fault.replace_answer(Answer::status(504))
+        };
+        let metadata = json!({"name": name, "labels": {"actions": "true"}});
+        let task = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"do": "create"}});
+        rig.create("configmaps", &task).await?;
+        // It writes this when it has heard that there is such an object.
+        let report = rig.path("configmaps", &format!("{name}-report"));
+        let is_there = |found: Option<&Value>| found.is_some();
+        rig.server
+            .api
+            .eventually(&report, "there", is_there)
+            .await?;
+        assert_eq!(fault.hits(), 1);
+        let list = rig.server.api.get(&rig.path("configmaps", "")).await?;
+        let made = list.unwrap_or_default().to_string();
+        let made = made.matches(&format!("\"name\":\"{name}-made-")).count();
+        assert_eq!(made, 1, "{:?}", rig.proxy.seen(posts()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_write_without_answer_holds_up_its_own_key_alone() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.service("other").await?;
+    rig.is_right_within(HEALED).await?;
+    let web = writes("endpoints").under(&rig.path("endpoints", "web"));
+    let held = rig.proxy.on(web.clone()).times(1).hold();
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.proxy.until_seen(web, 2, HEALED).await?;
+    let started = Instant::now();
+    rig.pod("c", "other", "10.1.2.1").await?;
+    let is_there =
+        |found: Option<&Value>| found.is_some_and(|found| found.to_string().contains("10.1.2.1"));
+    let path = rig.path("endpoints", "other");
+    rig.server.api.eventually(&path, "right", is_there).await?;
+    assert!(started.elapsed() < seconds(3), "{:?}", started.elapsed());
+    assert_eq!(held.hits(), 1);
+    held.lift();
+    rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+#[ignore = "minutes"]
+async fn a_write_that_is_never_answered_is_given_up() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    let held = rig.proxy.on(writes("endpoints")).times(1).hold();
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(seconds(60)).await?;
+    assert_eq!(held.hits(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_write_that_conflicts_for_seconds_is_not_repeated_in_a_hot_loop() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.forget();
+    rig.proxy
+        .on(writes("endpoints"))
+        .answer(Answer::status(409));
+    rig.readdress("a", "10.1.1.1").await?;
+    sleep(seconds(3)).await;
+    // 5 ms, doubled each time, is ten times in three seconds.
+    let attempts = rig.proxy.seen(writes("endpoints")).len();
+    assert!((3..=14).contains(&attempts), "{attempts}");
+    rig.proxy.heal().await;
+    rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+async fn a_key_does_not_run_again_before_the_cache_shows_what_it_wrote() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.forget();
+    let late = rig.proxy.on(watches("endpoints")).delay_lines(seconds(4));
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.proxy.until_seen(writes("endpoints"), 1, HEALED).await?;
+    rig.readdress("a", "10.1.1.2").await?;
+    rig.readdress("a", "10.1.1.3").await?;
+    rig.is_right_within(HEALED).await?;
+    let asked = pauses(&rig.proxy.seen(writes("endpoints")));
+    assert_eq!(
+        asked.len(),
+        1,
+        "two writes, one for all that came meanwhile"
+    );
+    assert!(asked[0] >= Duration::from_millis(3_500), "{asked:?}");
+    assert!(late.hits() > 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_whose_write_never_shows_goes_on_with_a_live_read() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.on(watches("endpoints")).stall();
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await?;
+    rig.proxy.forget();
+    rig.readdress("a", "10.1.1.2").await?;
+    rig.is_right_within(seconds(15)).await?;
+    let web = gets("endpoints").under(&rig.path("endpoints", "web"));
+    assert!(!rig.proxy.seen(web).is_empty());
+    rig.proxy.heal().await;
+    rig.readdress("a", "10.1.1.3").await?;
+    rig.is_right_within(HEALED).await
+}

@@ -1,0 +1,191 @@
+//! An API server that freezes, dies, forgets or goes back in time: the Endpoints come right, and the log says so in one line.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use pilothouse_tests::proxy::{all, busiest_second, watches};
+use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
+use serde_json::Value;
+use tokio::time::sleep;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The host speaks to the server itself, whose process is what the test is about.
+fn direct() -> FaultOptions {
+    FaultOptions {
+        is_direct: true,
+        ..FaultOptions::default()
+    }
+}
+
+/// Until no kind is in trouble any more.
+async fn is_watching_again(rig: &FaultRig) -> Result<()> {
+    for _ in 0..200 {
+        if rig.host().metric("pilothouse_watch_up", "").await? >= 3.0 {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    anyhow::bail!("not all kinds are watched\n{}", rig.host().log())
+}
+
+async fn freezes_for(time: Duration) -> Result<()> {
+    let rig = FaultRig::start_with(direct()).await?;
+    rig.web().await?;
+    rig.server.pause().await?;
+    sleep(time).await;
+    rig.server.resume().await?;
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.delete_pod("b").await?;
+    rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+async fn a_server_that_was_frozen_is_followed_again_when_it_thaws() -> Result<()> {
+    freezes_for(seconds(12)).await
+}
+
+#[tokio::test]
+#[ignore = "minutes"]
+async fn a_server_that_was_frozen_for_a_minute_is_followed_again_when_it_thaws() -> Result<()> {
+    freezes_for(seconds(60)).await
+}
+
+async fn dies_times(times: u32) -> Result<()> {
+    let mut rig = FaultRig::start_with(direct()).await?;
+    rig.web().await?;
+    for number in 0..times {
+        // The host may be in the middle of writing this.
+        rig.readdress("a", &format!("10.1.1.{number}")).await?;
+        rig.server.kill().await?;
+        sleep(Duration::from_millis(300)).await;
+        rig.server.start_again().await?;
+        let pod = format!("p{number}");
+        rig.pod(&pod, "web", &format!("10.1.2.{number}")).await?;
+        rig.is_right_within(HEALED).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_is_followed_again_when_it_is_back() -> Result<()> {
+    dies_times(3).await
+}
+
+#[tokio::test]
+#[ignore = "minutes"]
+async fn a_server_that_is_killed_a_hundred_times_is_followed_each_time() -> Result<()> {
+    dies_times(100).await
+}
+
+/// What the log says since line `from`: per kind at most one warning, and then one line that it is over.
+fn says_one_line_per_incident(rig: &FaultRig, from: usize) -> Result<()> {
+    let log = rig.host().log_lines().split_off(from);
+    let mut counts = BTreeMap::<String, (usize, usize)>::new();
+    for line in log.iter().filter(|line| line.get("plugin").is_none()) {
+        let (warnings, all_clear) = counts.entry(line["kind"].to_string()).or_default();
+        match line["level"].as_str() {
+            Some("WARN" | "ERROR") => *warnings += 1,
+            Some("INFO") => *all_clear += 1,
+            _ => {}
+        }
+    }
+    let is_good = |(warnings, all_clear): &(usize, usize)| *warnings <= 1 && warnings == all_clear;
+    ensure!(counts.values().all(is_good), "{counts:?}: {log:#?}");
+    ensure!(
+        counts.values().any(|(warnings, _)| *warnings == 1),
+        "nothing is said: {log:#?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_log_has_one_line_when_an_incident_begins_and_one_when_it_is_over() -> Result<()> {
+    let mut rig = FaultRig::start_with(direct()).await?;
+    rig.web().await?;
+    let before = rig.host().log_lines().len();
+    rig.server.kill().await?;
+    sleep(seconds(3)).await;
+    rig.server.start_again().await?;
+    is_watching_again(&rig).await?;
+    says_one_line_per_incident(&rig, before).context("killed")?;
+
+    let before = rig.host().log_lines().len();
+    rig.server.pause().await?;
+    // It is to be noticed after 15.
+    sleep(seconds(16)).await;
+    rig.server.resume().await?;
+    is_watching_again(&rig).await?;
+    says_one_line_per_incident(&rig, before).context("frozen")
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_everything_before_its_restart_is_listed() -> Result<()> {
+    let mut rig = FaultRig::start_with(direct()).await?;
+    rig.web().await?;
+    rig.service("gone").await?;
+    rig.is_right_within(HEALED).await?;
+    rig.server.kill().await?;
+    rig.server.start_again().await?;
+    // Before the host is back, if the test is fast enough; right it must be in any case.
+    rig.delete_service("gone").await?;
+    rig.delete_pod("b").await?;
+    rig.server.compact().await?;
+    rig.server.kill().await?;
+    rig.server.start_again().await?;
+    rig.is_right_within(HEALED).await?;
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+async fn a_host_without_server_waits_without_hammering() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.forget();
+    rig.server.pause().await?;
+    rig.proxy.reset(all());
+    sleep(seconds(5)).await;
+    for resource in ["endpoints", "pods", "services"] {
+        let seen = rig.proxy.seen(watches(resource));
+        assert!(busiest_second(&seen) <= 2 && seen.len() <= 7, "{seen:?}");
+    }
+    rig.server.resume().await?;
+    rig.readdress("a", "10.1.1.1").await?;
+    rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+async fn a_server_restored_from_a_backup_is_noticed_and_followed() -> Result<()> {
+    let mut rig = FaultRig::start_with(direct()).await?;
+    rig.web().await?;
+    let backup = rig.server.save().await?;
+    rig.is_right_within(HEALED).await?;
+    // The host has seen resourceVersions that will be far in the future.
+    rig.delete_pod("b").await?;
+    rig.service("new").await?;
+    for number in 0..50 {
+        rig.readdress("a", &format!("10.1.1.{number}")).await?;
+    }
+    rig.is_right_within(HEALED).await?;
+    rig.server.restore(&backup).await?;
+    // `b` is back, `new` never was, and `a` is where it was at first; then this.
+    rig.pod("c", "web", "10.1.0.3").await?;
+    rig.is_right_within(seconds(60)).await?;
+    rig.readdress("a", "10.1.2.1").await?;
+    rig.is_right_within(HEALED).await?;
+    let log = rig.host().log_lines();
+    let is_alarm =
+        |line: &&Value| line["level"] == "ERROR" && line.to_string().contains("rolled back");
+    let alarms = log.iter().filter(is_alarm).count();
+    assert!(
+        (1..=3).contains(&alarms),
+        "{alarms} for three kinds: {log:#?}"
+    );
+    let metric = "pilothouse_watch_rollbacks_total";
+    assert!(rig.host().metric(metric, "kind=\"Pod\"").await? >= 1.0);
+    Ok(())
+}

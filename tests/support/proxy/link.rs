@@ -1,0 +1,217 @@
+//! One connection of the host, as far as it can be broken.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use futures::task::AtomicWaker;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+
+use super::request::{Seen, Which};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Open,
+    /// Nothing passes; no FIN.
+    Frozen,
+    /// The host has our FIN; we still read.
+    HalfClosed,
+    /// The connection is to be dropped with a RST.
+    Reset,
+}
+
+/// To the stream of a watch's lines.
+pub(super) enum Order {
+    Line(String),
+    Close,
+}
+
+pub(super) struct Link {
+    pub(super) id: u64,
+    mode: watch::Sender<Mode>,
+    /// Of the task that serves the connection.
+    waker: AtomicWaker,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    /// Which one it is.
+    number: u64,
+    /// Until its answer has ended.
+    request: Option<Seen>,
+    /// If that is a watch that is being answered.
+    stream: Option<mpsc::UnboundedSender<Order>>,
+}
+
+impl Link {
+    pub(super) fn new(id: u64) -> Self {
+        Self {
+            id,
+            mode: watch::Sender::new(Mode::Open),
+            waker: AtomicWaker::new(),
+            current: Mutex::default(),
+        }
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request is open for as long as the value lives.
+    pub(super) fn begin(self: &Arc<Self>, request: &Seen) -> Open {
+        let mut current = self.current();
+        let number = current.number + 1;
+        *current = Current {
+            number,
+            request: Some(request.clone()),
+            stream: None,
+        };
+        Open {
+            link: self.clone(),
+            number,
+        }
+    }
+
+    /// The request is a watch whose lines begin.
+    pub(super) fn begin_stream(&self) -> mpsc::UnboundedReceiver<Order> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.current().stream = Some(sender);
+        receiver
+    }
+
+    pub(super) fn matches(&self, which: &Which) -> bool {
+        let current = self.current();
+        which.is_everything()
+            || current
+                .request
+                .as_ref()
+                .is_some_and(|seen| which.matches(seen))
+    }
+
+    pub(super) fn has_stream(&self) -> bool {
+        let current = self.current();
+        current
+            .stream
+            .as_ref()
+            .is_some_and(|stream| !stream.is_closed())
+    }
+
+    pub(super) fn order(&self, order: Order) -> bool {
+        let current = self.current();
+        current
+            .stream
+            .as_ref()
+            .is_some_and(|stream| stream.send(order).is_ok())
+    }
+
+    /// False if it was so, or the connection is past it.
+    pub(super) fn set_mode(&self, mode: Mode) -> bool {
+        let is_new = self.mode.send_if_modified(|current| {
+            let is_new = *current != mode && *current != Mode::Reset;
+            if is_new {
+                *current = mode;
+            }
+            is_new
+        });
+        self.waker.wake();
+        is_new
+    }
+
+    pub(super) fn thaw(&self) {
+        if *self.mode.borrow() == Mode::Frozen {
+            self.set_mode(Mode::Open);
+        }
+    }
+
+    pub(super) async fn until_reset(&self) {
+        let mut mode = self.mode.subscribe();
+        // We hold the sender.
+        let _ = mode.wait_for(|mode| *mode == Mode::Reset).await;
+    }
+}
+
+/// A request whose answer has not ended.
+pub(super) struct Open {
+    link: Arc<Link>,
+    number: u64,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut current = self.link.current();
+        if current.number == self.number {
+            (current.request, current.stream) = (None, None);
+        }
+    }
+}
+
+/// The connection's socket, which does what its link's mode says.
+pub(super) struct Socket {
+    stream: TcpStream,
+    link: Arc<Link>,
+}
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream, link: Arc<Link>) -> Self {
+        Self { stream, link }
+    }
+
+    /// The mode, and the task is woken when it changes.
+    fn mode(&self, cx: &Context<'_>) -> Mode {
+        self.link.waker.register(cx.waker());
+        *self.link.mode.borrow()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if *self.link.mode.borrow() == Mode::Reset {
+            // It may be broken already.
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.mode(cx) {
+            Mode::Frozen => return Poll::Pending,
+            Mode::HalfClosed => ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?,
+            Mode::Open | Mode::Reset => {}
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.mode(cx) {
+            Mode::Frozen | Mode::HalfClosed => Poll::Pending,
+            Mode::Open | Mode::Reset => Pin::new(&mut self.stream).poll_write(cx, buffer),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A frozen connection ends without a FIN.
+        if self.mode(cx) == Mode::Frozen {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

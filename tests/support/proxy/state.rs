@@ -1,0 +1,176 @@
+//! What the proxy's connections and the test share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::link::{Link, Mode, Order};
+use super::record::Record;
+use super::request::{Seen, Which};
+use super::rule::{Rule, What};
+
+#[derive(Default)]
+pub(super) struct State {
+    rules: Mutex<Vec<Arc<Rule>>>,
+    /// Changes with `rules`.
+    rules_changed: watch::Sender<()>,
+    links: Mutex<Vec<Weak<Link>>>,
+    record: Mutex<Record>,
+    is_freezing_new: AtomicBool,
+    /// What the test wants, and what is.
+    wants_listener: watch::Sender<bool>,
+    has_listener: watch::Sender<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    pub(super) fn record(&self) -> MutexGuard<'_, Record> {
+        lock(&self.record)
+    }
+
+    // Rules.
+
+    pub(super) fn add_rule(&self, rule: Arc<Rule>) {
+        lock(&self.rules).push(rule);
+        self.rules_changed.send_replace(());
+    }
+
+    pub(super) fn lift(&self, rule: &Arc<Rule>) {
+        lock(&self.rules).retain(|other| !Arc::ptr_eq(rule, other));
+        rule.lift();
+        self.rules_changed.send_replace(());
+    }
+
+    pub(super) fn lift_all(&self) {
+        for rule in std::mem::take(&mut *lock(&self.rules)) {
+            rule.lift();
+        }
+        self.rules_changed.send_replace(());
+    }
+
+    pub(super) fn rules_changed(&self) -> watch::Receiver<()> {
+        self.rules_changed.subscribe()
+    }
+
+    /// What is to happen to a request, in this order. Counts it.
+    pub(super) fn rules_for(&self, seen: &Seen) -> Vec<Arc<Rule>> {
+        let mut found = Vec::new();
+        for rule in lock(&self.rules).iter() {
+            if !rule.what.is_of_lines() && rule.matches(seen) && rule.take() {
+                found.push(rule.clone());
+                if rule.what.is_final() {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    pub(super) fn is_stalled(&self, watch: &Seen) -> bool {
+        let is_stall = |rule: &Arc<Rule>| matches!(rule.what, What::Stall) && rule.matches(watch);
+        lock(&self.rules).iter().any(is_stall)
+    }
+
+    /// How many events are to be held back to be reversed; without such a rule none.
+    pub(super) fn to_reverse(&self, watch: &Seen) -> usize {
+        let rules = lock(&self.rules);
+        let counts = rules.iter().filter_map(|rule| match rule.what {
+            What::Reverse(count) if rule.matches(watch) => Some(count),
+            _ => None,
+        });
+        counts.max().unwrap_or_default()
+    }
+
+    /// What becomes of a line that came, and how much later.
+    pub(super) fn pass_line(&self, watch: &Seen, line: String) -> (Vec<String>, Duration) {
+        self.record().line(watch, &line);
+        let rules = lock(&self.rules);
+        let mut delay = Duration::ZERO;
+        let mut lines = vec![line];
+        for rule in rules.iter().filter(|rule| rule.matches(watch)) {
+            match rule.what {
+                What::DelayLines(time) if rule.take() => delay += time,
+                What::Edit(_) => {
+                    let edit = |line: String| rule.edit(&line).unwrap_or_else(|| vec![line]);
+                    lines = lines.into_iter().flat_map(edit).collect();
+                }
+                _ => {}
+            }
+        }
+        (lines, delay)
+    }
+
+    // Connections.
+
+    pub(super) fn add_link(&self, link: &Arc<Link>) {
+        if self.is_freezing_new.load(Ordering::SeqCst) {
+            link.set_mode(Mode::Frozen);
+        }
+        let mut links = lock(&self.links);
+        links.retain(|link| link.strong_count() > 0);
+        links.push(Arc::downgrade(link));
+    }
+
+    fn links(&self, which: &Which) -> Vec<Arc<Link>> {
+        let links = lock(&self.links);
+        let alive = links.iter().filter_map(Weak::upgrade);
+        alive.filter(|link| link.matches(which)).collect()
+    }
+
+    pub(super) fn set_mode(&self, which: &Which, mode: Mode) -> usize {
+        let links = self.links(which);
+        links.iter().filter(|link| link.set_mode(mode)).count()
+    }
+
+    pub(super) fn freeze_new(&self, is_wanted: bool) {
+        self.is_freezing_new.store(is_wanted, Ordering::SeqCst);
+    }
+
+    pub(super) fn thaw(&self) {
+        for link in self.links(&super::all()) {
+            link.thaw();
+        }
+    }
+
+    pub(super) fn close_streams(&self, which: &Which) -> usize {
+        self.order(which, || Order::Close)
+    }
+
+    pub(super) fn inject(&self, which: &Which, line: &str) -> usize {
+        self.order(which, || Order::Line(line.to_owned()))
+    }
+
+    fn order(&self, which: &Which, order: impl Fn() -> Order) -> usize {
+        let links = self.links(which);
+        links.iter().filter(|link| link.order(order())).count()
+    }
+
+    pub(super) fn open_streams(&self, which: &Which) -> usize {
+        let links = self.links(which);
+        links.iter().filter(|link| link.has_stream()).count()
+    }
+
+    // The listener.
+
+    /// Returns when it is so.
+    pub(super) async fn listen(&self, is_wanted: bool) {
+        self.wants_listener.send_replace(is_wanted);
+        let mut has_listener = self.has_listener.subscribe();
+        // Both senders are ours.
+        let _ = has_listener.wait_for(|is| *is == is_wanted).await;
+    }
+
+    pub(super) async fn until_listener_is_wanted(&self, is_wanted: bool) {
+        let mut wants_listener = self.wants_listener.subscribe();
+        let _ = wants_listener.wait_for(|is| *is == is_wanted).await;
+    }
+
+    pub(super) fn has_listener(&self, is_so: bool) {
+        self.has_listener.send_replace(is_so);
+    }
+}

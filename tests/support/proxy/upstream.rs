@@ -1,0 +1,68 @@
+//! The way to the real server.
+
+use std::io;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use kube::client::ConfigExt;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+pub(super) struct Upstream {
+    host: String,
+    port: u16,
+    /// None for `http`.
+    tls: Option<TlsConnector>,
+}
+
+/// Sends requests, and the connection that has to be polled for it.
+pub(super) type Connection = (SendRequest<Incoming>, BoxFuture<'static, ()>);
+
+impl Upstream {
+    pub(super) async fn of(kubeconfig: Kubeconfig) -> Result<Self> {
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        let url = &config.cluster_url;
+        let is_plain = url.scheme_str() == Some("http");
+        let tls = if is_plain {
+            None
+        } else {
+            let mut tls = config.rustls_client_config()?;
+            tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+            Some(TlsConnector::from(Arc::new(tls)))
+        };
+        Ok(Self {
+            host: url.host().context("a server without a host")?.to_owned(),
+            port: url.port_u16().unwrap_or(if is_plain { 80 } else { 443 }),
+            tls,
+        })
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        stream.set_nodelay(true)?;
+        match &self.tls {
+            None => handshake(stream).await,
+            Some(tls) => {
+                let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
+                handshake(tls.connect(name, stream).await?).await
+            }
+        }
+    }
+}
+
+async fn handshake(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) -> Result<Connection> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // How it ends is seen by whoever waits for an answer.
+    Ok((sender, connection.map(drop).boxed()))
+}
