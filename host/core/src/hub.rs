@@ -6,7 +6,7 @@
 //! - A plugin's keys run only once all the kinds it reads are synced.
 //! - No key runs twice at once, and a key is held until its writes have ended and its next snapshot shows them.
 //! - Between plugins with keys to run, the workers' time is shared by weight, however long a queue is and however slow a guest.
-//! - While the cluster cannot be reached nothing is lost and nothing counts as a key's failure.
+//! - While a plugin cannot reach the cluster nothing is lost and nothing counts as a key's failure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,7 +32,6 @@ mod subject;
 mod turn;
 
 use changelog::Changelog;
-use outage::Outage;
 use seat::{Seat, Work};
 pub use status::{BrokenKey, InformerStatus, LastError, ReconcileCounts, SeatStatus};
 pub use turn::{Decision, Turn, TurnError};
@@ -118,7 +117,6 @@ pub struct Hub {
     floor: Duration,
     /// Threads that run guests; none means that it is not known.
     threads: Option<usize>,
-    outage: Option<Outage>,
     is_draining: bool,
 }
 
@@ -210,7 +208,6 @@ impl Hub {
         if self.snapshot.informers[informer].users() == 0 {
             return 0;
         }
-        self.reachable();
         let cache = self.snapshot.cache_mut(informer);
         let priority = if cache.is_initial() { LOW } else { NORMAL };
         let changes = cache.apply(delta);
@@ -248,9 +245,6 @@ impl Hub {
 
     /// The next key to run: of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
-        if let Some(until) = self.outage.as_ref().and_then(|outage| outage.pause(now)) {
-            return Next::Idle(Some(until));
-        }
         let threads = self.threads_of_one();
         loop {
             for seat in self.seats.values_mut() {
@@ -270,9 +264,6 @@ impl Hub {
             let Some(work) = seat.take(*id, &self.snapshot, now, wall_clock_ms) else {
                 continue;
             };
-            if let Some(outage) = &mut self.outage {
-                outage.probe(now);
-            }
             match work {
                 Work::Look(lookup) => return Next::Look(lookup),
                 Work::Run(turn) => {
@@ -309,11 +300,8 @@ impl Hub {
     }
 
     /// The run, or one of its writes, failed: the key runs again with back-off, unless the failure is terminal. If the cluster could
-    /// not be reached, nothing runs for a while, and then one key a second, until it can be.
+    /// not be reached, the plugin does nothing more than try with one such key a second, until one succeeds.
     pub fn failed(&mut self, turn: &Turn, error: &TurnError, executed: Executed, now: Time) {
-        if matches!(error, TurnError::Unavailable(_)) {
-            self.outage.get_or_insert_default().extend(now);
-        }
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
             seat.failed(turn, error, executed, &self.snapshot, now);
         }
@@ -327,9 +315,6 @@ impl Hub {
         executed: Executed,
         now: Time,
     ) {
-        if !executed.accepted.is_empty() {
-            self.reachable();
-        }
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
             seat.settled(turn, requeue_after, executed, &self.snapshot, now);
         }
@@ -343,11 +328,14 @@ impl Hub {
         answers: Vec<Result<Option<String>, String>>,
         now: Time,
     ) -> Result<(), ObjectError> {
+        let is_answered = answers.iter().all(Result::is_ok);
+        if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
+            seat.looked(&lookup.key, is_answered, now);
+        }
         for ((informer, kind, key), answer) in lookup.objects.iter().zip(answers) {
             let Ok(found) = answer else {
                 continue;
             };
-            self.reachable();
             if let Some(json) = found {
                 self.overlay(*informer, kind, &json, now)?;
             }
@@ -377,11 +365,9 @@ impl Hub {
         Ok(())
     }
 
-    /// The cluster has answered: an outage, if there was one, is over, and the keys it stopped can run.
-    fn reachable(&mut self) {
-        if self.outage.take().is_some() {
-            self.seats.values_mut().for_each(Seat::rescue);
-        }
+    /// The cluster can be reached again: a list-watch that had failed works. The keys whose writes had no answer can run.
+    pub fn recovered(&mut self) {
+        self.seats.values_mut().for_each(Seat::rescue);
     }
 
     /// From now on only what is pending or running is finished.

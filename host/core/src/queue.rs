@@ -223,23 +223,16 @@ impl WorkQueue {
     pub fn next(&mut self, now: Time) -> Option<Taken> {
         self.wake(now);
         let place = *self.pending.first_key_value()?.0;
-        let (priority, key) = (place.0.0, self.pull(&place)?);
-        let entry = self
-            .entries
-            .get_mut(&key)
-            .expect("a pending key has an entry");
-        let since = match entry.state {
-            State::Pending { since, .. } => since,
-            _ => now,
-        };
-        entry.state = State::Running { again: None };
-        self.running.push((key.clone(), now));
-        Some(Taken {
-            failures: entry.failures,
-            priority,
-            waited: now.saturating_sub(since),
-            key,
-        })
+        self.hand_out(place, now)
+    }
+
+    /// Hands out this key, if it is pending or held, whoever came before it. It runs until [`done`](Self::done).
+    pub fn claim(&mut self, key: &ObjectKey, now: Time) -> Option<Taken> {
+        self.release(key);
+        match self.entries.get(key)?.state {
+            State::Pending { place, .. } => self.hand_out(place, now),
+            _ => None,
+        }
     }
 
     /// Whether [`next`](Self::next) would hand out a key.
@@ -460,6 +453,26 @@ impl WorkQueue {
         self.pending.insert(place, key.clone());
         *self.depth.entry(priority).or_default() += 1;
         self.entries.entry(key.clone()).or_default().state = State::Pending { place, since };
+    }
+
+    fn hand_out(&mut self, place: Place, now: Time) -> Option<Taken> {
+        let (priority, key) = (place.0.0, self.pull(&place)?);
+        let entry = self
+            .entries
+            .get_mut(&key)
+            .expect("a pending key has an entry");
+        let since = match entry.state {
+            State::Pending { since, .. } => since,
+            _ => now,
+        };
+        entry.state = State::Running { again: None };
+        self.running.push((key.clone(), now));
+        Some(Taken {
+            failures: entry.failures,
+            priority,
+            waited: now.saturating_sub(since),
+            key,
+        })
     }
 
     /// Takes a key out of the line.

@@ -119,6 +119,7 @@ impl CacheSink for HubSink {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
                     info!(kind = %self.source, lasted, "watch recovered");
                     self.set_trouble(None);
+                    self.shared.change(|hub, _| hub.recovered());
                 }
             }
             WatchState::Listing => {}

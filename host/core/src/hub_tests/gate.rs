@@ -164,6 +164,7 @@ fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
     let error = TurnError::Unavailable("no answer".into());
     rig.hub.failed(&turn, &error, executed, rig.now);
     rig.put(&pod(), "other", "");
+    rig.now += Duration::from_secs(1);
     let lookup = lookup(&mut rig);
     let answers = vec![Ok(Some(live("x", 1000)))];
     rig.hub.looked(&lookup, answers, rig.now).unwrap();

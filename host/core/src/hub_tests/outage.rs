@@ -2,60 +2,114 @@
 
 use super::*;
 
-fn fail_unavailable(rig: &mut Rig) -> bool {
-    let Some(mut turn) = rig.take() else {
-        return false;
-    };
+fn fail_unavailable(rig: &mut Rig) -> Option<String> {
+    let mut turn = rig.take()?;
     let decision = turn.decide();
     rig.hub.decided(&turn, &decision, rig.now);
     let error = TurnError::Unavailable("no answer".into());
     rig.hub.failed(&turn, &error, Executed::default(), rig.now);
-    true
+    Some(turn.plugin_name().to_owned())
 }
 
-/// Hundred keys, none of which finds a cluster.
+/// Hundred keys of one plugin, of which the first two have not found a cluster.
 fn cut_off() -> Rig {
     let mut rig = Rig::with(manifest("p"), nothing);
     (0..100).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
-    assert!(fail_unavailable(&mut rig));
+    let turns: Vec<Turn> = (0..2).filter_map(|_| rig.take()).collect();
+    for mut turn in turns {
+        let decision = turn.decide();
+        rig.hub.decided(&turn, &decision, rig.now);
+        let error = TurnError::Unavailable("no answer".into());
+        rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    }
     rig
 }
 
 #[test]
-fn one_key_a_second_is_tried() {
+fn one_key_a_second_is_tried_of_those_that_found_none() {
     let mut rig = cut_off();
     let start = rig.now;
     let mut tries = 0;
     while rig.now < start + Duration::from_secs(20) {
-        tries += usize::from(fail_unavailable(&mut rig));
+        tries += usize::from(fail_unavailable(&mut rig).is_some());
         rig.now += Duration::from_millis(100);
     }
-    assert!((15..=20).contains(&tries), "{tries}");
+    assert!((19..=20).contains(&tries), "{tries}");
+    assert_eq!(rig.hub.status(rig.now)[0].queued, 98, "the others wait");
 }
 
 #[test]
-fn the_first_sign_of_life_brings_every_key_back_at_once() {
+fn the_next_try_has_a_time() {
+    let mut rig = cut_off();
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("something runs");
+    };
+    assert_eq!(due, Some(rig.now + Duration::from_secs(1)));
+}
+
+#[test]
+fn one_key_that_gets_through_brings_all_of_them_back() {
     let mut rig = cut_off();
     for _ in 0..600 {
         rig.now += Duration::from_secs(1);
         fail_unavailable(&mut rig);
     }
-    let id = rig.id(&pod());
-    let bookmark = Delta::Bookmark(ResourceVersion::new("5000"));
-    rig.hub.apply(id, bookmark, rig.now);
+    rig.now += Duration::from_secs(1);
     assert_eq!(rig.run().len(), 100);
     assert_eq!(rig.hub.status(rig.now)[0].failing, 0, "no key was at fault");
 }
 
 #[test]
-fn a_write_that_succeeds_is_a_sign_of_life() {
+fn an_answer_that_is_no_success_shows_the_cluster_too() {
     let mut rig = cut_off();
     rig.now += Duration::from_secs(1);
-    gate::run_writing(
-        &mut rig,
-        pod(),
-        "x",
-        Effect::Version(ResourceVersion::new("1")),
-    );
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let error = TurnError::Write("conflict".into());
+    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
     assert_eq!(rig.run().len(), 99);
+}
+
+#[test]
+fn guests_that_fail_by_themselves_do_not_leave_the_others_waiting_for_ever() {
+    let mut rig = cut_off();
+    for _ in 0..2 {
+        rig.now += Duration::from_secs(1);
+        let mut turn = rig.take().unwrap();
+        let decision = turn.decide();
+        rig.hub.decided(&turn, &decision, rig.now);
+        let error = TurnError::Run(RunError::Trap("unreachable".into()));
+        rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    }
+    assert!(rig.run().len() >= 98, "nobody is left to try with");
+}
+
+#[test]
+fn a_watch_that_works_again_brings_all_of_them_back() {
+    let mut rig = cut_off();
+    assert_eq!(rig.run(), NONE);
+    rig.hub.recovered();
+    assert_eq!(rig.run().len(), 100);
+}
+
+#[test]
+fn what_one_plugin_cannot_reach_stops_no_other() {
+    let mut rig = cut_off();
+    rig.join(manifest("other"), nothing);
+    let plugins: BTreeSet<String> = std::iter::from_fn(|| {
+        let mut turn = rig.take()?;
+        let decision = turn.decide();
+        rig.finish(&turn, decision);
+        Some(turn.plugin_name().to_owned())
+    })
+    .collect();
+    assert_eq!(plugins, ["other".to_owned()].into());
+}
+
+#[test]
+fn a_change_while_a_key_waits_for_the_cluster_does_not_run_it() {
+    let mut rig = cut_off();
+    (0..100).for_each(|number| rig.put(&service(), &format!("s{number}"), r#""touched":"yes""#));
+    assert_eq!(rig.run(), NONE);
 }

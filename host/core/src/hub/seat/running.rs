@@ -1,0 +1,267 @@
+//! A plugin's turns: from a key that is handed out to a key that is given back.
+
+use std::time::Duration;
+
+use super::Seat;
+use crate::gate::{Awaited, Passage, Sign};
+use crate::hub::changelog::Missed;
+use crate::hub::outage::Outage;
+use crate::hub::status::LastError;
+use crate::hub::turn::{Decision, Start, Turn, TurnError};
+use crate::hub::{Lookup, PluginId};
+use crate::key::ObjectKey;
+use crate::outcome::Failure;
+use crate::plan::{Accepted, Effect, Executed};
+use crate::plugin::{Request, RunError};
+use crate::queue::{NORMAL, Taken, Time};
+use crate::reader::Reader;
+use crate::snapshot::{InformerId, Snapshot};
+
+/// What a plugin has to do next.
+pub enum Work {
+    Run(Box<Turn>),
+    /// Before a key can run.
+    Look(Lookup),
+}
+
+impl Seat {
+    /// The next key whose last writes the snapshot shows, or a question that must be answered before one can run. Keys that come before
+    /// it are held.
+    pub fn take(
+        &mut self,
+        id: PluginId,
+        snapshot: &Snapshot,
+        now: Time,
+        wall_clock_ms: u64,
+    ) -> Option<Work> {
+        loop {
+            let taken = match &mut self.outage {
+                Some(outage) => self.queue.claim(&outage.probe(now)?, now)?,
+                None => self.queue.next(now)?,
+            };
+            match self.gates.try_pass(&taken.key, snapshot, now) {
+                Passage::Open => {
+                    let turn = self.turn(id, taken, snapshot, now, wall_clock_ms);
+                    return Some(Work::Run(Box::new(turn)));
+                }
+                Passage::Until(until) => {
+                    self.queue.hold(&taken, until, now);
+                    self.outage
+                        .iter_mut()
+                        .for_each(|outage| outage.strand(taken.key.clone()));
+                }
+                Passage::Ask(objects, until) => {
+                    self.queue.hold(&taken, until, now);
+                    self.looking += 1;
+                    let kind = |informer: InformerId| snapshot.informers[informer].kind().clone();
+                    let objects = objects.into_iter();
+                    return Some(Work::Look(Lookup {
+                        plugin: id,
+                        key: taken.key,
+                        objects: objects
+                            .map(|(informer, object)| (informer, kind(informer), object))
+                            .collect(),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// A lookup for a key has ended, with answers or without.
+    pub fn looked(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+        self.looking -= 1;
+        match &mut self.outage {
+            Some(outage) if is_answered => outage.favour(key.clone(), now),
+            Some(outage) => outage.strand(key.clone()),
+            None => {}
+        }
+    }
+
+    /// What a key waited for has been looked up, and is in the caches.
+    pub fn looked_up(&mut self, key: &ObjectKey, informer: InformerId, object: &ObjectKey) {
+        self.gates.looked_up(key, informer, object);
+    }
+
+    /// Releases the held keys whose writes the caches now show.
+    pub fn open_gates(&mut self, snapshot: &Snapshot) {
+        for key in self.gates.opened(snapshot) {
+            self.queue.release(&key);
+        }
+    }
+
+    fn turn(
+        &mut self,
+        id: PluginId,
+        taken: Taken,
+        snapshot: &Snapshot,
+        now: Time,
+        wall_clock_ms: u64,
+    ) -> Turn {
+        self.deciding += 1;
+        let request = Request {
+            attempt: taken.failures.saturating_add(1),
+            previous: self.results.get(&taken.key).cloned().unwrap_or_default(),
+            config: self.config.clone(),
+            key: taken.key,
+        };
+        let scope = self.controller.scope.clone();
+        let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
+        if let Some(subject) = &self.subject {
+            reader.set_subject(subject.kind(), &request.key, |object| {
+                subject.selects(object)
+            });
+        }
+        let start = Start {
+            priority: taken.priority,
+            waited: taken.waited,
+            at: now,
+            charge: self.share.begin(),
+        };
+        Turn::new(id, self.controller.clone(), request, reader, start)
+    }
+
+    /// The guest has ended. Replaces the key's reads by the run's own, or adds those of a failed run, and runs the key again if
+    /// something it read has changed since its snapshot.
+    pub fn register(&mut self, turn: &Turn, decision: &Decision, missed: Missed<'_>, now: Time) {
+        self.deciding -= 1;
+        self.share
+            .end(turn.charge, now.saturating_sub(turn.started));
+        let key = &turn.request.key;
+        let is_stale = match missed {
+            Missed::TooMuch => true,
+            Missed::Changes(mut changes) => changes.any(|(informer, change)| {
+                let view = self.grants.get(&informer).and_then(|grant| grant.view);
+                let mut reads = decision.reads.iter();
+                reads.any(|read| read.informer() == informer && read.is_touched_by(change, view))
+            }),
+        };
+        if is_stale {
+            self.queue.add(key, NORMAL, now);
+        }
+        match &decision.result {
+            Ok(_) => self.reads.set(key, decision.reads.clone()),
+            Err(_) => self.reads.join(key, decision.reads.clone()),
+        }
+    }
+
+    pub fn failed(
+        &mut self,
+        turn: &Turn,
+        error: &TurnError,
+        executed: Executed,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
+        let key = &turn.request.key;
+        self.reconciles.error += 1;
+        self.last_error = Some(LastError {
+            key: key.clone(),
+            message: error.to_string(),
+            at: now,
+        });
+        if let TurnError::Run(
+            RunError::Trap(_) | RunError::OverLimit(_) | RunError::Timeout(_) | RunError::Host(_),
+        ) = error
+        {
+            self.reconciles.trapped += 1;
+        }
+        self.keep(key, executed, snapshot, now);
+        match error {
+            TurnError::Run(RunError::Failure(Failure::Terminal(_))) => {
+                self.reconciles.terminal += 1;
+                self.queue.fail_terminally(key, now);
+            }
+            TurnError::Unavailable(_) => return self.strand(turn, now),
+            // A retry keeps the priority of the run that failed (controller-runtime's rule).
+            _ => drop(self.queue.fail(key, turn.priority, now)),
+        }
+        let is_nobody_left = |outage: &Outage| outage.next_probe().is_none() && self.looking == 0;
+        if matches!(error, TurnError::Write(_)) || self.outage.as_ref().is_some_and(is_nobody_left)
+        {
+            self.rescue();
+        }
+        if self.queue.is_broken(key) {
+            self.reasons.insert(key.clone(), error.to_string());
+        }
+        self.queue.done(key, now);
+    }
+
+    /// Holds a key until the cluster can be reached.
+    fn strand(&mut self, turn: &Turn, now: Time) {
+        let taken = Taken {
+            key: turn.request.key.clone(),
+            failures: turn.request.attempt.saturating_sub(1),
+            priority: turn.priority,
+            waited: Duration::ZERO,
+        };
+        self.queue.hold(&taken, Time::MAX, now);
+        let outage = self.outage.get_or_insert_with(|| Outage::new(now));
+        outage.strand(taken.key);
+    }
+
+    /// The cluster can be reached.
+    pub fn rescue(&mut self) {
+        let outage = self.outage.take();
+        for key in outage.into_iter().flat_map(Outage::into_stranded) {
+            self.queue.release(&key);
+        }
+    }
+
+    pub fn settled(
+        &mut self,
+        turn: &Turn,
+        requeue_after: Option<Duration>,
+        executed: Executed,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
+        // Whatever it took, the key has got through.
+        self.rescue();
+        let key = &turn.request.key;
+        self.queue.forget(key);
+        self.reasons.remove(key);
+        self.keep(key, executed, snapshot, now);
+        if turn.is_gone {
+            self.reads.clear(key);
+            self.results.remove(key);
+        }
+        // As in controller-runtime, zero is no wish to be run again.
+        match requeue_after.filter(|delay| !delay.is_zero()) {
+            Some(delay) => {
+                self.reconciles.requeue_after += 1;
+                self.queue.add_after(key, delay, NORMAL, now);
+            }
+            None => self.reconciles.success += 1,
+        }
+        self.queue.done(key, now);
+    }
+
+    /// Remembers what became of the actions, and waits for what was written to be seen.
+    fn keep(&mut self, key: &ObjectKey, executed: Executed, snapshot: &Snapshot, now: Time) {
+        let awaited = executed
+            .accepted
+            .iter()
+            .filter_map(|accepted| self.awaited(accepted));
+        self.gates.close(key, awaited.collect(), snapshot, now);
+        if executed.results.is_empty() {
+            self.results.remove(key);
+        } else {
+            self.results.insert(key.clone(), executed.results);
+        }
+    }
+
+    /// What shows an accepted write to the plugin, if it reads the object.
+    fn awaited(&self, accepted: &Accepted) -> Option<Awaited> {
+        let scope = self.controller.scope.kinds.get(&accepted.kind)?;
+        let part = scope.part_of(&accepted.key.namespace)?;
+        Some(Awaited {
+            informer: part.informer,
+            key: accepted.key.clone(),
+            sign: match &accepted.effect {
+                Effect::Version(version) => Sign::Version(version.clone()),
+                Effect::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
+                Effect::Unknown => Sign::Unknown,
+            },
+        })
+    }
+}

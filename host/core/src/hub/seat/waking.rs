@@ -1,0 +1,108 @@
+//! Which keys of a plugin have something to do.
+
+use super::Seat;
+use crate::cache::Change;
+use crate::children;
+use crate::hub::subject::informers;
+use crate::hub::turn::Controller;
+use crate::key::ObjectKey;
+use crate::queue::{LOW, NORMAL, Priority, Time};
+use crate::reads::is_visible;
+use crate::snapshot::{InformerId, Snapshot};
+
+impl Seat {
+    /// Queues a first run for every subject that is already cached.
+    pub fn start(&mut self, snapshot: &Snapshot, now: Time) {
+        let Some(subject) = &self.subject else {
+            self.queue.add(&ObjectKey::singleton(), NORMAL, now);
+            return;
+        };
+        for object in subject.all(snapshot) {
+            self.queue.add(&object.key().to_key(), LOW, now);
+        }
+    }
+
+    /// Queues every subject, if it is time for that: client-go's resync, a replay of the local store.
+    pub fn resync(&mut self, snapshot: &Snapshot, now: Time) {
+        let is_due = self
+            .resync
+            .as_mut()
+            .is_some_and(|resync| resync.is_due(now));
+        if is_due && self.is_started {
+            self.start(snapshot, now);
+        }
+    }
+
+    /// Once all kinds are synced: queues the keys of what subjects that are gone have left behind. Not earlier, when a subject
+    /// may only not have been listed yet.
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
+        if self.is_started || !self.is_synced(snapshot) {
+            return;
+        }
+        self.is_started = true;
+        let subject = self.subject.iter();
+        let companions = subject.flat_map(|subject| subject.all_companions(snapshot));
+        let companions = companions.map(|object| object.key().to_key());
+        let children = self
+            .children_informers()
+            .flat_map(|informer| snapshot.informers[informer].list(None));
+        let children = children.filter_map(|object| children::key_of(self.name(), object));
+        let keys: Vec<ObjectKey> = companions.chain(children).collect();
+        for key in keys {
+            self.queue.add(&key, LOW, now);
+        }
+    }
+
+    fn children_informers(&self) -> impl Iterator<Item = InformerId> {
+        let Controller {
+            permissions, scope, ..
+        } = &*self.controller;
+        let kinds = permissions.children.iter();
+        kinds.flat_map(|kind| informers(scope, kind))
+    }
+
+    /// Queues the keys that a change concerns: those that read it, the key of the object itself, and the one whose child it is.
+    pub fn wake(
+        &mut self,
+        snapshot: &Snapshot,
+        informer: InformerId,
+        change: &Change,
+        priority: Priority,
+        now: Time,
+    ) {
+        let Some(view) = self.grants.get(&informer).map(|grant| grant.view) else {
+            return;
+        };
+        let key = change.key().to_key();
+        if change.new.is_none() {
+            let kind = snapshot.informers[informer].kind();
+            self.controller.applied.forget(kind, &key);
+        }
+        for key in self.reads.touched(informer, change, view) {
+            self.queue.add(key, priority, now);
+        }
+        let is_subject = self.subject.as_ref().is_some_and(|subject| {
+            let is_companion = self.is_started
+                && subject.is_companion(informer)
+                && is_visible(change, view)
+                && subject.wants_companion(snapshot, key.parts());
+            is_companion || subject.is_touched_by(informer, change, view)
+        });
+        if is_subject {
+            self.queue.add(&key, priority, now);
+        }
+        if self.is_started
+            && change.old.is_none()
+            && self
+                .children_informers()
+                .any(|children| children == informer)
+        {
+            // Its key may have gone before the child came; then nobody reads it any more.
+            let child = change.new.as_ref();
+            let owner = child.and_then(|child| children::key_of(self.name(), child));
+            owner
+                .iter()
+                .for_each(|key| self.queue.add(key, priority, now));
+        }
+    }
+}
