@@ -13,7 +13,7 @@ plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
 
 rust_plugins := endpoints
-test_guests := actions hello-rust lister misbehaving widgets
+test_guests := actions hello-rust keyring lister misbehaving narrow widgets
 
 say = @printf '==> %s\n' "$(1)"
 

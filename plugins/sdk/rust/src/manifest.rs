@@ -25,9 +25,18 @@ impl Read {
         self
     }
 
-    /// Only of objects with this label, and every other one that is named the same way.
+    /// Only of objects with this label.
     #[must_use]
-    pub fn labelled(mut self, requirement: LabelRequirement) -> Self {
+    pub fn label(self, name: &str, value: &str) -> Self {
+        self.require(LabelRequirement::Equals((
+            name.to_owned(),
+            value.to_owned(),
+        )))
+    }
+
+    /// Only of objects whose labels meet this, and every other requirement named the same way.
+    #[must_use]
+    pub fn require(mut self, requirement: LabelRequirement) -> Self {
         self.labels.push(requirement);
         self
     }

@@ -114,13 +114,25 @@ impl FakeCluster {
             .ok_or_else(|| ReadError::Denied(format!("{kind} is not among the manifest's reads")))
     }
 
-    fn find(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, ReadError> {
+    /// What is declared of a kind, for reading in this namespace.
+    fn declared_in(&self, kind: &Kind, namespace: &str) -> Result<&Read, ReadError> {
         let read = self.declared(kind)?;
+        if read.namespaces.is_empty() || read.namespaces.iter().any(|own| own == namespace) {
+            return Ok(read);
+        }
+        Err(ReadError::Denied(format!(
+            "the manifest reads {kind} in other namespaces, not in {namespace:?}"
+        )))
+    }
+
+    fn find(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, ReadError> {
+        let read = self.declared_in(kind, &key.namespace)?;
         let place = (key.namespace.clone(), key.name.clone());
         let found = self
             .objects
             .get(&kind.to_string())
-            .and_then(|objects| objects.get(&place));
+            .and_then(|objects| objects.get(&place))
+            .filter(|object| is_selected(read, object));
         Ok(found.map(|object| fields::view(object, &read.fields)))
     }
 
@@ -161,10 +173,15 @@ impl Cluster for FakeCluster {
         namespace: Option<&str>,
         filter: &Filter,
     ) -> Result<String, ReadError> {
-        let read = self.declared(kind)?;
+        let read = match namespace {
+            Some(namespace) => self.declared_in(kind, namespace)?,
+            None => self.declared(kind)?,
+        };
         let paths = self.index_paths(kind, filter)?;
         let is_wanted = |place: &Place, object: &Value| {
             namespace.is_none_or(|namespace| namespace == place.0)
+                && (read.namespaces.is_empty() || read.namespaces.contains(&place.0))
+                && is_selected(read, object)
                 && match filter {
                     Filter::Everything => true,
                     Filter::Labels(selector) => selector
@@ -207,6 +224,16 @@ fn kind_of(object: &Value) -> Option<Kind> {
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     Some(Kind::new(group, version, kind))
+}
+
+/// Whether the selectors of a read let an object through.
+fn is_selected(read: &Read, object: &Value) -> bool {
+    let mut labels = read.labels.iter();
+    labels.all(|requirement| is_met(requirement, object))
+        && read
+            .field_selector
+            .as_deref()
+            .is_none_or(|selector| fields::matches(object, selector))
 }
 
 fn is_met(requirement: &LabelRequirement, object: &Value) -> bool {

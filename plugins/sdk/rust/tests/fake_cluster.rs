@@ -6,8 +6,8 @@ use std::time::Duration;
 use pilothouse_sdk::testing::{FakeCluster, to_json};
 use pilothouse_sdk::{
     Action, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Filter,
-    Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request, Selection,
-    Verb,
+    Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Read, Request,
+    Selection, Subject, Verb,
 };
 use serde_json::{Value, json};
 
@@ -47,6 +47,33 @@ fn names(cluster: &dyn Cluster, namespace: Option<&str>, filter: &Filter) -> Vec
         .iter()
         .map(|pod| pod["metadata"]["name"].to_string().replace('"', ""))
         .collect()
+}
+
+#[test]
+fn a_narrowed_read_shows_what_it_is_narrowed_to() {
+    let read = Read::new(&pods(), [".spec.nodeName"])
+        .in_namespace("a")
+        .label("app", "web")
+        .matching("spec.nodeName=node-two");
+    let manifest = Manifest::new("test", "1.0.0", Subject::Singleton).reads_only(read);
+    let all = [
+        pod("b", "one", "web"),
+        pod("a", "two", "web"),
+        pod("a", "three", "db"),
+        pod("a", "four", "web"),
+    ];
+    let cluster = all
+        .into_iter()
+        .fold(FakeCluster::new(manifest), FakeCluster::with);
+    assert_eq!(names(&cluster, None, &Filter::Everything), ["two"]);
+    let seen: &dyn Cluster = &cluster;
+    let get = |namespace, name| seen.get::<Value>(&pods(), &ObjectKey::new(namespace, name));
+    assert!(get("a", "three").expect("permitted").is_none());
+    assert!(get("b", "one").is_err(), "another namespace is denied");
+    assert!(
+        seen.list::<Value>(&pods(), Some("b"), &Filter::Everything)
+            .is_err()
+    );
 }
 
 #[test]

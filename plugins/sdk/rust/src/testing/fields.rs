@@ -40,6 +40,19 @@ pub(super) fn values(object: &Value, paths: &[String]) -> Vec<String> {
     found
 }
 
+/// Whether an object is selected by a field selector: `spec.nodeName=a,status.phase!=Failed`. A field that is not there is empty.
+pub(super) fn matches(object: &Value, selector: &str) -> bool {
+    let mut terms = selector.split(',').filter(|term| !term.is_empty());
+    terms.all(|term| {
+        let (field, value) = term.split_once('=').unwrap_or((term, ""));
+        let is_negated = field.ends_with('!');
+        let path = format!(".{}", field.trim_end_matches('!').trim());
+        let have = values(object, &[path]).into_iter().next();
+        let is_equal = have.unwrap_or_default() == value.trim_start_matches('=').trim();
+        is_equal != is_negated
+    })
+}
+
 fn without_bookkeeping(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

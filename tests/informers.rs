@@ -1,0 +1,208 @@
+//! What is watched is what plugins asked for, once, and no more of it than they need.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, plugin_directory};
+use serde_json::{Value, json};
+
+/// What `/informers` says.
+async fn informers(host: &Host) -> Result<Vec<Value>> {
+    let (_, body) = host.get("/informers").await?;
+    Ok(serde_json::from_str(&body)?)
+}
+
+async fn start(plugins: &Path, kubeconfig: &Path, arguments: &[&str]) -> Result<Host> {
+    let mut host = Host::start(&HostOptions {
+        plugins: plugins.into(),
+        kubeconfig: kubeconfig.into(),
+        arguments: arguments.iter().map(ToString::to_string).collect(),
+    })
+    .await?;
+    host.wait_until_ready().await?;
+    Ok(host)
+}
+
+async fn namespaces(server: &Server) -> Result<()> {
+    for name in ["one", "two", "three"] {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.api.create("/api/v1/namespaces", &namespace).await?;
+    }
+    Ok(())
+}
+
+async fn pod(server: &Server, namespace: &str, name: &str, app: &str) -> Result<()> {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": "a-long-image-name"}]},
+    });
+    let collection = format!("/api/v1/namespaces/{namespace}/pods");
+    server.api.create(&collection, &pod).await.map(drop)
+}
+
+/// Until the guest `narrow` has seen these pods.
+async fn has_seen(server: &Server, pods: &str) -> Result<Value> {
+    let path = "/api/v1/namespaces/one/configmaps/summary";
+    let is_wanted =
+        |found: Option<&Value>| found.is_some_and(|found| found["data"]["pods"] == pods);
+    let found = server.api.eventually(path, pods, is_wanted).await?;
+    found.context("no summary")
+}
+
+#[tokio::test]
+async fn a_plugin_that_narrows_its_reads_needs_permission_for_these_alone() -> Result<()> {
+    let server = Server::start_with(ServerOptions {
+        rbac: true,
+        tokens: vec!["narrow=narrow".into()],
+        ..ServerOptions::default()
+    })
+    .await?;
+    if !server.is_own() {
+        return Ok(());
+    }
+    namespaces(&server).await?;
+    for namespace in ["one", "two"] {
+        allow(&server, namespace).await?;
+    }
+    for (namespace, name, app) in [
+        ("one", "a", "web"),
+        ("two", "b", "web"),
+        ("three", "c", "web"),
+        ("one", "d", "db"),
+    ] {
+        pod(&server, namespace, name, app).await?;
+    }
+    let plugins = plugin_directory(&["narrow"]);
+    let host = start(plugins.path(), &server.kubeconfig_for("narrow")?, &[]).await?;
+    let summary = has_seen(&server, "one/a two/b").await?;
+    assert_eq!(
+        summary["data"]["elsewhere"], "true",
+        "another namespace is denied"
+    );
+    let informers = informers(&host).await?;
+    let sources: Vec<_> = informers
+        .iter()
+        .map(|informer| &informer["source"])
+        .collect();
+    assert_eq!(
+        sources,
+        ["v1/Pod in one where app=web", "v1/Pod in two where app=web"]
+    );
+    for informer in &informers {
+        assert_eq!(informer["payload"], "metadata", "{informer}");
+        assert_eq!(informer["users"], json!(["narrow"]));
+        assert_eq!(informer["objects"], 1);
+        assert!(informer["bytes"].as_u64() > Some(0), "{informer}");
+    }
+    pod(&server, "two", "e", "web").await?;
+    has_seen(&server, "one/a two/b two/e").await?;
+    let labels = json!({"metadata": {"labels": {"app": "db"}}});
+    server
+        .api
+        .merge("/api/v1/namespaces/one/pods/a", &labels)
+        .await?;
+    has_seen(&server, "two/b two/e").await?;
+    Ok(())
+}
+
+/// May the user `narrow` do in this namespace what the plugin does there, and nothing anywhere else.
+async fn allow(server: &Server, namespace: &str) -> Result<()> {
+    let group = "/apis/rbac.authorization.k8s.io/v1";
+    let metadata = json!({"namespace": namespace, "name": "narrow"});
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "patch"]},
+    ]});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "narrow"}],
+        "roleRef": {"kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": "narrow"}});
+    for (collection, object) in [("roles", role), ("rolebindings", binding)] {
+        let path = format!("{group}/namespaces/{namespace}/{collection}");
+        server.api.create(&path, &object).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_values_of_secrets_are_read_by_whom_the_operator_names_and_by_nobody_else() -> Result<()>
+{
+    let server = Server::start().await?;
+    let namespace = server.namespace().await?;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "a"}, "data": {"key": "c2VjcmV0"}});
+    let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
+    server.api.create(&secrets, &secret).await?;
+    let plugins = plugin_directory(&["keyring", "hello-rust"]);
+
+    let host = start(plugins.path(), server.kubeconfig(), &[]).await?;
+    let refused = host.plugin("keyring.wasm").await?;
+    assert_eq!(refused["state"], "failed");
+    let reason = refused["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("--secret-values keyring"),
+        "the fix is in it: {reason}"
+    );
+    assert_eq!(host.plugin("hello-rust.wasm").await?["state"], "running");
+    let informers = informers(&host).await?;
+    assert!(
+        informers
+            .iter()
+            .all(|informer| informer["source"] != "v1/Secret"),
+        "{informers:?}"
+    );
+    host.terminate().await?;
+
+    let _host = start(
+        plugins.path(),
+        server.kubeconfig(),
+        &["--secret-values", "keyring"],
+    )
+    .await?;
+    let note = format!("/api/v1/namespaces/{namespace}/configmaps/a");
+    let is_wanted =
+        |found: Option<&Value>| found.is_some_and(|found| found["data"]["length"] == "8");
+    server
+        .api
+        .eventually(&note, "the length of the value", is_wanted)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resync_period_runs_everything_again_and_writes_nothing() -> Result<()> {
+    let server = Server::start().await?;
+    let namespace = server.namespace().await?;
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": "a", "labels": {"hello": "true"}}, "data": {"who": "you"}});
+    let configs = format!("/api/v1/namespaces/{namespace}/configmaps");
+    server.api.create(&configs, &config).await?;
+    let plugins = plugin_directory(&["hello-rust"]);
+    let host = start(
+        plugins.path(),
+        server.kubeconfig(),
+        &["--min-resync-period", "1s"],
+    )
+    .await?;
+    let greeting = format!("{configs}/a-greeting");
+    server
+        .api
+        .eventually(&greeting, "a greeting", |found| found.is_some())
+        .await?;
+    let runs = |plugin: &Value| plugin["reconciles"]["success"].as_u64().unwrap_or_default();
+    let settled = runs(
+        &host
+            .eventually("hello-rust.wasm", "settled", |plugin| runs(plugin) >= 2)
+            .await?,
+    );
+    let before = server.api.get(&greeting).await?.context("no greeting")?;
+    host.eventually("hello-rust.wasm", "resynced twice", |plugin| {
+        runs(plugin) >= settled + 2
+    })
+    .await?;
+    let after = server.api.get(&greeting).await?.context("no greeting")?;
+    assert_eq!(
+        before["metadata"]["resourceVersion"],
+        after["metadata"]["resourceVersion"]
+    );
+    Ok(())
+}
