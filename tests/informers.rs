@@ -88,7 +88,7 @@ async fn a_plugin_that_narrows_its_reads_needs_permission_for_these_alone() -> R
         .collect();
     assert_eq!(
         sources,
-        ["v1/Pod in one where app=web", "v1/Pod in two where app=web"]
+        ["v1/Pod in one with app=web", "v1/Pod in two with app=web"]
     );
     for informer in &informers {
         assert_eq!(informer["payload"], "metadata", "{informer}");

@@ -110,7 +110,7 @@ impl Workers {
         let status = self.tools.shared.status();
         status
             .iter()
-            .map(|plugin| plugin.queued + plugin.running)
+            .map(|plugin| plugin.queued + plugin.running + plugin.held)
             .sum()
     }
 }
@@ -178,12 +178,8 @@ impl Tools {
                 warn!(%kind, %object, reason, "what was written cannot be looked up; its key waits");
             }
         }
-        let looked = self
-            .shared
+        self.shared
             .change(|hub, now| hub.looked(lookup, answers, now));
-        if let Err(error) = looked {
-            warn!(key = %lookup.key, %error, "what was looked up cannot be read; its key waits");
-        }
     }
 
     async fn write(&self, cluster: &dyn Cluster, writing: Writing) {

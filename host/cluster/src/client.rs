@@ -23,6 +23,25 @@ const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A server that wants to be left alone for longer gets its wish from whoever asks: a key's back-off, a list-watch's.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 
+/// The longest that a plugin's requests stay away from a server that has asked for it.
+const LONGEST_CLOSURE: Duration = Duration::from_secs(60);
+
+/// How long the others of a plugin wait for the answer to a request that is sent again. A server that does not answer it may yet answer
+/// them.
+const LONGEST_HOLD: Duration = Duration::from_secs(5);
+
+/// Waits for an answer, and keeps the others away meanwhile, but not for ever.
+async fn hold<T, Guard>(answer: impl Future<Output = T>, blocking: &mut Option<Guard>) -> T {
+    let mut answer = std::pin::pin!(answer);
+    if blocking.is_some()
+        && let Ok(answer) = tokio::time::timeout(LONGEST_HOLD, &mut answer).await
+    {
+        return answer;
+    }
+    *blocking = None;
+    answer.await
+}
+
 /// Sees what is sent and how it ends: what client-go's `rest_client_*` metrics are made of.
 pub trait Observer: Send + Sync {
     /// A request was sent, and answered with this HTTP status or not at all. One that is repeated is seen each time.
@@ -174,21 +193,29 @@ impl Client {
         terms: Terms<'_>,
     ) -> Result<Vec<u8>, RequestError> {
         let lane = self.limits.lane(terms.plugin);
-        lane.pass().await;
+        // The host's own requests have nothing in common that one of them should wait for another.
+        let queues = terms.plugin.is_some();
+        if queues {
+            lane.pass().await;
+        }
         let mut blocking = None;
         let mut repeats = 0;
         loop {
             self.throttle(request, &lane, terms.plugin).await;
-            let answer = self.attempt(request.clone(), terms, repeats > 0).await;
-            let delay = match &answer {
-                Err(RequestError::Status(status)) => terms.can_repeat.delay(status),
-                _ => None,
+            let attempt = self.attempt(request.clone(), terms, repeats > 0);
+            let answer = hold(attempt, &mut blocking).await;
+            let Err(RequestError::Status(status)) = &answer else {
+                return answer;
             };
+            let delay = terms.can_repeat.delay(status);
             let Some(delay) = delay.filter(|_| repeats < MAX_REPEATS) else {
+                if let (true, 429, Some(time)) = (queues, status.code, status.retry_after) {
+                    lane.close(time.min(LONGEST_CLOSURE));
+                }
                 return answer;
             };
             let until = Instant::now() + delay;
-            if blocking.is_none() {
+            if queues && blocking.is_none() {
                 blocking = Some(lane.block().await);
             }
             tokio::time::sleep_until(until).await;

@@ -73,6 +73,9 @@ pub enum DiscoveryError {
     /// 403.
     #[error("the host may not ask which kinds there are: {0}")]
     Forbidden(String),
+    /// It was asked a moment ago, and failed.
+    #[error("{0}")]
+    Again(String),
     /// No answer to go by.
     #[error("the server does not say which kinds there are: {0}")]
     Request(#[source] RequestError),
@@ -84,6 +87,8 @@ pub struct Discovery {
     known: RwLock<Option<Arc<Catalog>>>,
     /// When the server was last asked. Held while asking: whoever comes meanwhile waits for that answer.
     asked: tokio::sync::Mutex<Option<Instant>>,
+    /// When it last had no answer, and why. Whoever comes within [`FRESH`] gets the same.
+    failed: tokio::sync::Mutex<Option<(Instant, String)>>,
 }
 
 impl Discovery {
@@ -93,6 +98,7 @@ impl Discovery {
             client: client.into(),
             known: RwLock::default(),
             asked: tokio::sync::Mutex::default(),
+            failed: tokio::sync::Mutex::default(),
         }
     }
 
@@ -155,7 +161,19 @@ impl Discovery {
         {
             return Ok(catalog);
         }
-        let mut catalog = self.ask().await?;
+        let mut failed = self.failed.lock().await;
+        if let Some((at, cause)) = &*failed
+            && at.elapsed() < FRESH
+        {
+            return Err(DiscoveryError::Again(cause.clone()));
+        }
+        let mut catalog = match self.ask().await {
+            Ok(catalog) => catalog,
+            Err(error) => {
+                *failed = Some((Instant::now(), error.to_string()));
+                return Err(error);
+            }
+        };
         if let Some(before) = self.catalog() {
             catalog.keep_unanswered(&before);
         }

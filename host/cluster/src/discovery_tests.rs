@@ -294,7 +294,7 @@ async fn a_group_that_does_not_answer_for_a_moment_loses_no_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_given_up_and_asked_again_by_the_next_one() {
+async fn a_server_that_never_answers_is_given_up_and_asked_again_a_second_later() {
     for silent in [Answer::Silence, stalled()] {
         let scenario = Scenario::new([silent.clone(), silent, core(), groups()]);
         let discovery = Discovery::new(scenario.client());
@@ -302,6 +302,13 @@ async fn a_server_that_never_answers_is_given_up_and_asked_again_by_the_next_one
             error(&discovery, "v1/Pod").await,
             "the server does not say which kinds there are: no answer within 30 s"
         );
+        let asked = scenario.lines().len();
+        assert_eq!(
+            error(&discovery, "v1/Pod").await,
+            "the server does not say which kinds there are: no answer within 30 s"
+        );
+        assert_eq!(scenario.lines().len(), asked, "not again at once");
+        tokio::time::advance(FRESH).await;
         assert!(discovery.resolve(&kind("v1/Pod")).await.is_ok());
     }
 }

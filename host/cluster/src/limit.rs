@@ -6,7 +6,7 @@
 //! Ours and not a crate: governor wakes its waiters by a real clock and in no order, and tests here run on tokio's paused time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -108,12 +108,34 @@ pub(crate) struct Lane {
     /// Held by a request that the server has turned away, until it is through. The others of the lane wait behind it: they would be
     /// turned away too, and each of them would be one more request to a server that has too many.
     turnstile: tokio::sync::Mutex<()>,
+    /// Until when the server wants to be left alone.
+    closed_until: Mutex<Option<Instant>>,
 }
 
 impl Lane {
-    /// Waits while a request of this lane is being turned away.
+    /// Waits while a request of this lane is being turned away, and until the server wants to hear of it again.
     pub(crate) async fn pass(&self) {
         drop(self.turnstile.lock().await);
+        loop {
+            let closed_until = *self.lock();
+            match closed_until {
+                Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
+                _ => return,
+            }
+        }
+    }
+
+    /// Nothing more is to be sent for so long.
+    pub(crate) fn close(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut closed_until = self.lock();
+        *closed_until = Some(closed_until.map_or(until, |have| have.max(until)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.closed_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the others of this lane waiting.

@@ -12,7 +12,7 @@ mod delta;
 mod entry;
 mod layout;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
@@ -34,7 +34,9 @@ pub struct Cache {
     /// By [`IndexId`].
     indexes: Vec<Tree<Posting>>,
     /// Objects that are there, of which nothing but the key can be read, and why.
-    unreadable: Arc<Vec<(ObjectKey, String)>>,
+    unreadable: Arc<BTreeMap<ObjectKey, String>>,
+    /// Keys that have become unreadable, or are so no more, since somebody asked.
+    turned: Vec<ObjectKey>,
     layout: Arc<Layout>,
     schema: Arc<Schema>,
     resource_version: ResourceVersion,
@@ -54,6 +56,7 @@ impl Cache {
             objects: Tree::default(),
             indexes: Vec::new(),
             unreadable: Arc::default(),
+            turned: Vec::new(),
             layout: Arc::default(),
             schema: Arc::default(),
             resource_version: ResourceVersion::default(),
@@ -124,7 +127,7 @@ impl Cache {
     }
 
     /// Objects that are there, of which nothing but the key can be read, and why.
-    pub fn unreadable(&self) -> &[(ObjectKey, String)] {
+    pub fn unreadable(&self) -> &BTreeMap<ObjectKey, String> {
         &self.unreadable
     }
 
@@ -172,28 +175,21 @@ impl Cache {
         grant
     }
 
-    /// A plugin goes, and what only it needed.
+    /// A plugin goes, and what only it needed. Without any the cache is of no use any more, and is left as it is.
     pub fn leave(&mut self, grant: &Grant) {
         Arc::make_mut(&mut self.layout).leave(grant);
-        self.adapt();
+        if self.users() > 0 {
+            self.adapt();
+        }
     }
 
     /// Cuts every object to what is needed now.
     fn adapt(&mut self) {
         let schema = self.layout.schema(self.schema.generation() + 1);
-        let is_same =
-            schema.views() == self.schema.views() && schema.indexes() == self.schema.indexes();
-        if is_same {
-            if schema.payload() != self.schema.payload() {
-                let views = schema.views().to_vec();
-                let indexes = schema.indexes().to_vec();
-                self.schema = Arc::new(Schema::new(
-                    self.schema.generation(),
-                    schema.payload(),
-                    views,
-                    indexes,
-                ));
-            }
+        // What comes from now on may be less.
+        self.synced = self.synced.map(|synced| synced.min(schema.payload()));
+        if schema.cuts_as(&self.schema) {
+            self.schema = Arc::new(self.layout.schema(self.schema.generation()));
             return;
         }
         self.schema = Arc::new(schema);
@@ -201,21 +197,24 @@ impl Cache {
         self.bytes = 0;
         let objects = std::mem::take(&mut self.objects);
         for Entry(object) in objects.iter() {
-            let object = self.cut(object.clone());
-            self.insert(&object);
+            if let Some(object) = self.cut(object.clone()) {
+                self.insert(&object);
+            }
         }
     }
 
-    /// The object as the current schema cuts it.
-    fn cut(&self, object: Arc<Object>) -> Arc<Object> {
+    /// The object as the current schema cuts it. One that cannot be cut any more is unreadable.
+    fn cut(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         if object.is_cut_by(&self.schema) {
-            return object;
+            return Some(object);
         }
-        Arc::new(
-            object
-                .recut(&self.schema)
-                .expect("an object's text was JSON when it was parsed"),
-        )
+        match object.recut(&self.schema) {
+            Ok(object) => Some(Arc::new(object)),
+            Err(error) => {
+                self.set_unreadable(&object.key().to_key(), Some(error.to_string()));
+                None
+            }
+        }
     }
 
     /// Stores a delta and says what changed: for a replacement first all that is gone, then the rest in the list's order
@@ -263,16 +262,31 @@ impl Cache {
     /// cache's version: the changes before this one are still to come, and those of this object that are older will be dropped.
     pub fn overlay(&mut self, object: Object) -> Option<Change> {
         let is_past = object.resource_version().is_at_most(&self.resource_version);
-        let key = object.key();
-        let was_unreadable = || self.unreadable.iter().any(|(have, _)| key == *have);
-        if is_past && !was_unreadable() {
+        if is_past && !self.is_unreadable(object.key()) {
             return None;
         }
         self.upsert(object)
     }
 
+    /// Removes an object that was looked up on its own, and is not there any more.
+    pub fn overlay_gone(&mut self, key: &ObjectKey) -> Option<Change> {
+        self.set_unreadable(key, None);
+        self.take(key.parts())
+    }
+
+    /// Keys that have become unreadable, or are so no more, since this was last asked.
+    pub(crate) fn take_turned(&mut self) -> Vec<ObjectKey> {
+        std::mem::take(&mut self.turned)
+    }
+
+    fn is_unreadable(&self, key: KeyRef<'_>) -> bool {
+        !self.unreadable.is_empty() && self.unreadable.contains_key(&key.to_key())
+    }
+
     fn advance(&mut self, to: &ResourceVersion) {
-        if *to > self.resource_version {
+        // Which of two opaque versions is newer cannot be said: the one that came last.
+        let is_news = !to.is_empty() && !to.is_at_most(&self.resource_version);
+        if is_news {
             self.resource_version = to.clone();
         }
     }
@@ -300,11 +314,9 @@ impl Cache {
             return Vec::new();
         }
         let until = (!is_rollback).then_some(&resource_version);
+        let brought = objects.iter().map(Object::payload).min();
         let mut changes = self.remove_unlisted(&objects, until);
-        self.unreadable = Arc::default();
-        for Unreadable { key, reason, .. } in unreadable {
-            self.set_unreadable(&key, Some(reason));
-        }
+        self.replace_unreadable(unreadable);
         for object in objects {
             let old = self.get(object.key()).cloned();
             // Nothing else in the cache can be newer than the list. An object older than its cached state is one of a server that was
@@ -319,8 +331,21 @@ impl Cache {
         } else {
             self.advance(&resource_version);
         }
-        self.synced = Some(payload);
+        // What was asked for, unless less has come: a list may have been on its way when more was wanted, or less.
+        self.synced = Some(brought.unwrap_or(payload).min(payload));
         changes
+    }
+
+    fn replace_unreadable(&mut self, unreadable: Vec<Unreadable>) {
+        let now = unreadable
+            .into_iter()
+            .map(|object| (object.key, object.reason));
+        let now: BTreeMap<ObjectKey, String> = now.collect();
+        let before = std::mem::replace(&mut self.unreadable, Arc::new(now));
+        let now = self.unreadable.clone();
+        let gone = before.keys().filter(|key| !now.contains_key(*key));
+        let come = now.keys().filter(|key| !before.contains_key(*key));
+        self.turned.extend(gone.chain(come).cloned());
     }
 
     /// Removes what is not in a list; if the list has a version that counts, not what is newer than it.
@@ -352,7 +377,10 @@ impl Cache {
 
     /// Stores an object in the place of `old`, the state that is here.
     fn store(&mut self, object: Object, old: Option<Arc<Object>>) -> Option<Change> {
-        let new = self.cut(Arc::new(object));
+        let object = Arc::new(object);
+        let Some(new) = self.cut(object.clone()) else {
+            return self.take(object.key());
+        };
         if old.as_ref().is_some_and(|old| is_same(old, &new)) {
             return None;
         }
@@ -408,12 +436,15 @@ impl Cache {
     }
 
     fn set_unreadable(&mut self, key: &ObjectKey, reason: Option<String>) {
-        if reason.is_none() && self.unreadable.iter().all(|(have, _)| have != key) {
-            return;
+        let was = self.unreadable.contains_key(key);
+        if was != reason.is_some() {
+            self.turned.push(key.clone());
         }
-        let unreadable = Arc::make_mut(&mut self.unreadable);
-        unreadable.retain(|(have, _)| have != key);
-        unreadable.extend(reason.map(|reason| (key.clone(), reason)));
+        match reason {
+            Some(reason) => drop(Arc::make_mut(&mut self.unreadable).insert(key.clone(), reason)),
+            None if was => drop(Arc::make_mut(&mut self.unreadable).remove(key)),
+            None => {}
+        }
     }
 }
 

@@ -314,6 +314,42 @@ fn an_object_that_cannot_be_read_is_not_served_as_it_was() {
 }
 
 #[test]
+fn who_turns_unreadable_or_back_is_known() {
+    let mut cache = pods();
+    let unreadable = |version: &str| Unreadable {
+        key: ObjectKey::new("default", "a"),
+        resource_version: ResourceVersion::new(version),
+        reason: "broken".into(),
+    };
+    cache.apply(Delta::Unreadable(unreadable("6")));
+    assert_eq!(cache.take_turned(), [ObjectKey::new("default", "a")]);
+    cache.apply(Delta::Unreadable(unreadable("7")));
+    assert!(cache.take_turned().is_empty(), "it still is");
+    cache.apply(replace(vec![], "8"));
+    assert_eq!(cache.take_turned().len(), 1, "gone");
+    cache.apply(Delta::Replace(Listing {
+        unreadable: vec![unreadable("9")],
+        resource_version: ResourceVersion::new("9"),
+        ..Listing::default()
+    }));
+    assert_eq!(cache.take_turned().len(), 1);
+    cache.apply(Delta::Delete {
+        key: ObjectKey::new("default", "a"),
+        resource_version: ResourceVersion::new("10"),
+    });
+    assert_eq!(cache.take_turned().len(), 1, "deleted");
+}
+
+#[test]
+fn opaque_versions_are_taken_as_they_come() {
+    let mut cache = pods();
+    for version in ["zeta", "alpha"] {
+        cache.apply(Delta::Bookmark(ResourceVersion::new(version)));
+        assert_eq!(cache.resource_version().to_string(), version);
+    }
+}
+
+#[test]
 fn what_only_one_plugin_needed_goes_with_it() {
     let mut cache = pods();
     let first = cache.join(&wish(&[".spec.nodeName"], &[".metadata.name"]));
@@ -364,6 +400,22 @@ fn it_is_synced_for_a_plugin_once_a_list_has_brought_enough_of_each_object() {
     assert!(get(&cache, "a").unwrap().json().contains("nodeName"));
     cache.leave(&full);
     assert_eq!(cache.schema().payload(), Payload::Metadata);
+    let full = cache.join(&wish(&[".spec"], &[]));
+    assert!(
+        !cache.is_synced(full.payload),
+        "what came meanwhile may have been less"
+    );
+    let partial = Schema::new(1, Payload::Metadata, vec![None], vec![]);
+    let late = Object::parse(
+        cache.kind(),
+        r#"{"metadata":{"name":"b","resourceVersion":"6"}}"#,
+        &partial,
+    );
+    cache.apply(replace(vec![late.unwrap()], "6"));
+    assert!(
+        !cache.is_synced(full.payload),
+        "the list was on its way before"
+    );
 }
 
 #[test]

@@ -34,7 +34,18 @@ pub struct PathError {
     at: usize,
 }
 
+/// Most steps of a path: deeper than anything that people write, and not so deep that following it needs much stack.
+const MAX_STEPS: usize = 64;
+
 impl FieldPath {
+    /// The name that the path begins with; none if it begins with `[*]`.
+    pub(crate) fn root(&self) -> Option<&str> {
+        match self.steps.first()? {
+            Step::Name(name) => Some(name),
+            Step::Each => None,
+        }
+    }
+
     /// Reads `.spec.ports[*].name`, `.metadata.labels['app.kubernetes.io/name']`.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let mut steps = Vec::new();
@@ -47,6 +58,13 @@ impl FieldPath {
             })?;
             steps.push(step);
             rest = after;
+            if steps.len() > MAX_STEPS {
+                return Err(PathError {
+                    path: path.chars().take(200).collect(),
+                    reason: "has too many steps",
+                    at: path.len() - rest.len(),
+                });
+            }
         }
         if steps.is_empty() {
             return Err(PathError {
@@ -465,6 +483,13 @@ mod tests {
         ] {
             assert_eq!(FieldPath::parse(text).unwrap_err().at, at, "{text}");
         }
+    }
+
+    #[test]
+    fn a_path_without_end_is_refused() {
+        let error = FieldPath::parse(&".a".repeat(200_000)).unwrap_err();
+        assert!(error.to_string().len() < 400, "{error}");
+        assert!(FieldPath::parse(&".a".repeat(MAX_STEPS)).is_ok());
     }
 
     #[test]

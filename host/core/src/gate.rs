@@ -48,8 +48,9 @@ impl Awaited {
         let object = cache.get(self.key.parts());
         match &self.sign {
             Sign::Version(version) => {
-                cache.resource_version() >= version
-                    || object.is_some_and(|object| object.resource_version() >= version)
+                let shows = |have: &ResourceVersion| version == have || version.is_at_most(have);
+                shows(cache.resource_version())
+                    || object.is_some_and(|object| shows(object.resource_version()))
             }
             Sign::Deletion(uid) => {
                 object.is_none_or(|object| object.uid() != &**uid || object.is_being_deleted())
@@ -59,6 +60,9 @@ impl Awaited {
     }
 }
 
+/// Which gate. A key has a new one for each of its runs that wrote something: an answer that was on its way before is none for the next.
+pub type GateId = u64;
+
 /// Whether a key may run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Passage {
@@ -66,27 +70,31 @@ pub enum Passage {
     Open,
     /// Not before this time, unless [`Gates::opened`] names it earlier.
     Until(Time),
-    /// Not before these objects have been looked up, and not before this time either way.
-    Ask(Vec<(InformerId, ObjectKey)>, Time),
+    /// Not before these objects have been looked up, and not before this time either way. The answers are for this gate.
+    Ask(Vec<(InformerId, ObjectKey)>, GateId, Time),
 }
 
 /// The keys of one plugin whose last writes may not be visible yet.
 ///
-/// Invariant: every held key has a gate. Gates that nobody asks about are dropped when there have come to be many, not one by one.
+/// Invariant: every held key has a gate, and is held under each informer that its gate waits for. Gates that nobody asks about are
+/// dropped when there have come to be many, not one by one.
 #[derive(Debug, Default)]
 pub struct Gates {
     closed: HashMap<ObjectKey, Gate>,
-    /// Keys that were due and wait for nothing else.
-    held: HashSet<ObjectKey>,
+    /// Keys that were due and wait for nothing else, by the informers that will show what they wait for.
+    held: HashMap<InformerId, HashSet<ObjectKey>>,
+    last_gate: GateId,
     /// At so many gates those whose writes are visible are dropped.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct Gate {
+    id: GateId,
     /// What is not known to be visible yet.
     awaited: Vec<Awaited>,
     until: Time,
+    is_held: bool,
 }
 
 impl Gate {
@@ -114,18 +122,21 @@ impl Gates {
         snapshot: &Snapshot,
         now: Time,
     ) {
+        self.last_gate += 1;
         let gate = Gate {
+            id: self.last_gate,
             awaited,
             until: now + PATIENCE,
+            is_held: false,
         };
+        self.open(key);
         if gate.is_open(snapshot) {
-            self.closed.remove(key);
             return;
         }
         self.closed.insert(key.clone(), gate);
         if self.closed.len() > self.sweep_at.max(SWEEP_FROM) {
             self.closed
-                .retain(|key, gate| self.held.contains(key) || !gate.is_open(snapshot));
+                .retain(|_, gate| gate.is_held || !gate.is_open(snapshot));
             self.sweep_at = self.closed.len() * 2;
         }
     }
@@ -136,40 +147,61 @@ impl Gates {
             return Passage::Open;
         };
         if gate.is_open(snapshot) {
-            self.closed.remove(key);
-            self.held.remove(key);
+            self.open(key);
             return Passage::Open;
         }
-        self.held.insert(key.clone());
+        gate.is_held = true;
+        for awaited in &gate.awaited {
+            let held = self.held.entry(awaited.informer).or_default();
+            held.insert(key.clone());
+        }
         if !gate.must_ask(now) {
             return Passage::Until(gate.until);
         }
         gate.until = now + PATIENCE;
-        let hidden = gate
-            .awaited
-            .iter()
-            .filter(|awaited| !awaited.is_visible(snapshot));
+        let awaited = gate.awaited.iter();
+        let hidden = awaited.filter(|awaited| !awaited.is_visible(snapshot));
         let objects = hidden.map(|awaited| (awaited.informer, awaited.key.clone()));
-        Passage::Ask(objects.collect(), gate.until)
+        Passage::Ask(objects.collect(), gate.id, gate.until)
     }
 
-    /// An object that a key waits for has been looked up, and the caches show what was found: there is nothing more to wait for.
-    pub fn looked_up(&mut self, key: &ObjectKey, informer: InformerId, object: &ObjectKey) {
-        if let Some(gate) = self.closed.get_mut(key) {
-            gate.awaited
-                .retain(|awaited| (awaited.informer, &awaited.key) != (informer, object));
+    /// An object that a key waits for has been looked up for this gate, and the cache shows what was found: there is nothing more to
+    /// wait for. Says whether the key may run.
+    pub fn looked_up(
+        &mut self,
+        key: &ObjectKey,
+        id: GateId,
+        informer: InformerId,
+        object: &ObjectKey,
+        snapshot: &Snapshot,
+    ) -> bool {
+        let Some(gate) = self.closed.get_mut(key).filter(|gate| gate.id == id) else {
+            return false;
+        };
+        gate.awaited
+            .retain(|awaited| (awaited.informer, &awaited.key) != (informer, object));
+        let is_open = gate.is_open(snapshot);
+        if is_open {
+            self.open(key);
         }
+        is_open
     }
 
-    /// The held keys that may run now, after a change of the caches.
-    pub fn opened(&mut self, snapshot: &Snapshot) -> Vec<ObjectKey> {
+    /// The held keys that may run now, after a change of this informer's cache.
+    pub fn opened(&mut self, informer: InformerId, snapshot: &Snapshot) -> Vec<ObjectKey> {
         let closed = &self.closed;
         let is_open = |key: &&ObjectKey| closed.get(*key).is_none_or(|gate| gate.is_open(snapshot));
-        let opened: Vec<ObjectKey> = self.held.iter().filter(is_open).cloned().collect();
-        for key in &opened {
-            self.held.remove(key);
-            self.closed.remove(key);
-        }
+        let held = self.held.get(&informer).into_iter().flatten();
+        let opened: Vec<ObjectKey> = held.filter(is_open).cloned().collect();
+        opened.iter().for_each(|key| self.open(key));
         opened
+    }
+
+    fn open(&mut self, key: &ObjectKey) {
+        if self.closed.remove(key).is_some_and(|gate| gate.is_held) {
+            for held in self.held.values_mut() {
+                held.remove(key);
+            }
+        }
     }
 }

@@ -12,9 +12,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{Cache, Change, Delta};
-use crate::key::{Kind, ObjectKey};
-use crate::object::{Object, ObjectError, Schema};
+use crate::cache::{Cache, Change, Delta, Unreadable};
+use crate::gate::GateId;
+use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::object::{Object, Schema};
 use crate::plan::Executed;
 use crate::plugin::Plugin;
 use crate::queue::{LOW, NORMAL, Time};
@@ -100,6 +101,8 @@ pub struct Lookup {
     pub plugin: PluginId,
     /// The key that waits for them.
     pub key: ObjectKey,
+    /// What it waits at.
+    pub gate: GateId,
     /// The objects, and the informers whose caches lack them.
     pub objects: Vec<(InformerId, Kind, ObjectKey)>,
 }
@@ -233,9 +236,14 @@ impl Hub {
                 seat.wake(&self.snapshot, informer, change, priority, now);
             }
         }
+        for key in self.snapshot.cache_mut(informer).take_turned() {
+            for seat in self.seats.values_mut() {
+                seat.wake_reader(informer, &key, priority, now);
+            }
+        }
         for seat in self.seats.values_mut() {
             seat.start_when_synced(&self.snapshot, now);
-            seat.open_gates(&self.snapshot);
+            seat.open_gates(informer, &self.snapshot);
         }
         let count = changes.len();
         self.changelog
@@ -277,7 +285,7 @@ impl Hub {
             .seats
             .values()
             .filter(|seat| seat.is_synced(&self.snapshot));
-        Next::Idle(synced.filter_map(Seat::next_due).min())
+        Next::Idle(synced.filter_map(|seat| seat.next_due(threads)).min())
     }
 
     /// How many threads one plugin may keep busy.
@@ -327,7 +335,7 @@ impl Hub {
         lookup: &Lookup,
         answers: Vec<Result<Option<String>, String>>,
         now: Time,
-    ) -> Result<(), ObjectError> {
+    ) {
         let is_answered = answers.iter().all(Result::is_ok);
         if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
             seat.looked(&lookup.key, is_answered, now);
@@ -336,38 +344,45 @@ impl Hub {
             let Ok(found) = answer else {
                 continue;
             };
-            if let Some(json) = found {
-                self.overlay(*informer, kind, &json, now)?;
-            }
+            self.overlay(*informer, kind, key, found.as_deref(), now);
             if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-                seat.looked_up(&lookup.key, *informer, key);
-                seat.open_gates(&self.snapshot);
+                seat.looked_up(lookup, *informer, key, &self.snapshot);
             }
         }
-        Ok(())
     }
 
+    /// Brings into a cache what was found of an object.
     fn overlay(
         &mut self,
         informer: InformerId,
         kind: &Kind,
-        json: &str,
+        key: &ObjectKey,
+        found: Option<&str>,
         now: Time,
-    ) -> Result<(), ObjectError> {
+    ) {
         let cache = self.snapshot.cache_mut(informer);
-        // What selectors keep out of the informer is not to come in this way.
-        if cache.users() == 0 || cache.source().is_narrowed() {
-            return Ok(());
+        if cache.users() == 0 {
+            return;
         }
-        let object = Object::parse(kind, json, cache.schema())?;
-        let change = cache.overlay(object);
-        self.spread(informer, change.into_iter().collect(), NORMAL, now);
-        Ok(())
+        let changes = match found.map(|json| Object::parse(kind, json, cache.schema())) {
+            None => cache.overlay_gone(key).into_iter().collect(),
+            Some(Ok(object)) if cache.source().selects(&object, found.unwrap_or_default()) => {
+                cache.apply(Delta::Read(object))
+            }
+            // The server would say that it is gone, as far as this informer is concerned.
+            Some(Ok(_)) => cache.overlay_gone(key).into_iter().collect(),
+            Some(Err(error)) => cache.apply(Delta::Unreadable(Unreadable {
+                key: key.clone(),
+                resource_version: ResourceVersion::default(),
+                reason: error.to_string(),
+            })),
+        };
+        self.spread(informer, changes, NORMAL, now);
     }
 
     /// The cluster can be reached again: a list-watch that had failed works. The keys whose writes had no answer can run.
     pub fn recovered(&mut self) {
-        self.seats.values_mut().for_each(Seat::rescue);
+        self.seats.values_mut().for_each(|seat| seat.rescue(true));
     }
 
     /// From now on only what is pending or running is finished.
@@ -411,7 +426,7 @@ impl Hub {
                     bytes: cache.bytes(),
                     users: users(id),
                     resource_version: cache.resource_version().clone(),
-                    unreadable: cache.unreadable().to_vec(),
+                    unreadable: cache.unreadable().clone(),
                     stale: cache.stale(),
                 }
             })

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-use crate::cache::Listing;
+use crate::cache::{Listing, Unreadable};
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
@@ -442,7 +442,10 @@ fn results_reach_the_keys_next_run() {
     let conflict = vec![ActionResult::Conflict("owned by kubectl".into())];
     rig.hub.failed(
         &turn,
-        &TurnError::Write("conflict".into()),
+        &TurnError::Write {
+            message: "conflict".into(),
+            retry_after: None,
+        },
         Executed {
             results: conflict.clone(),
             ..Executed::default()

@@ -109,9 +109,9 @@ impl Schema {
         self.payload
     }
 
-    /// By [`ViewId`]. None: nobody has this view any more.
-    pub fn views(&self) -> &[Option<Projection>] {
-        &self.views
+    /// Whether it makes the same of an object, but for how much of it is kept.
+    pub(crate) fn cuts_as(&self, other: &Self) -> bool {
+        self.views == other.views && self.indexes == other.indexes
     }
 
     /// By [`IndexId`]. Empty: nobody has this index any more.

@@ -118,6 +118,8 @@ pub enum ActionResult {
     Forbidden(String),
     Invalid(String),
     Failed(String),
+    /// The server has turned the write away, and says how long it wants to be left alone. Guests see it as failed.
+    Busy(String, Duration),
     /// The server has failed, and whether the write was done is not known. Guests see it as failed.
     Unknown(String),
     /// No answer, or none that says anything of the write: the server, or the way to it, is down, and whether the write was done is
@@ -136,6 +138,7 @@ impl ActionResult {
             | Self::Forbidden(text)
             | Self::Invalid(text)
             | Self::Failed(text)
+            | Self::Busy(text, _)
             | Self::Unknown(text)
             | Self::Unavailable(text) => Some(text),
         }

@@ -2,6 +2,8 @@
 
 mod planner;
 
+use std::time::Duration;
+
 use crate::cluster::{Cluster, Operation, Write};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::manifest::Manifest;
@@ -66,6 +68,8 @@ pub struct WriteFailure {
     pub message: String,
     /// The cluster could not be reached: that is not the key's fault.
     pub is_unavailable: bool,
+    /// The cluster wants to be left alone for so long.
+    pub retry_after: Option<Duration>,
 }
 
 /// A write that the server accepted, or may have.
@@ -245,6 +249,10 @@ impl Plan {
                 failure = Some(WriteFailure {
                     message: format!("action {}: {error}", step.action + 1),
                     is_unavailable: matches!(result, ActionResult::Unavailable(_)),
+                    retry_after: match result {
+                        ActionResult::Busy(_, time) => Some(time),
+                        _ => None,
+                    },
                 });
             }
             join(&mut results[step.action], result);

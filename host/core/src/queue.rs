@@ -245,14 +245,20 @@ impl WorkQueue {
         self.delayed.keys().next().map(|(due, _)| *due)
     }
 
-    /// Counts a failure of a running key and runs it again after its back-off.
-    pub fn fail(&mut self, key: &ObjectKey, priority: Priority, now: Time) -> Duration {
+    /// Counts a failure of a running key and runs it again after its back-off, or after `at_least` if that is longer.
+    pub fn fail(
+        &mut self,
+        key: &ObjectKey,
+        at_least: Duration,
+        priority: Priority,
+        now: Time,
+    ) -> Duration {
         let Some(entry) = self.entries.get_mut(key) else {
             return Duration::ZERO;
         };
         entry.failures = entry.failures.saturating_add(1);
         entry.failed_at = now;
-        let delay = self.backoff.delay(entry.failures);
+        let delay = self.backoff.delay(entry.failures).max(at_least);
         self.counts.retries += 1;
         self.add_after(key, delay, priority, now);
         delay
@@ -404,6 +410,11 @@ impl WorkQueue {
         self.entries
             .get(key)
             .is_some_and(|entry| entry.failures >= BREAK_AFTER)
+    }
+
+    /// How many keys are held.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// How many keys wait for their time, held ones among them.

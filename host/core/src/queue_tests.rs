@@ -138,7 +138,7 @@ fn failures_back_off_and_other_triggers_neither_reset_nor_inflate_them() {
     let mut delays = Vec::new();
     for _ in 0..3 {
         rig.add("a").next();
-        delays.push(rig.queue.fail(&key("a"), NORMAL, rig.now));
+        delays.push(rig.queue.fail(&key("a"), Duration::ZERO, NORMAL, rig.now));
         rig.done("a");
     }
     assert_eq!(delays, [5 * MS, 10 * MS, 20 * MS]);
@@ -247,7 +247,7 @@ proptest! {
                     rig.done(&name.to_string());
                 }
                 Step::Fail(name) if running.remove(&name.to_string()) => {
-                    let delay = rig.queue.fail(&key(&name.to_string()), NORMAL, rig.now);
+                    let delay = rig.queue.fail(&key(&name.to_string()), Duration::ZERO, NORMAL, rig.now);
                     owe(&mut owed, name.to_string(), rig.now + delay);
                     rig.done(&name.to_string());
                 }
@@ -315,7 +315,7 @@ fn fail(rig: &mut Rig, name: &str, times: u32) {
         while rig.next().is_none() {
             rig.now = rig.queue.next_due().unwrap();
         }
-        rig.queue.fail(&key(name), NORMAL, rig.now);
+        rig.queue.fail(&key(name), Duration::ZERO, NORMAL, rig.now);
         rig.done(name);
     }
 }
@@ -326,7 +326,7 @@ fn being_added_brings_a_broken_key_back_only_after_the_cool_down() {
     fail(&mut rig, "a", BREAK_AFTER - 1);
     assert!(!rig.queue.is_broken(&key("a")));
     assert_eq!(rig.add("a").next().as_deref(), Some("a"), "not broken yet");
-    rig.queue.fail(&key("a"), NORMAL, rig.now);
+    rig.queue.fail(&key("a"), Duration::ZERO, NORMAL, rig.now);
     rig.done("a");
     assert!(rig.queue.is_broken(&key("a")));
     // Its own back-off is shorter than the cool-down still.
@@ -348,7 +348,7 @@ fn a_change_while_a_broken_key_runs_waits_for_the_cool_down_too() {
     rig.now = rig.queue.next_due().unwrap();
     assert_eq!(rig.next().as_deref(), Some("a"));
     rig.add("a");
-    rig.queue.fail(&key("a"), NORMAL, rig.now);
+    rig.queue.fail(&key("a"), Duration::ZERO, NORMAL, rig.now);
     rig.done("a");
     assert_eq!(rig.advance(COOL_DOWN - MS).next(), None);
     assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));

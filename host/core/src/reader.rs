@@ -239,8 +239,7 @@ impl Reader {
 
     fn unreadable(&self, kind: &Kind, key: &ObjectKey) -> Option<ReadError> {
         let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
-        let unreadable = self.cache(part).unreadable().iter();
-        let (_, reason) = unreadable.into_iter().find(|(have, _)| have == key)?;
+        let reason = self.cache(part).unreadable().get(key)?;
         Some(ReadError::Unreadable {
             kind: kind.clone(),
             key: key.clone(),

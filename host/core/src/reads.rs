@@ -173,6 +173,19 @@ impl ReadSets {
         readers.flat_map(Readers::iter).collect()
     }
 
+    /// The keys whose reads an object of this key could be in, whatever it is. Linear in the number of reads.
+    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&ObjectKey> {
+        let is_about = |read: &Read| match read {
+            Read::Object(of, wanted) => *of == informer && wanted == key,
+            Read::List(of, namespace, _) => {
+                let mut namespace = namespace.iter();
+                *of == informer && namespace.all(|namespace| *namespace == key.namespace)
+            }
+        };
+        let readers = self.readers.iter().filter(|(read, _)| is_about(read));
+        readers.flat_map(|(_, readers)| readers.iter()).collect()
+    }
+
     /// Every recorded read that one of the change's states could be in.
     fn candidates(&self, informer: InformerId, change: &Change) -> BTreeSet<Arc<Read>> {
         let key = change.key().to_key();

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::key::Kind;
-use crate::selector::LabelSelector;
+use crate::object::Object;
+use crate::selector::{FieldSelector, LabelSelector};
 
 /// The objects one list-watch is of. Plugins that ask for the same share one informer; another filter is another informer, as in
 /// client-go's filtered factories.
@@ -35,26 +36,33 @@ impl Source {
 }
 
 impl Source {
+    /// Whether an object of the kind is one of them. `json` is the whole of it, which the object itself may not have.
+    pub fn selects(&self, object: &Object, json: &str) -> bool {
+        let fields = self.fields.as_deref().map(FieldSelector::parse);
+        self.labels.matches(object)
+            && fields.is_none_or(|fields| fields.is_ok_and(|fields| fields.matches(json)))
+    }
+
     /// Whether selectors keep objects out.
     pub fn is_narrowed(&self) -> bool {
         self.labels != LabelSelector::default() || self.fields.is_some()
     }
 }
 
-/// `v1/Pod`, `v1/Pod in default where app=web and spec.nodeName=a`.
+/// `v1/Pod`, `v1/Pod in default with app=web where spec.nodeName=a`.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         if let Some(namespace) = &self.namespace {
             write!(f, " in {namespace}")?;
         }
-        let labels = self.labels.to_string();
-        let selectors = [labels.as_str(), self.fields.as_deref().unwrap_or_default()];
-        let mut selectors = selectors.iter().filter(|selector| !selector.is_empty());
-        if let Some(first) = selectors.next() {
-            write!(f, " where {first}")?;
+        if self.labels != LabelSelector::default() {
+            write!(f, " with {}", self.labels)?;
         }
-        selectors.try_for_each(|selector| write!(f, " and {selector}"))
+        if let Some(fields) = &self.fields {
+            write!(f, " where {fields}")?;
+        }
+        Ok(())
     }
 }
 

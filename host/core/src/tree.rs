@@ -276,7 +276,14 @@ fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
         .is_some_and(fits)
     {
         let right = children.remove(left + 1);
-        Arc::make_mut(&mut children[left].node).append(Arc::unwrap_or_clone(right.node));
+        let mut node = Arc::unwrap_or_clone(right.node);
+        // A first child may hold less than its own bound. It will not be the first any more.
+        if let Node::Branch(children) = &mut node
+            && let Some(first) = children.first_mut()
+        {
+            first.bound = right.bound;
+        }
+        Arc::make_mut(&mut children[left].node).append(node);
     }
 }
 
@@ -394,6 +401,25 @@ mod tests {
     }
 
     #[test]
+    fn what_came_before_all_others_of_a_branch_is_found_after_the_branch_is_joined() {
+        let full = u16::try_from(FULL).unwrap();
+        let branch = full * full;
+        let mut tree = Tree::default();
+        (0..branch * 3).for_each(|at| drop(tree.insert(number(at, 0))));
+        let remove = |tree: &mut Tree<Number>, range: std::ops::Range<u16>| {
+            range.for_each(|at| drop(tree.remove(|key| value(key).cmp(&at))));
+        };
+        // The first leaf of the second branch goes, and something comes that is less than what is now the first.
+        remove(&mut tree, branch..branch + full);
+        tree.insert(number(branch, 0));
+        // Then little is left of both branches, and they become one.
+        remove(&mut tree, full..branch);
+        remove(&mut tree, branch + full * 3..branch * 2);
+        depth(&tree.root, true);
+        assert!(tree.get(|key| value(key).cmp(&branch)).is_some());
+    }
+
+    #[test]
     fn a_range_begins_with_the_first_of_many_that_a_coarse_order_calls_equal() {
         let mut tree = Tree::default();
         (0..1000).for_each(|at| drop(tree.insert(number(at, 0))));
@@ -401,6 +427,33 @@ mod tests {
             .range(|key| (value(key) / 100).cmp(&4))
             .map(|item| item.0);
         assert!(hundreds.eq(400..1000));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Runs of neighbours come and go, enough of them that branches are joined.
+        #[test]
+        fn a_tree_of_many_levels_finds_everything_it_holds(
+            runs in prop::collection::vec((any::<bool>(), 0u16..20_000, 1u16..400), 0..300),
+        ) {
+            let mut tree = Tree::default();
+            let mut model = BTreeSet::new();
+            for (is_removal, from, count) in runs {
+                for at in from..from + count {
+                    if is_removal {
+                        prop_assert_eq!(tree.remove(|key| value(key).cmp(&at)).is_some(), model.remove(&at));
+                    } else {
+                        prop_assert_eq!(tree.insert(number(at, 0)).is_none(), model.insert(at));
+                    }
+                }
+            }
+            prop_assert!(tree.iter().map(|item| item.0).eq(model.iter().copied()));
+            for at in &model {
+                prop_assert!(tree.get(|key| value(key).cmp(at)).is_some(), "{at}");
+            }
+            depth(&tree.root, true);
+        }
     }
 
     proptest! {

@@ -161,6 +161,7 @@ impl From<ActionResult> for changes::ActionResult {
             ActionResult::Forbidden(text) => Self::Forbidden(text),
             ActionResult::Invalid(text) => Self::Invalid(text),
             ActionResult::Failed(text)
+            | ActionResult::Busy(text, _)
             | ActionResult::Unknown(text)
             | ActionResult::Unavailable(text) => Self::Failed(text),
         }

@@ -136,32 +136,26 @@ impl PerInformer<'_> {
     }
 }
 
-/// What an informer is of. Namespace and selector are empty where there are none.
+/// What an informer is of. What it is not narrowed by is empty.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct CacheLabels {
     group: String,
     version: String,
     kind: String,
     namespace: String,
-    selector: String,
+    label_selector: String,
+    field_selector: String,
 }
 
 impl CacheLabels {
     pub fn of(source: &Source) -> Self {
-        let labels = source.labels.to_string();
-        let selectors = [
-            labels.as_str(),
-            source.fields.as_deref().unwrap_or_default(),
-        ];
-        let selectors = selectors
-            .into_iter()
-            .filter(|selector| !selector.is_empty());
         Self {
             group: source.kind.group.to_string(),
             version: source.kind.version.to_string(),
             kind: source.kind.kind.to_string(),
             namespace: source.namespace.as_deref().unwrap_or_default().to_owned(),
-            selector: selectors.collect::<Vec<_>>().join(","),
+            label_selector: source.labels.to_string(),
+            field_selector: source.fields.as_deref().unwrap_or_default().to_owned(),
         }
     }
 }

@@ -48,12 +48,14 @@ impl HubSink {
         self.metrics = Some(metrics);
     }
 
-    fn set_trouble(&self, reason: Option<String>) {
+    /// Says whether there was trouble before.
+    fn set_trouble(&self, reason: Option<String>) -> bool {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        match reason {
+        let before = match reason {
             Some(reason) => troubles.insert(self.source.clone(), reason),
             None => troubles.remove(&self.source),
         };
+        before.is_some()
     }
 
     fn note_unreadable(&mut self, delta: &Delta) {
@@ -118,7 +120,9 @@ impl CacheSink for HubSink {
                 if let Some(since) = self.incident.take() {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
                     info!(kind = %self.source, lasted, "watch recovered");
-                    self.set_trouble(None);
+                }
+                // It may have been another list-watch of this informer that was in trouble.
+                if self.set_trouble(None) {
                     self.shared.change(|hub, _| hub.recovered());
                 }
             }

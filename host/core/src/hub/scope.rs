@@ -108,16 +108,20 @@ pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
         .writes
         .iter()
         .any(|write| write.kind == *kind && write.verbs.iter().any(|verb| *verb != Verb::Delete));
-    let is_under = |names: &[&str]| {
-        let mut paths = looked_at.iter();
-        paths.any(|path| names.iter().any(|name| path.starts_with(name)))
+    // `[*]` leads anywhere.
+    let roots: Vec<Option<String>> = paths(&looked_at)
+        .iter()
+        .map(|path| path.root().map(str::to_owned))
+        .collect();
+    let is_metadata = roots.iter().all(|root| root.as_deref() == Some("metadata"));
+    let may_be_value = |root: &Option<String>| {
+        root.as_deref()
+            .is_none_or(|root| matches!(root, "data" | "stringData"))
     };
-    let is_metadata = looked_at.iter().all(|path| path.starts_with(".metadata"));
     if !sees_all && is_metadata && (!compares || is_secret(kind)) {
         return Payload::Metadata;
     }
-    // `[*]` and quoted names lead anywhere.
-    if is_secret(kind) && !sees_all && !is_under(&["[", ".data", ".stringData"]) {
+    if is_secret(kind) && !sees_all && !roots.iter().any(may_be_value) {
         return Payload::WithoutValues;
     }
     Payload::Full

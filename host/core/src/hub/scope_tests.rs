@@ -51,6 +51,10 @@ fn metadata_are_enough_for_a_plugin_that_reads_no_more() {
     );
     assert_eq!(needs(&manifest(&pod(), &[])), Payload::Full);
     assert_eq!(needs(&manifest(&pod(), &[".spec.nodeName"])), Payload::Full);
+    assert_eq!(
+        needs(&manifest(&pod(), &[".metadataSource"])),
+        Payload::Full
+    );
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub(super) struct Seat {
     gates: Gates,
     /// While the plugin's writes find no cluster.
     outage: Option<Outage>,
+    /// How often a key's writes found no cluster, in a row; keys whose last did are not here.
+    tries: HashMap<ObjectKey, u32>,
     /// Lookups under way.
     looking: usize,
     /// What became of the actions of a key's last outcome; keys whose last outcome had none are not here.
@@ -74,6 +76,7 @@ impl Seat {
             reads: ReadSets::default(),
             gates: Gates::default(),
             outage: None,
+            tries: HashMap::new(),
             looking: 0,
             results: HashMap::new(),
             share: Share::new(settings.weight),
@@ -108,9 +111,9 @@ impl Seat {
     }
 
     /// When something is to be done though nothing changes.
-    pub fn next_due(&self) -> Option<Time> {
+    pub fn next_due(&self, threads: usize) -> Option<Time> {
         let key = match &self.outage {
-            _ if !self.has_room() => None,
+            _ if !self.has_room() || self.deciding >= threads => None,
             Some(outage) => outage.next_probe(),
             None => self.queue.next_due(),
         };
@@ -172,6 +175,7 @@ impl Seat {
                 })
                 .collect(),
             queued: self.queue.pending(),
+            held: self.queue.held(),
             depth: self.queue.depth().clone(),
             running: self.queue.running(),
             running_for: self.queue.running_for(now).collect(),

@@ -60,7 +60,9 @@ pub struct SeatStatus {
     pub reads: Vec<(Source, bool)>,
     /// Keys ready to run.
     pub queued: usize,
-    /// The same, by priority.
+    /// Keys that could run if the caches showed what they last wrote, or the cluster could be reached.
+    pub held: usize,
+    /// Keys ready to run, by priority.
     pub depth: BTreeMap<Priority, usize>,
     /// Keys running, or held while their writes are under way.
     pub running: usize,
@@ -106,7 +108,7 @@ pub struct InformerStatus {
     /// How far the cache has come.
     pub resource_version: ResourceVersion,
     /// Objects that are there and cannot be read, and why.
-    pub unreadable: Vec<(ObjectKey, String)>,
+    pub unreadable: BTreeMap<ObjectKey, String>,
     /// How often something older than the cache was dropped.
     pub stale: u64,
 }

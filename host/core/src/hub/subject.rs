@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cache::Change;
-use crate::key::{KeyRef, Kind};
+use crate::key::{KeyRef, Kind, ObjectKey};
 use crate::manifest::Selection;
 use crate::object::{Object, ViewId};
 use crate::reader::{Part, Scope};
@@ -59,6 +59,11 @@ impl SubjectKind {
 
     pub fn is_companion(&self, informer: InformerId) -> bool {
         self.companions.contains(&informer)
+    }
+
+    /// Whether a key that this informer brings may be a subject's, whatever its object is.
+    pub fn may_be(&self, informer: InformerId, key: &ObjectKey) -> bool {
+        self.informers.contains(&informer) && self.is_in_namespace(key.parts())
     }
 
     fn is_in_namespace(&self, key: KeyRef<'_>) -> bool {

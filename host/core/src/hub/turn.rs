@@ -37,6 +37,8 @@ pub struct Turn {
     /// When it was handed out, and what for that was charged.
     pub(super) started: Time,
     pub(super) charge: Charge,
+    /// Whether it is to find out if the cluster can be reached.
+    pub(super) is_probe: bool,
     reader: Option<Reader>,
 }
 
@@ -66,8 +68,13 @@ pub enum TurnError {
     #[error("outcome refused: {0}")]
     Plan(#[from] PlanError),
     /// The cluster refused a write.
-    #[error("{0}")]
-    Write(String),
+    #[error("{message}")]
+    Write {
+        /// Which write, and why.
+        message: String,
+        /// When it wants to hear of it again.
+        retry_after: Option<Duration>,
+    },
     /// The cluster could not be reached. That is not the key's fault: it is tried again as soon as the cluster can be.
     #[error("{0}")]
     Unavailable(String),
@@ -78,7 +85,10 @@ impl From<WriteFailure> for TurnError {
         if failure.is_unavailable {
             Self::Unavailable(failure.message)
         } else {
-            Self::Write(failure.message)
+            Self::Write {
+                message: failure.message,
+                retry_after: failure.retry_after,
+            }
         }
     }
 }
@@ -99,6 +109,7 @@ impl Turn {
             priority: start.priority,
             started: start.at,
             charge: start.charge,
+            is_probe: false,
             is_gone: reader.is_subject_gone(),
             sequence: reader.sequence(),
             reader: Some(reader),

@@ -214,7 +214,7 @@ fn an_object_that_cannot_be_read_stops_who_reads_it_and_nobody_else() {
     rig.run();
     let id = rig.id(&pod());
     rig.version += 1;
-    let unreadable = crate::cache::Unreadable {
+    let unreadable = Unreadable {
         key: ObjectKey::new("default", "bad"),
         resource_version: ResourceVersion::new(&rig.version.to_string()),
         reason: "labels is not an object".into(),
@@ -246,4 +246,65 @@ fn memory_is_accounted_to_those_who_asked() {
     assert!(bytes > 0);
     let shares = rig.hub.status(rig.now);
     assert!(shares.iter().all(|plugin| plugin.cached_bytes == bytes / 2));
+}
+
+#[test]
+fn who_could_not_read_an_object_is_woken_when_it_goes() {
+    let lists = |_: &Request, reader: &mut Reader| {
+        let found = reader.list(&pod(), None, &ListFilter::Everything);
+        found.map_or_else(
+            |error| Err(Failure::Terminal(error.to_string()).into()),
+            |_| Ok(Outcome::default()),
+        )
+    };
+    let mut rig = Rig::with(manifest("p"), lists);
+    rig.put(&service(), "a", "");
+    rig.run();
+    let id = rig.id(&pod());
+    rig.version += 1;
+    let unreadable = Unreadable {
+        key: ObjectKey::new("default", "bad"),
+        resource_version: ResourceVersion::new(&rig.version.to_string()),
+        reason: "labels is not an object".into(),
+    };
+    rig.hub.apply(id, Delta::Unreadable(unreadable), rig.now);
+    assert_eq!(rig.run(), ["a"], "its list has no answer any more");
+    assert_eq!(rig.hub.status(rig.now)[0].reconciles.terminal, 1);
+    rig.remove(&pod(), "bad");
+    assert_eq!(rig.run(), ["a"]);
+    assert_eq!(rig.hub.status(rig.now)[0].failing, 0);
+}
+
+#[test]
+fn a_plugin_that_comes_back_waits_for_all_of_each_object_again() {
+    let mut rig = Rig::default();
+    rig.join(reads_pods("light", &[".metadata.name"], &[]), nothing);
+    let heavy = rig.join(reads_pods("heavy", &[".spec"], &[]), nothing);
+    let id = id_of(&rig, "v1/Pod");
+    sync(&mut rig, id, Payload::Full);
+    rig.run();
+    rig.hub.leave(heavy);
+    pod_in(&mut rig, id, "one", "x");
+    rig.run();
+    rig.join(reads_pods("heavy", &[".spec"], &[]), nothing);
+    assert_eq!(rig.run(), NONE, "what came meanwhile has no spec");
+    sync(&mut rig, id, Payload::Full);
+    assert_eq!(rig.run().len(), 1);
+}
+
+#[test]
+fn an_object_deeper_than_can_be_cut_is_unreadable_to_those_who_come_and_the_host_lives() {
+    let mut rig = Rig::default();
+    rig.join(manifest("p"), nothing);
+    rig.sync(&service());
+    rig.sync(&pod());
+    let id = id_of(&rig, "v1/Pod");
+    let nested = format!("{}1{}", r#"{"a":"#.repeat(300), "}".repeat(300));
+    let json = format!(r#"{{"metadata":{{"name":"x","resourceVersion":"100"}},"spec":{nested}}}"#);
+    let object = Object::parse(&pod(), &json, &rig.hub.schema(id)).unwrap();
+    rig.hub.apply(id, Delta::Upsert(object), rig.now);
+    let deep = format!(".spec{}", ".a".repeat(62));
+    rig.join(reads_pods("deep", &[&deep], &[]), nothing);
+    let informer = &rig.hub.informers()[id];
+    assert_eq!(informer.objects + informer.unreadable.len(), 1);
 }

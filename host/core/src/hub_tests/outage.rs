@@ -66,7 +66,10 @@ fn an_answer_that_is_no_success_shows_the_cluster_too() {
     let mut turn = rig.take().unwrap();
     let decision = turn.decide();
     rig.hub.decided(&turn, &decision, rig.now);
-    let error = TurnError::Write("conflict".into());
+    let error = TurnError::Write {
+        message: "conflict".into(),
+        retry_after: None,
+    };
     rig.hub.failed(&turn, &error, Executed::default(), rig.now);
     assert_eq!(rig.run().len(), 99);
 }
@@ -112,4 +115,39 @@ fn a_change_while_a_key_waits_for_the_cluster_does_not_run_it() {
     let mut rig = cut_off();
     (0..100).for_each(|number| rig.put(&service(), &format!("s{number}"), r#""touched":"yes""#));
     assert_eq!(rig.run(), NONE);
+}
+
+#[test]
+fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "dead", "");
+    let mut tries = 0;
+    for step in 0..60_000 {
+        if step % 10 == 0 {
+            rig.put(&service(), "alive", &format!(r#""n":"{step}""#));
+        }
+        let turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
+        for mut turn in turns {
+            let decision = turn.decide();
+            rig.hub.decided(&turn, &decision, rig.now);
+            if &*turn.request.key.name == "dead" {
+                tries += 1;
+                let error = TurnError::Unavailable("503".into());
+                rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+            } else {
+                let accepted = vec![Accepted {
+                    kind: pod(),
+                    key: ObjectKey::new("default", "y"),
+                    effect: Effect::Deletion("u".into()),
+                }];
+                let executed = Executed {
+                    accepted,
+                    ..Executed::default()
+                };
+                rig.hub.settled(&turn, None, executed, rig.now);
+            }
+        }
+        rig.now += Duration::from_millis(1);
+    }
+    assert!((6..=62).contains(&tries), "{tries} tries in a minute");
 }

@@ -50,6 +50,24 @@ fn a_plugin_whose_guests_are_slow_leaves_a_thread_to_others() {
 }
 
 #[test]
+fn a_key_waits_as_long_as_the_server_asked_for() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let busy = TurnError::Write {
+        message: "too many requests".into(),
+        retry_after: Some(Duration::from_secs(30)),
+    };
+    rig.hub.failed(&turn, &busy, Executed::default(), rig.now);
+    rig.now += Duration::from_secs(29);
+    assert_eq!(rig.run(), NONE);
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
 fn a_key_that_fails_each_time_is_not_run_by_every_change() {
     let mut rig = Rig::with(manifest("p"), |request, reader| {
         reader.list(&pod(), None, &ListFilter::Everything).unwrap();
@@ -77,4 +95,42 @@ fn a_key_that_fails_each_time_is_not_run_by_every_change() {
         runs += rig.run().iter().filter(|name| *name == "bad").count();
     }
     assert!((1..=4).contains(&runs), "{runs} runs in ten seconds");
+}
+
+#[test]
+fn nobody_waits_for_a_time_that_has_passed() {
+    let mut rig = Rig {
+        hub: Hub::with_threads(3),
+        ..Rig::default()
+    };
+    rig.join(manifest("slow"), |request, _| match &*request.key.name {
+        "fails" => Err(Failure::Retry("later".into()).into()),
+        _ => Ok(Outcome::default()),
+    });
+    rig.join(manifest("calm"), nothing);
+    rig.sync(&service());
+    rig.sync(&pod());
+    rig.put(&service(), "fails", "");
+    rig.run();
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "b", "");
+    let mut busy = Vec::new();
+    while let Some(mut turn) = rig.take() {
+        if turn.plugin_name() == "slow" && &*turn.request.key.name != "fails" {
+            busy.push(turn);
+            continue;
+        }
+        let decision = turn.decide();
+        rig.finish(&turn, decision);
+    }
+    assert_eq!(busy.len(), 2, "all the threads that one plugin may have");
+    rig.now += Duration::from_secs(1);
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("something runs");
+    };
+    assert!(
+        due.is_none_or(|due| due > rig.now),
+        "{due:?} at {:?}",
+        rig.now
+    );
 }

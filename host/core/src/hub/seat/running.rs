@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Seat;
+use crate::backoff::Backoff;
 use crate::gate::{Awaited, Passage, Sign};
 use crate::hub::changelog::Missed;
 use crate::hub::outage::Outage;
@@ -16,6 +17,12 @@ use crate::plugin::{Request, RunError};
 use crate::queue::{NORMAL, Taken, Time};
 use crate::reader::Reader;
 use crate::snapshot::{InformerId, Snapshot};
+
+/// How long a key waits whose writes found no cluster.
+const STRANDED: Backoff = Backoff {
+    base: Duration::from_secs(1),
+    max: Duration::from_secs(30),
+};
 
 /// What a plugin has to do next.
 pub enum Work {
@@ -35,13 +42,15 @@ impl Seat {
         wall_clock_ms: u64,
     ) -> Option<Work> {
         loop {
+            let is_probe = self.outage.is_some();
             let taken = match &mut self.outage {
                 Some(outage) => self.queue.claim(&outage.probe(now)?, now)?,
                 None => self.queue.next(now)?,
             };
             match self.gates.try_pass(&taken.key, snapshot, now) {
                 Passage::Open => {
-                    let turn = self.turn(id, taken, snapshot, now, wall_clock_ms);
+                    let mut turn = self.turn(id, taken, snapshot, now, wall_clock_ms);
+                    turn.is_probe = is_probe;
                     return Some(Work::Run(Box::new(turn)));
                 }
                 Passage::Until(until) => {
@@ -50,7 +59,7 @@ impl Seat {
                         .iter_mut()
                         .for_each(|outage| outage.strand(taken.key.clone()));
                 }
-                Passage::Ask(objects, until) => {
+                Passage::Ask(objects, gate, until) => {
                     self.queue.hold(&taken, until, now);
                     self.looking += 1;
                     let kind = |informer: InformerId| snapshot.informers[informer].kind().clone();
@@ -58,6 +67,7 @@ impl Seat {
                     return Some(Work::Look(Lookup {
                         plugin: id,
                         key: taken.key,
+                        gate,
                         objects: objects
                             .map(|(informer, object)| (informer, kind(informer), object))
                             .collect(),
@@ -78,13 +88,22 @@ impl Seat {
     }
 
     /// What a key waited for has been looked up, and is in the caches.
-    pub fn looked_up(&mut self, key: &ObjectKey, informer: InformerId, object: &ObjectKey) {
-        self.gates.looked_up(key, informer, object);
+    pub fn looked_up(
+        &mut self,
+        lookup: &Lookup,
+        informer: InformerId,
+        object: &ObjectKey,
+        snapshot: &Snapshot,
+    ) {
+        let Lookup { key, gate, .. } = lookup;
+        if self.gates.looked_up(key, *gate, informer, object, snapshot) {
+            self.queue.release(key);
+        }
     }
 
-    /// Releases the held keys whose writes the caches now show.
-    pub fn open_gates(&mut self, snapshot: &Snapshot) {
-        for key in self.gates.opened(snapshot) {
+    /// Releases the held keys whose writes an informer's cache now shows.
+    pub fn open_gates(&mut self, informer: InformerId, snapshot: &Snapshot) {
+        for key in self.gates.opened(informer, snapshot) {
             self.queue.release(&key);
         }
     }
@@ -173,12 +192,19 @@ impl Seat {
             }
             TurnError::Unavailable(_) => return self.strand(turn, now),
             // A retry keeps the priority of the run that failed (controller-runtime's rule).
-            _ => drop(self.queue.fail(key, turn.priority, now)),
+            _ => {
+                let at_least = match error {
+                    TurnError::Write { retry_after, .. } => retry_after.unwrap_or_default(),
+                    _ => Duration::ZERO,
+                };
+                self.queue.fail(key, at_least, turn.priority, now);
+            }
         }
+        self.tries.remove(key);
+        let is_answer = turn.is_probe && matches!(error, TurnError::Write { .. });
         let is_nobody_left = |outage: &Outage| outage.next_probe().is_none() && self.looking == 0;
-        if matches!(error, TurnError::Write(_)) || self.outage.as_ref().is_some_and(is_nobody_left)
-        {
-            self.rescue();
+        if is_answer || self.outage.as_ref().is_some_and(is_nobody_left) {
+            self.rescue(false);
         }
         if self.queue.is_broken(key) {
             self.reasons.insert(key.clone(), error.to_string());
@@ -186,7 +212,7 @@ impl Seat {
         self.queue.done(key, now);
     }
 
-    /// Holds a key until the cluster can be reached.
+    /// Holds a key until the cluster can be reached. One whose own writes alone find none waits longer each time.
     fn strand(&mut self, turn: &Turn, now: Time) {
         let taken = Taken {
             key: turn.request.key.clone(),
@@ -194,16 +220,22 @@ impl Seat {
             priority: turn.priority,
             waited: Duration::ZERO,
         };
-        self.queue.hold(&taken, Time::MAX, now);
+        let tries = self.tries.entry(taken.key.clone()).or_default();
+        *tries += 1;
+        let delay = STRANDED.delay(*tries);
+        self.queue.hold(&taken, now + delay, now);
         let outage = self.outage.get_or_insert_with(|| Outage::new(now));
         outage.strand(taken.key);
     }
 
-    /// The cluster can be reached.
-    pub fn rescue(&mut self) {
+    /// The cluster can be reached: the keys that have been tried once can run. Others have failed while it could be, and wait for
+    /// their time, unless it is known that nothing at all could be reached.
+    pub fn rescue(&mut self, all: bool) {
         let outage = self.outage.take();
         for key in outage.into_iter().flat_map(Outage::into_stranded) {
-            self.queue.release(&key);
+            if all || self.tries.get(&key).is_none_or(|tries| *tries <= 1) {
+                self.queue.release(&key);
+            }
         }
     }
 
@@ -215,9 +247,12 @@ impl Seat {
         snapshot: &Snapshot,
         now: Time,
     ) {
-        // Whatever it took, the key has got through.
-        self.rescue();
         let key = &turn.request.key;
+        self.tries.remove(key);
+        let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
+        if turn.is_probe || executed.accepted.iter().any(is_certain) {
+            self.rescue(false);
+        }
         self.queue.forget(key);
         self.reasons.remove(key);
         self.keep(key, executed, snapshot, now);

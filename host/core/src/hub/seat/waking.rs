@@ -105,4 +105,25 @@ impl Seat {
                 .for_each(|key| self.queue.add(key, priority, now));
         }
     }
+
+    /// Queues the keys that asked for an object which has become unreadable, or is so no more: its own, and those with an answer that
+    /// it was, or should have been, in.
+    pub fn wake_reader(
+        &mut self,
+        informer: InformerId,
+        key: &ObjectKey,
+        priority: Priority,
+        now: Time,
+    ) {
+        if !self.grants.contains_key(&informer) {
+            return;
+        }
+        for reader in self.reads.about(informer, key) {
+            self.queue.add(reader, priority, now);
+        }
+        let subject = self.subject.as_ref();
+        if subject.is_some_and(|subject| subject.may_be(informer, key)) {
+            self.queue.add(key, priority, now);
+        }
+    }
 }
