@@ -397,7 +397,10 @@ async fn a_server_that_stays_busy_is_asked_a_bounded_number_of_times() {
     let (result, seen) = play(&pod(create()), std::iter::repeat_n(busy("1"), 10)).await;
     assert_eq!(
         (result, seen.len()),
-        (ActionResult::Failed("HTTP 429: later".into()), 4)
+        (
+            ActionResult::Busy("HTTP 429: later".into(), Duration::from_secs(1)),
+            4
+        )
     );
     assert_eq!(
         play(&pod(create()), [busy("60")]).await.1.len(),

@@ -32,7 +32,7 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         RequestError::TooLarge(_) | RequestError::Answer(_) => return ActionResult::Failed(text),
     };
     if let (429, Some(time)) = (status.code, status.retry_after) {
-        return ActionResult::Busy(text, time);
+        return ActionResult::Busy(format!("HTTP 429: {text}"), time);
     }
     match (status.code, &*status.reason) {
         // A balancer whose servers are all gone, or a server that has not heard from etcd.
