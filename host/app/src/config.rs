@@ -62,6 +62,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     pub min_resync_period: Duration,
 
+    /// A plugin's share of the workers' time against the others', which have 1 each: endpoints=4. May be repeated.
+    #[arg(long, value_name = "PLUGIN=N", value_parser = weight)]
+    pub weight: Vec<(String, u32)>,
+
     /// Plugins that may read the values of Secrets; the host keeps them in memory for no others.
     #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
     pub secret_values: Vec<String>,
@@ -76,6 +80,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     parsed
         .and_then(|duration| duration.try_into().ok())
         .ok_or_else(|| format!("{text:?} is not a duration; write 12h, 1h30m, 90s or 0"))
+}
+
+fn weight(text: &str) -> Result<(String, u32), String> {
+    let (plugin, weight) = text.split_once('=').unwrap_or((text, ""));
+    match weight.parse() {
+        Ok(weight @ 1..) if !plugin.is_empty() => Ok((plugin.to_owned(), weight)),
+        _ => Err(format!(
+            "{text:?} is not PLUGIN=N with N of 1 or more; write endpoints=4"
+        )),
+    }
 }
 
 /// How many requests may be sent. Watches are not counted.
@@ -126,6 +140,14 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         for wrong in ["12", "-5s", "soon", ""] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_weight_is_of_a_plugin_and_at_least_one() {
+        assert_eq!(weight("endpoints=4"), Ok(("endpoints".into(), 4)));
+        for wrong in ["endpoints", "=4", "endpoints=0", "endpoints=x"] {
+            assert!(weight(wrong).is_err(), "{wrong}");
         }
     }
 

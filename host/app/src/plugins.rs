@@ -112,6 +112,8 @@ pub struct Loader {
 pub struct PluginOptions {
     /// Run every subject again after one to two times this period.
     pub resync: Option<Duration>,
+    /// Shares of the workers' time, by plugin; 1 for those that are not here.
+    pub weights: BTreeMap<String, u32>,
     /// The plugins that may read the values of Secrets.
     pub secret_values: Vec<String>,
 }
@@ -288,6 +290,12 @@ impl Loader {
         let settings = Settings {
             concurrency: plugin.limits().concurrency,
             resync: self.options.resync,
+            weight: self
+                .options
+                .weights
+                .get(&manifest.name)
+                .copied()
+                .unwrap_or(1),
             secret_values: self.options.secret_values.contains(&manifest.name),
             ..Settings::default()
         };

@@ -63,6 +63,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         watches: Watches::new(cluster, shared.clone(), troubles.clone(), metrics.clone()),
         options: PluginOptions {
             resync: Some(args.min_resync_period).filter(|period| !period.is_zero()),
+            weights: args.weight.into_iter().collect(),
             secret_values: args.secret_values,
         },
     };

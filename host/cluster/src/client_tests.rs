@@ -271,10 +271,9 @@ async fn a_plugin_leaves_a_server_alone_for_as_long_as_it_asks() {
     let script = [busy(429, "30"), text(200, ""), text(200, "")];
     let (client, scenario, _) = observed(script, None, None);
     assert!(client.fetch(&post(), of("a")).await.is_err());
-    let (same, other) = (
-        client.fetch(&post(), of("a")),
-        client.fetch(&post(), of("b")),
-    );
+    let post = post();
+    let same = client.fetch(&post, of("a"));
+    let other = client.fetch(&post, of("b"));
     let (same, other) = tokio::join!(same, other);
     assert!(same.is_ok() && other.is_ok());
     let seen = scenario.seen();
@@ -286,10 +285,11 @@ async fn a_plugin_leaves_a_server_alone_for_as_long_as_it_asks() {
 async fn a_repeat_that_is_never_answered_keeps_the_others_for_seconds_only() {
     let script = [busy(429, "1"), Answer::Silence, text(200, "")];
     let (client, scenario, _) = observed(script, None, None);
-    let first = client.fetch(&post(), of("a"));
+    let post = post();
+    let first = client.fetch(&post, of("a"));
     let second = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        client.fetch(&post(), of("a")).await
+        client.fetch(&post, of("a")).await
     };
     let (first, second) = tokio::join!(first, second);
     assert!(first.is_err() && second.is_ok());
