@@ -170,6 +170,7 @@ impl ListWatch {
     async fn ask(&mut self, next: &Next) -> Result<(Response<Body>, Duration), Failure> {
         let timeout = self.state.timeout(next);
         let request = self.query.request(next, timeout, &self.settings);
+        let request = request.map_err(|error| self.unaskable(next, &error))?;
         let head_deadline = self.settings.head_deadline;
         let (patience, life) = match next {
             // Repeating the largest request there is does not help a server that is slow.
@@ -179,13 +180,32 @@ impl ListWatch {
             } => (head_deadline * 4, self.settings.page_deadline * 10),
             _ => (head_deadline, self.settings.page_deadline),
         };
-        match self.asker.ask(next, request, patience, life).await {
-            Ok(response) => {
+        let asked = self.asker.ask(next, (request, timeout), patience, life);
+        match asked.await {
+            Ok(answer) => {
                 self.heard = Instant::now();
-                Ok((response, timeout))
+                Ok(answer)
             }
             Err(error) => Err(self.unanswered(next, error)),
         }
+    }
+
+    fn unaskable(&self, next: &Next, error: &http::Error) -> Failure {
+        let verdict = match next {
+            // It may be the version: the newest state can be asked for without.
+            Next::Stream { .. }
+            | Next::List {
+                paging: Paging::First | Paging::Whole,
+                ..
+            } => Verdict::BadVersion,
+            _ => Verdict::Broken,
+        };
+        let error = WatchError::Unaskable {
+            verb: Query::verb(next),
+            resource: self.query.name(),
+            cause: error.to_string(),
+        };
+        Failure::new(error, verdict)
     }
 
     fn unanswered(&self, next: &Next, error: RequestError) -> Failure {

@@ -122,13 +122,13 @@ async fn a_watch_that_ends_is_resumed_without_a_list() {
         parts
     };
     let played = play([page("10", &[], ""), closed("11"), closed("12")]).await;
-    // The pauses are beyond the quiet limit: both the server's end and ours resume.
+    // The pauses are beyond the quiet limit. The second watch was to end in nine seconds, so there something is wrong.
     assert_eq!(
         played.requests,
-        ["limit=500", "watch 10", "watch 11", "watch 12"]
+        ["limit=500", "watch 10", "watch 11", "probe"]
     );
     assert!(
-        !played.record.iter().any(|line| line.starts_with('!')),
+        !played.record[..5].iter().any(|line| line.starts_with('!')),
         "{:?}",
         played.record
     );
@@ -272,6 +272,57 @@ async fn a_token_that_expired_is_followed_by_a_list_without_pages() {
     assert_eq!(
         played.record[1], "replace [n/a@1 n/b@2] at 12",
         "nothing is counted twice"
+    );
+}
+
+/// A URI has at most 64 KB.
+#[tokio::test(start_paused = true)]
+async fn a_token_a_version_or_a_name_that_fits_no_request_ends_nothing() {
+    let long = "9".repeat(70_000);
+    let mut unreadable = pod(&long, "11");
+    unreadable["metadata"]["labels"] = json!({"x": 1});
+    let script = [
+        page("10", &[], &long),
+        page(&long, &[], ""),
+        page("10", &[], ""),
+        stream(&[event("ADDED", &unreadable)], None),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.requests,
+        [
+            "limit=500",
+            "limit=500",
+            "limit=500",
+            "watch 10",
+            "watch 11"
+        ]
+    );
+    let error = "! cannot list pods: the server's own words make no request: uri too long";
+    assert_eq!(played.record[1], error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_pages_that_fails_twice_is_not_insisted_on() {
+    let expired = || status(410, "Expired", "The provided continue parameter is too old");
+    let busy = || status(429, "TooManyRequests", "busy");
+    let script = [
+        page("10", &[], "t1"),
+        expired(),
+        busy(),
+        Answer::Refused,
+        page("12", &[], ""),
+    ];
+    let played = play(script).await;
+    assert_eq!(
+        played.requests[1..],
+        [
+            "limit=500&continue=t1",
+            "GET /api/v1/pods",
+            "GET /api/v1/pods",
+            "limit=500",
+            "watch 12"
+        ]
     );
 }
 

@@ -20,13 +20,19 @@ use crate::request::{self, RequestError};
 /// How long a request stays open beside an older one: with one every four seconds, at most five are.
 const LATE: Duration = Duration::from_secs(15);
 
-type Answer = Result<Response<Body>, RequestError>;
+/// With how long the server was told to keep it open.
+type Answer = Result<(Response<Body>, Duration), RequestError>;
+
+type Pending = FuturesUnordered<BoxFuture<'static, Answer>>;
 
 /// Sends requests, and keeps those that have no answer yet.
 pub(super) struct Asker {
     pub(super) client: Client,
+    /// What the requests in `pending` ask.
     asked: Option<Next>,
-    pending: FuturesUnordered<BoxFuture<'static, Answer>>,
+    pending: Pending,
+    /// Apart from the others: a probe interrupts a watch, and a server that is slow with both would never get to answer one.
+    probes: Pending,
 }
 
 impl Asker {
@@ -34,48 +40,75 @@ impl Asker {
         Self {
             client,
             asked: None,
-            pending: FuturesUnordered::new(),
+            pending: Pending::new(),
+            probes: Pending::new(),
         }
     }
 
     /// Waits so long for the head of an answer. Unanswered, the request stays open, at most for `life`, until something else than
-    /// `next` is asked.
+    /// `next` or a probe is asked. The server is to keep the answer to this one open for `timeout`.
     pub(super) async fn ask(
         &mut self,
         next: &Next,
-        request: Request<Vec<u8>>,
+        (request, timeout): (Request<Vec<u8>>, Duration),
         patience: Duration,
         life: Duration,
     ) -> Answer {
-        if self.asked.as_ref() != Some(next) {
+        let is_probe = *next == Next::Probe;
+        if !is_probe
+            && !self
+                .asked
+                .as_ref()
+                .is_some_and(|asked| asks_same(asked, next))
+        {
             self.pending.clear();
+            self.probes.clear();
             self.asked = Some(next.clone());
         }
-        let life = if self.pending.is_empty() { life } else { LATE };
+        let pending = if is_probe {
+            &mut self.probes
+        } else {
+            &mut self.pending
+        };
+        let life = if pending.is_empty() { life } else { LATE };
         let client = self.client.clone();
-        let answer = async move { request::send(&client, request, life).await };
-        self.pending.push(answer.boxed());
-        let answer = self.first(patience).await;
+        let answer = async move {
+            let response = request::send(&client, request, life).await?;
+            Ok((response, timeout))
+        };
+        pending.push(answer.boxed());
+        let answer = first(pending, patience).await;
         if !matches!(answer, Err(RequestError::Deadline(_))) {
-            self.pending.clear();
+            pending.clear();
+            if !is_probe {
+                self.probes.clear();
+            }
         }
         answer
     }
+}
 
-    /// The first answer; a connection that broke is none as long as there are others.
-    async fn first(&mut self, patience: Duration) -> Answer {
-        let until = Instant::now() + patience;
-        let mut last = RequestError::Deadline(patience);
-        while let Ok(Some(answer)) = tokio::time::timeout_at(until, self.pending.next()).await {
-            match answer {
-                Err(error @ (RequestError::Transport(_) | RequestError::Deadline(_))) => {
-                    last = error;
-                }
-                answer => return answer,
-            }
-        }
-        Err(last)
+/// How long a watch is to stay open does not matter: what it brings is the same.
+fn asks_same(one: &Next, other: &Next) -> bool {
+    match (one, other) {
+        (Next::Watch { from, .. }, Next::Watch { from: other, .. }) => from == other,
+        _ => one == other,
     }
+}
+
+/// The first answer; a connection that broke is none as long as there are others.
+async fn first(pending: &mut Pending, patience: Duration) -> Answer {
+    let until = Instant::now() + patience;
+    let mut last = RequestError::Deadline(patience);
+    while let Ok(Some(answer)) = tokio::time::timeout_at(until, pending.next()).await {
+        match answer {
+            Err(error @ (RequestError::Transport(_) | RequestError::Deadline(_))) => {
+                last = error;
+            }
+            answer => return answer,
+        }
+    }
+    Err(last)
 }
 
 #[cfg(test)]
@@ -91,7 +124,8 @@ mod tests {
     }
 
     async fn ask(asker: &mut Asker, next: &Next) -> Answer {
-        asker.ask(next, Request::default(), PATIENCE, LIFE).await
+        let request = (Request::default(), Duration::ZERO);
+        asker.ask(next, request, PATIENCE, LIFE).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -103,7 +137,7 @@ mod tests {
         assert!(matches!(first, Err(RequestError::Deadline(_))));
         assert!(ask(&mut asker, &Next::Probe).await.is_ok());
         assert_eq!(began.elapsed(), Duration::from_secs(6));
-        assert!(asker.pending.is_empty(), "nobody waits for the other one");
+        assert!(asker.probes.is_empty(), "nobody waits for the other one");
     }
 
     #[tokio::test(start_paused = true)]
@@ -124,7 +158,7 @@ mod tests {
         let mut most = 0;
         for _ in 0..100 {
             assert!(ask(&mut asker, &Next::Probe).await.is_err());
-            most = most.max(asker.pending.len());
+            most = most.max(asker.probes.len());
         }
         assert!(most <= 5, "{most}");
     }

@@ -38,6 +38,24 @@ pub enum WatchError {
         /// Since its last byte.
         seconds: u64,
     },
+    /// There is no such request, by what the server has said before: a token or a version that fits no URI.
+    #[error("cannot {verb} {resource}: the server's own words make no request: {cause}")]
+    Unaskable {
+        /// `list` or `watch`.
+        verb: &'static str,
+        /// As in RBAC rules.
+        resource: String,
+        /// Why.
+        cause: String,
+    },
+    /// Watches are accepted, and do not work.
+    #[error("{watches} watches of {resource} in a row have brought nothing; listing anew")]
+    Fruitless {
+        /// As in RBAC rules.
+        resource: String,
+        /// How many.
+        watches: u32,
+    },
     /// The answer to a list is none.
     #[error("the list of {resource} cannot be read: {cause}")]
     NotAList {

@@ -23,6 +23,8 @@ const OVERTIME: Duration = Duration::from_secs(30);
 /// An open connection.
 struct Connection {
     lines: Lines,
+    /// When the server is to close it, from its head on.
+    timeout: Duration,
     /// When it is to be closed, whatever the server does.
     until: Instant,
 }
@@ -33,6 +35,7 @@ impl ListWatch {
         let (response, timeout) = self.ask(next).await?;
         Ok(Connection {
             lines: Lines::new(response.into_body(), self.settings.max_line),
+            timeout,
             until: started + timeout + OVERTIME,
         })
     }
@@ -170,7 +173,25 @@ impl ListWatch {
         if let Err(failure) = ended {
             self.report(sink, &failure, delay);
         }
+        if let Some(watches) = self.state.take_fruitless() {
+            let resource = self.query.name();
+            let error = WatchError::Fruitless { resource, watches };
+            self.announce(sink, WatchState::Error(error.to_string()));
+        }
         delay
+    }
+
+    /// Nothing came for `quiet_limit`: a server that was to close the watch before, and lives, would have.
+    fn quiet(&self, connection: &Connection) -> Result<End, Failure> {
+        if connection.timeout >= self.settings.quiet_limit {
+            return Ok(End::Quiet);
+        }
+        let error = WatchError::Silent {
+            verb: "watch",
+            resource: self.query.name(),
+            seconds: self.heard.elapsed().as_secs(),
+        };
+        Err(Failure::new(error, Verdict::Lost))
     }
 
     async fn deliver(
@@ -188,7 +209,7 @@ impl ListWatch {
             let line = match read {
                 Ok(Read::Line(line)) => line,
                 Ok(Read::End) => return Ok(End::Closed),
-                Ok(Read::Quiet) => return Ok(End::Quiet),
+                Ok(Read::Quiet) => return self.quiet(connection),
                 Err(source) => return Err(Failure::of_stream(self.query.name(), source)),
             };
             self.heard = Instant::now();

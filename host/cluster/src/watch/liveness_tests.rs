@@ -60,7 +60,7 @@ async fn a_quiet_kind_costs_a_watch_each_nine_seconds_and_its_position_stays_fre
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_brings_nothing_more_is_opened_again_without_a_word() {
+async fn a_watch_that_brings_nothing_more_is_opened_again_and_must_end_in_time() {
     let script = [
         page("10", &[], ""),
         stream(&[event("ADDED", &pod("a", "12"))], Some(Part::Hang)),
@@ -69,10 +69,107 @@ async fn a_watch_that_brings_nothing_more_is_opened_again_without_a_word() {
     let played = play(script).await;
     assert_eq!(
         played.requests,
-        ["limit=500", "watch 10", "watch 12", "watch 12"]
+        ["limit=500", "watch 10", "watch 12", "probe"]
     );
-    assert_eq!(played.gaps()[1..], [10 * SECOND, 10 * SECOND]);
-    assert!(!played.has_error(), "{:?}", played.record);
+    assert_eq!(played.gaps()[1], 10 * SECOND);
+    assert_eq!(
+        played.record[3..],
+        [
+            "upsert n/a@12",
+            "! cannot watch pods: the server has not said anything for 10 s"
+        ],
+        "the first is no incident; the second was asked for nine seconds"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_with_watches_and_probes_gets_to_answer_both() {
+    let late = |answer| Answer::Late(6 * SECOND, Box::new(answer));
+    let script = [
+        page("10", &[], ""),
+        late(stream(&[event("ADDED", &pod("a", "12"))], Some(Part::Hang))),
+        late(probed("12")),
+    ];
+    let late_watches = (0..20).map(|_| late(stream(&[bookmark("13")], Some(Part::Hang))));
+    let played = play(script.into_iter().chain(late_watches)).await;
+    assert_eq!(
+        played.requests[..4],
+        ["limit=500", "watch 10", "probe", "watch 12"]
+    );
+    assert!(
+        played.record.contains(&"upsert n/a@12".to_owned()),
+        "{:?}",
+        played.record
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_accepted_and_bring_nothing_lead_to_a_list() {
+    let script = [
+        page("10", &[], ""),
+        hang(),
+        hang(),
+        probed("10"),
+        hang(),
+        probed("10"),
+        hang(),
+        page("15", &[pod("a", "14")], ""),
+    ];
+    let played = play(script).await;
+    let requests = [
+        "limit=500",
+        "watch 10",
+        "watch 10",
+        "probe",
+        "watch 10",
+        "probe",
+        "watch 10",
+        "limit=500&resourceVersion=10&resourceVersionMatch=NotOlderThan",
+        "watch 15",
+    ];
+    assert_eq!(played.requests, requests);
+    let error = "! 3 watches of pods in a row have brought nothing; listing anew".to_owned();
+    assert!(played.record.contains(&error), "{:?}", played.record);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_closed_at_once_lead_to_lists_that_become_rare() {
+    let closed = |count| (0..count).map(|_| stream(&[], None));
+    let script = [page("10", &[], "")].into_iter().chain(closed(3));
+    let script = script.chain([page("10", &[], "")]).chain(closed(6));
+    let played = play(script).await;
+    let is_list = |line: &&String| line.starts_with("limit=500");
+    assert_eq!(played.requests.iter().filter(is_list).count(), 3);
+    assert!(played.requests[11].starts_with("limit=500"));
+    assert!(played.has_error());
+    let gaps = &played.gaps()[1..];
+    assert!(gaps.iter().all(|gap| *gap <= 5 * SECOND), "{gaps:?}");
+}
+
+/// Nothing is closed or refused: the watch from the future just ends, and its probes never come.
+#[tokio::test(start_paused = true)]
+async fn a_rollback_is_found_out_where_watches_bring_nothing() {
+    let closed = || stream(&[], None);
+    let too_large = status(504, "Timeout", "Too large resource version");
+    let script = [
+        page("100", &[], ""),
+        closed(),
+        closed(),
+        closed(),
+        too_large,
+        page("50", &[], ""),
+        probed("50"),
+        probed("50"),
+        page("50", &[], ""),
+    ];
+    let played = play(script).await;
+    assert!(
+        played
+            .record
+            .contains(&"rolled back from 100 to 50".to_owned()),
+        "{:?}",
+        played.record
+    );
 }
 
 /// A frozen server accepts connections and answers nothing.

@@ -10,7 +10,7 @@ use pilothouse_core::source::{Payload, Source};
 use super::settings::Settings;
 use super::step::{Next, Paging};
 use crate::discovery::Resource;
-use crate::path::{self, PathError};
+use crate::path;
 
 const JSON: &str = "application/json";
 /// A server that does not know the first form answers in the second.
@@ -48,7 +48,7 @@ impl Query {
         next: &Next,
         timeout: Duration,
         settings: &Settings,
-    ) -> Request<Vec<u8>> {
+    ) -> Result<Request<Vec<u8>>, http::Error> {
         let mut query = match next {
             Next::List {
                 not_older_than,
@@ -92,14 +92,14 @@ impl Query {
         }
     }
 
-    /// One object.
-    pub(super) fn object(&self, key: &ObjectKey) -> Result<Request<Vec<u8>>, PathError> {
-        let path = path::object(&self.resource, key, None)?;
+    /// One object, if there can be a request for it.
+    pub(super) fn object(&self, key: &ObjectKey) -> Option<Request<Vec<u8>>> {
+        let path = path::object(&self.resource, key, None).ok()?;
         let accept = match self.payload {
             Payload::Metadata => METADATA,
             _ => JSON,
         };
-        Ok(get(&path, accept))
+        get(&path, accept).ok()
     }
 }
 
@@ -132,11 +132,11 @@ fn watch(version: Option<&ResourceVersion>) -> Parameters {
     query
 }
 
-fn get(uri: &str, accept: &'static str) -> Request<Vec<u8>> {
+/// An error: a URI has at most 64 KB, and names, versions and tokens are whatever the server says.
+fn get(uri: &str, accept: &'static str) -> Result<Request<Vec<u8>>, http::Error> {
     Request::get(uri)
         .header(http::header::ACCEPT, accept)
         // From 1.37 on, servers compress each event of a watch by itself, which our stack would not decode.
         .header(http::header::ACCEPT_ENCODING, "identity")
         .body(Vec::new())
-        .expect("path and query are percent-encoded")
 }

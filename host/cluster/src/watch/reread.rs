@@ -146,7 +146,7 @@ impl ListWatch {
     }
 
     async fn ask_for(&mut self, key: &ObjectKey, schema: &Schema) -> Answer {
-        let Ok(request) = self.query.object(key) else {
+        let Some(request) = self.query.object(key) else {
             return Answer::Hopeless;
         };
         let deadline = self.settings.head_deadline;

@@ -52,6 +52,18 @@ const MAX_IMMEDIATE: u32 = 4;
 /// Streams that break before they are complete, after which a list is tried.
 const MAX_INCOMPLETE_STREAMS: u32 = 2;
 
+/// Longest resourceVersion: it must fit into a request.
+const MAX_VERSION: usize = 1024;
+
+/// Watches in a row that were accepted and brought nothing, not even their end in time, after which everything is listed. Doubles
+/// with every such list, [`MAX_FRUITLESS_DOUBLINGS`] times.
+const MAX_FRUITLESS: u32 = 3;
+
+const MAX_FRUITLESS_DOUBLINGS: u32 = 4;
+
+/// Failures of an unpaged list, after which it is not insisted on: nothing is larger, for the server and for the network.
+const MAX_WHOLE_FAILURES: u32 = 2;
+
 /// Watches without a change, after which the server is asked where it is: about half a minute.
 const QUIET_WATCHES_PER_PROBE: u32 = 3;
 
@@ -86,6 +98,14 @@ pub(super) struct State {
     /// Attempts that followed a failure at once, since the last watch that worked.
     immediate: u32,
     incomplete_streams: u32,
+    /// Of the current unpaged list.
+    whole_failures: u32,
+    /// Watches in a row that brought nothing, by closing at once or by falling silent.
+    fruitless: u32,
+    /// Lists because of that, since a watch brought something.
+    fruitless_lists: u32,
+    /// So many watches are why everything is listed now; not yet told.
+    untold_fruitless: Option<u32>,
     /// Watches in a row without a change.
     quiet_watches: u32,
     /// Whether the current watch has brought a change.
@@ -108,6 +128,10 @@ impl State {
             failures: 0,
             immediate: 0,
             incomplete_streams: 0,
+            whole_failures: 0,
+            fruitless: 0,
+            fruitless_lists: 0,
+            untold_fruitless: None,
             quiet_watches: 0,
             has_changes: false,
         };
@@ -198,6 +222,7 @@ impl State {
     fn check_list(&self, version: &ResourceVersion) -> Result<(), BadList> {
         match self.newest() {
             _ if version.is_empty() => Err(BadList::NoVersion),
+            _ if version.to_string().len() > MAX_VERSION => Err(BadList::LongVersion(MAX_VERSION)),
             Some(newest) if is_older(version, newest) => Err(BadList::Behind {
                 listed: version.to_string(),
                 seen: newest.to_string(),
@@ -254,6 +279,12 @@ impl State {
     pub(super) fn list_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         let is_later_page = matches!(&self.phase, Phase::List(Paging::After { .. }));
         match verdict {
+            Verdict::Busy { .. } | Verdict::Refused { .. } | Verdict::Lost
+                if self.is_hopeless_whole() =>
+            {
+                self.start_over();
+                self.back_off(verdict, lasted)
+            }
             // The same page again: its token is good for minutes.
             Verdict::Busy { .. } | Verdict::Refused { .. } | Verdict::Lost => {
                 self.back_off(verdict, lasted)
@@ -265,6 +296,7 @@ impl State {
             // `TestListPager_List`: expired on a later page, one unpaged list of what was asked for at first.
             Verdict::BadVersion if is_later_page => {
                 self.phase = Phase::List(Paging::Whole);
+                self.whole_failures = 0;
                 self.at_once()
             }
             Verdict::BadVersion | Verdict::Behind => {
@@ -272,6 +304,12 @@ impl State {
                 self.ask_for_the_newest(verdict, lasted)
             }
         }
+    }
+
+    fn is_hopeless_whole(&mut self) -> bool {
+        let is_whole = matches!(&self.phase, Phase::List(Paging::Whole));
+        self.whole_failures += u32::from(is_whole);
+        is_whole && self.whole_failures >= MAX_WHOLE_FAILURES
     }
 
     /// What was asked for by version is not to be had.
@@ -341,6 +379,11 @@ impl State {
             position.settle();
         }
         let had_changes = std::mem::take(&mut self.has_changes);
+        if self.is_fruitless(end, lasted, lines) {
+            self.owes_probe = true;
+            self.start_over();
+            return self.back_off(Verdict::Lost, lasted);
+        }
         match end {
             // "Very short watch" (`TestReflectorHandleWatchResultChanClosedBefore`).
             End::Closed if lasted < PACE && lines == 0 => self.back_off(Verdict::Lost, lasted),
@@ -379,6 +422,37 @@ impl State {
                 self.back_off(verdict, lasted)
             }
         }
+    }
+
+    /// Whether this was one watch too many that was accepted and did not work. The position may be one that the server cannot
+    /// serve, whatever it says: a list shows.
+    fn is_fruitless(&mut self, end: End, lasted: Duration, lines: u64) -> bool {
+        if lines > 0 {
+            self.fruitless = 0;
+            self.fruitless_lists = 0;
+            return false;
+        }
+        match end {
+            End::Closed if lasted < PACE => self.fruitless += 1,
+            End::Failed(Verdict::Lost) if lasted >= self.settings.quiet_limit => {
+                self.fruitless += 1;
+            }
+            // In order, if without a bookmark.
+            End::Closed => self.fruitless = 0,
+            End::Quiet | End::Failed(_) => {}
+        }
+        let doublings = self.fruitless_lists.min(MAX_FRUITLESS_DOUBLINGS);
+        let is_too_many = self.fruitless >= MAX_FRUITLESS << doublings;
+        if is_too_many {
+            self.untold_fruitless = Some(std::mem::take(&mut self.fruitless));
+            self.fruitless_lists += 1;
+        }
+        is_too_many
+    }
+
+    /// After [`State::watch_ended`]: so many watches in a row have brought nothing, and everything is listed.
+    pub(super) fn take_fruitless(&mut self) -> Option<u32> {
+        self.untold_fruitless.take()
     }
 
     fn probe_if_due(&mut self) {

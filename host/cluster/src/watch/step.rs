@@ -85,6 +85,8 @@ pub(super) enum Probed {
 pub(super) enum BadList {
     #[error("the list has no resourceVersion, so it cannot be watched")]
     NoVersion,
+    #[error("its resourceVersion is longer than {0} bytes, so it cannot be asked for")]
+    LongVersion(usize),
     #[error("the server continues the list where it already was")]
     Repeats,
     #[error("it is of resourceVersion {listed}, older than {seen}, which was seen before")]
@@ -94,7 +96,7 @@ pub(super) enum BadList {
 impl BadList {
     pub(super) fn verdict(&self) -> Verdict {
         match self {
-            Self::NoVersion | Self::Repeats => Verdict::Broken,
+            Self::NoVersion | Self::LongVersion(_) | Self::Repeats => Verdict::Broken,
             Self::Behind { .. } => Verdict::Behind,
         }
     }
