@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test bench lint plugins guests testserver check-tools check-rust check-go check-python
+.PHONY: help build run test test-slow bench lint plugins guests testserver check-tools check-rust check-go check-python
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -37,6 +37,13 @@ test: check-tools testserver plugins guests ## Run every test
 	$(call say,testing)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace
+
+test-slow: check-tools testserver plugins guests ## Run the tests that take minutes
+	$(call say,building the host and the tests)
+	cargo build --locked --workspace --all-targets
+	$(call say,testing for half an hour and more)
+	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test 'faults_*' -- --ignored
 
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use pilothouse_tests::proxy::{
-    ANY, Answer, all, busiest_second, complete_lists, lists, reads, watches,
+    ANY, Answer, all, busiest_second, complete_lists, is_patient, lists, reads, watches,
 };
 use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
 use tokio::time::sleep;
@@ -152,9 +152,13 @@ async fn many_plugins_that_start_at_once_list_each_kind_once() -> Result<()> {
 
     // Everything breaks at once, and nobody answers for a while.
     rig.proxy.forget();
-    rig.proxy.refuse().await;
+    rig.proxy.turn_away();
     rig.proxy.reset(all());
     sleep(seconds(3)).await;
+    // Each kind once a second, and twice at once: the watch breaks, the server is probed.
+    let turned_away = rig.proxy.turned_away();
+    let allowed = kinds.len()..=kinds.len() * (3 + 2);
+    assert!(allowed.contains(&turned_away), "{turned_away}");
     rig.proxy.heal().await;
     rig.proxy
         .until_open(watches(ANY), kinds.len(), seconds(6))
@@ -164,6 +168,7 @@ async fn many_plugins_that_start_at_once_list_each_kind_once() -> Result<()> {
     assert_eq!(rig.proxy.seen(complete_lists(ANY)).len(), 0);
     for resource in kinds {
         let seen = rig.proxy.seen(reads(resource));
+        assert!(is_patient(&seen, seconds(1)), "{seen:?}");
         assert!(busiest_second(&seen) <= 2, "{seen:?}");
     }
     Ok(())

@@ -291,6 +291,7 @@ async fn the_lines_of_an_open_watch_are_dropped_replaced_reordered_and_added() -
     assert_eq!(watch.line().await, event("ADDED", "c"));
     assert_eq!(watch.line().await, event("ADDED", "b"));
     assert!(watch.is_silent().await);
+    assert_eq!(reversed.hits(), 1);
     reversed.lift();
     assert_eq!(watch.line().await, event("ADDED", "d"));
     assert_eq!(rig.proxy.inject(watches("pods"), &error_event(410)), 1);
@@ -371,7 +372,7 @@ async fn frozen_connections_are_silent_and_lose_nothing() -> Result<()> {
     rig.proxy.thaw();
     assert_eq!(watch.line().await, "1");
 
-    rig.proxy.freeze_everything();
+    assert!(rig.proxy.freeze_everything() >= 1);
     assert!(timeout(MOMENT, rig.get(PODS)).await.is_err());
     assert!(timeout(MOMENT, rig.watch()).await.is_err());
     rig.proxy.heal().await;
@@ -392,6 +393,13 @@ async fn connections_are_refused_while_a_test_wants_it() -> Result<()> {
     rig.send("1");
     assert_eq!(watch.line().await, "1", "what is open stays");
     rig.proxy.accept().await;
+    assert_eq!(rig.get(PODS).await?.0, 200);
+
+    rig.proxy.turn_away();
+    rig.proxy.reset(all());
+    rig.get(PODS).await.unwrap_err();
+    assert!(rig.proxy.turned_away() >= 1);
+    rig.proxy.heal().await;
     assert_eq!(rig.get(PODS).await?.0, 200);
     Ok(())
 }

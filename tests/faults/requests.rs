@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::future::try_join_all;
 use http::Method;
-use pilothouse_tests::proxy::{ANY, Answer, Seen, busiest_second, gets, reads, watches, writes};
+use pilothouse_tests::proxy::{
+    ANY, Answer, Seen, busiest_second, gets, is_patient, reads, watches, writes,
+};
 use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -70,8 +73,8 @@ async fn reads_that_fail_are_tried_once_a_second_at_most_and_soon_after_the_serv
     sleep(seconds(8)).await;
     for resource in ["endpoints", "pods", "services"] {
         let seen = rig.proxy.seen(reads(resource));
-        assert!(busiest_second(&seen) <= 2 && seen.len() <= 9, "{seen:?}");
-        assert!(seen.len() >= 2, "{seen:?}");
+        assert!(is_patient(&seen, seconds(8)), "{seen:?}");
+        assert!(busiest_second(&seen) <= 2, "{seen:?}");
     }
     assert_eq!(rig.host().get("/healthz").await?.0, 200);
     assert!(rig.host().metric("pilothouse_watch_up", "").await? < 0.5);
@@ -160,9 +163,11 @@ async fn a_write_without_answer_holds_up_its_own_key_alone() -> Result<()> {
     rig.service("other").await?;
     rig.is_right_within(HEALED).await?;
     let web = writes("endpoints").under(&rig.path("endpoints", "web"));
+    rig.proxy.forget();
     let held = rig.proxy.on(web.clone()).times(1).hold();
     rig.readdress("a", "10.1.1.1").await?;
-    rig.proxy.until_seen(web, 2, HEALED).await?;
+    rig.proxy.until_seen(web, 1, HEALED).await?;
+    assert_eq!(held.hits(), 1);
     let started = Instant::now();
     rig.pod("c", "other", "10.1.2.1").await?;
     let is_there =
@@ -202,6 +207,147 @@ async fn a_write_that_conflicts_for_seconds_is_not_repeated_in_a_hot_loop() -> R
     assert!((3..=14).contains(&attempts), "{attempts}");
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
+}
+
+/// Another client that changes the object 50 times a second, in what no plugin cares for.
+async fn second_writer(rig: &FaultRig, path: &str, time: Duration) -> Result<()> {
+    let end = Instant::now() + time;
+    let mut ticks = interval(Duration::from_millis(20));
+    for number in 0u32.. {
+        if Instant::now() > end {
+            break;
+        }
+        ticks.tick().await;
+        let annotations = json!({"example.dev/written": number.to_string()});
+        let patch = json!({"metadata": {"annotations": annotations}});
+        rig.server.api.merge(path, &patch).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_writer_of_the_same_object_causes_no_more_writes() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    rig.web().await?;
+    rig.proxy.forget();
+    let (changes, pause) = (16, Duration::from_millis(250));
+    let changing = async {
+        for number in 0..changes {
+            rig.readdress("a", &format!("10.1.1.{number}")).await?;
+            sleep(pause).await;
+        }
+        anyhow::Ok(())
+    };
+    let path = rig.path("endpoints", "web");
+    let writing = second_writer(&rig, &path, pause * 16);
+    tokio::try_join!(changing, writing)?;
+    rig.is_right_within(HEALED).await?;
+    let own = rig.proxy.seen(writes("endpoints"));
+    assert!((2..=changes).contains(&own.len()), "{own:?}");
+    let end = rig.server.api.get(&path).await?.unwrap_or_default();
+    assert!(
+        end["metadata"]["annotations"]["example.dev/written"].is_string(),
+        "{end}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_that_always_comes_too_late_is_not_repeated_in_a_hot_loop() -> Result<()> {
+    let options = FaultOptions {
+        guests: &["actions"],
+        ..FaultOptions::default()
+    };
+    let rig = FaultRig::start_with(options).await?;
+    let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "target"}, "data": {"value": "0"}});
+    rig.create("configmaps", &target).await?;
+    let path = rig.path("configmaps", "target");
+    // By the time the host knows a version there are five newer ones.
+    let late = rig.proxy.on(watches("configmaps"));
+    let late = late.delay_lines(Duration::from_millis(100));
+    let asking = async {
+        sleep(seconds(1)).await;
+        let metadata = json!({"name": "task", "labels": {"actions": "true"}});
+        let data = json!({"do": "update", "target": "target", "value": "1"});
+        let task =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        rig.create("configmaps", &task).await
+    };
+    tokio::try_join!(asking, second_writer(&rig, &path, seconds(5)))?;
+    let ended = Instant::now();
+    let puts = || writes("configmaps").method(Method::PUT);
+    let during = rig.proxy.seen(puts()).len();
+    assert!(late.hits() > 100, "{}", late.hits());
+    let is_done = |found: Option<&Value>| found.is_some_and(|found| found["data"]["value"] == "1");
+    rig.server.api.eventually(&path, "updated", is_done).await?;
+    assert!(ended.elapsed() < HEALED, "{:?}", ended.elapsed());
+    let answers = rig.proxy.answers(puts());
+    let conflicts = answers.iter().filter(|answer| answer.status == 409).count();
+    assert!(conflicts >= 3, "{answers:?}");
+    // 5 ms, doubled each time, is ten times in four seconds, whatever changes meanwhile.
+    assert!(during <= 14, "{during} in four seconds");
+    Ok(())
+}
+
+/// Services of one pod each; returns the pods' names.
+async fn services(rig: &FaultRig, count: usize) -> Result<Vec<String>> {
+    let mut pods = Vec::new();
+    for number in 0..count {
+        let (service, pod) = (format!("s{number}"), format!("p{number}"));
+        rig.service(&service).await?;
+        rig.pod(&pod, &service, &format!("10.2.0.{number}")).await?;
+        pods.push(pod);
+    }
+    rig.is_right_within(HEALED).await?;
+    Ok(pods)
+}
+
+async fn readdress_all(rig: &FaultRig, pods: &[String]) -> Result<()> {
+    let all = pods.iter().enumerate().map(|(number, pod)| async move {
+        let ip = format!("10.3.0.{number}");
+        rig.readdress(pod, &ip).await
+    });
+    try_join_all(all).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_turned_away_asks_once_at_a_time_and_not_for_each_key() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    let pods = services(&rig, 20).await?;
+    rig.proxy.forget();
+    let busy = Answer::status(429).retry_after(1);
+    let refusing = rig.proxy.on(writes("endpoints")).answer(busy);
+    readdress_all(&rig, &pods).await?;
+    sleep(seconds(4)).await;
+    let refused = refusing.hits();
+    rig.proxy.heal().await;
+    rig.is_right_within(HEALED).await?;
+    let in_all = rig.proxy.seen(writes("endpoints")).len();
+    // As many as may run at once are under way when the first refusal comes. Then one at a time, each a second after the last; one
+    // more is due when the fourth second ends.
+    let allowed = 16 + 4 + 1;
+    assert!((4..=allowed).contains(&refused), "{refused} refused");
+    let needed = pods.len() + refused;
+    assert!(in_all * 10 <= needed * 11, "{in_all}, where {needed} do");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs retry-after above 10 s"]
+async fn a_plugin_that_is_turned_away_for_long_stays_away() -> Result<()> {
+    let rig = FaultRig::start().await?;
+    let pods = services(&rig, 20).await?;
+    rig.proxy.forget();
+    let busy = Answer::status(429).retry_after(30);
+    let refusing = rig.proxy.on(writes("endpoints")).answer(busy);
+    readdress_all(&rig, &pods[..1]).await?;
+    rig.proxy.until_seen(writes("endpoints"), 1, HEALED).await?;
+    // Until the host has read it.
+    sleep(Duration::from_millis(300)).await;
+    readdress_all(&rig, &pods[1..]).await?;
+    sleep(seconds(10)).await;
+    assert!((1..=2).contains(&refusing.hits()), "{}", refusing.hits());
+    Ok(())
 }
 
 #[tokio::test]

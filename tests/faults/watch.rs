@@ -6,7 +6,8 @@ use anyhow::Result;
 use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
 use pilothouse_tests::proxy::{
-    ANY, Answer, all, busiest_second, complete_lists, error_event, lists, reads, resumes, watches,
+    ANY, Answer, all, busiest_second, complete_lists, error_event, is_patient, lists, reads,
+    resumes, watches,
 };
 use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
 use serde_json::Value;
@@ -142,10 +143,11 @@ async fn a_silent_watch_is_noticed_in_15_seconds_and_resumed_on_another_connecti
 async fn a_network_that_swallows_everything_is_recovered_from_when_it_does_no_more() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;
-    rig.proxy.freeze_everything();
+    assert!(rig.proxy.freeze_everything() >= KINDS.len());
     rig.readdress("a", "10.1.1.1").await?;
     rig.delete_pod("b").await?;
     sleep(seconds(14)).await;
+    assert!(rig.is_behind().await?, "nothing passes");
     // As after a partition: connections that both sides still hold go on.
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
@@ -158,8 +160,9 @@ async fn connections_that_are_dead_for_good_cost_no_more_than_the_deadline_of_a_
     let rig = FaultRig::start().await?;
     rig.web().await?;
     // As when a gateway has forgotten them: also the one that the next write is sent on.
-    rig.proxy.freeze(all());
+    assert!(rig.proxy.freeze(all()) >= KINDS.len());
     rig.readdress("a", "10.1.1.1").await?;
+    assert!(rig.is_behind().await?);
     rig.is_right_within(NOTICED + seconds(40)).await
 }
 
@@ -167,11 +170,17 @@ async fn connections_that_are_dead_for_good_cost_no_more_than_the_deadline_of_a_
 async fn a_watch_slower_than_its_changes_delays_no_other_kind() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;
-    rig.proxy.on(watches("pods")).slow(2_000);
+    let slow = rig.proxy.on(watches("pods")).slow(10_000);
+    rig.proxy.forget();
     rig.proxy.reset(watches("pods"));
+    rig.proxy.until_seen(resumes("pods"), 1, HEALED).await?;
     rig.proxy.until_open(watches("pods"), 1, HEALED).await?;
-    for number in 0..50 {
-        rig.readdress("a", &format!("10.1.1.{number}")).await?;
+    assert!(slow.hits() >= 1);
+    let before = rig.host().memory()?;
+    // More than 500 kB of events.
+    for number in 0..600 {
+        let ip = format!("10.1.{}.{}", 1 + number / 250, number % 250);
+        rig.readdress("a", &ip).await?;
     }
     let started = Instant::now();
     rig.service("other").await?;
@@ -179,9 +188,16 @@ async fn a_watch_slower_than_its_changes_delays_no_other_kind() -> Result<()> {
     let is_there = |found: Option<&Value>| found.is_some();
     rig.server.api.eventually(&path, "there", is_there).await?;
     assert!(started.elapsed() < seconds(3), "{:?}", started.elapsed());
-    rig.proxy.heal().await;
-    rig.proxy.reset(watches("pods"));
-    rig.is_right_within(HEALED).await
+    sleep(seconds(2)).await;
+    assert!(rig.is_behind().await?, "the watch is slower");
+    let grown = rig.host().memory()?.saturating_sub(before) >> 20;
+    assert!(grown < 32, "{grown} MiB for one object");
+    // The same watch goes on, faster.
+    rig.proxy.forget();
+    slow.lift();
+    rig.is_right_within(HEALED).await?;
+    assert_eq!(rig.proxy.seen(complete_lists(ANY)).len(), 0);
+    Ok(())
 }
 
 #[tokio::test]
@@ -220,14 +236,14 @@ async fn a_server_that_calls_every_version_expired_is_asked_once_a_second_at_mos
     let rig = FaultRig::start().await?;
     rig.web().await?;
     rig.proxy.forget();
-    rig.proxy.on(watches("pods")).answer(Answer::status(410));
+    let expired = rig.proxy.on(watches("pods")).answer(Answer::status(410));
     rig.proxy.reset(watches("pods"));
     sleep(seconds(8)).await;
     let lists = rig.proxy.seen(complete_lists("pods")).len();
-    let in_all = rig.proxy.seen(reads("pods")).len();
-    // A streamed list, a list and a watch make one attempt; the first three may follow each other at once.
-    assert!(in_all <= 3 * (8 + 3), "{in_all} requests");
+    let seen = rig.proxy.seen(reads("pods"));
+    assert!(is_patient(&seen, seconds(8)), "{seen:?}");
     assert!(lists >= 2, "it lists: the version is never good");
+    assert!(expired.hits() >= 2);
     rig.delete_pod("b").await?;
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
@@ -240,14 +256,21 @@ async fn what_was_deleted_while_the_host_was_cut_off_is_noticed() -> Result<()> 
     rig.service("gone").await?;
     rig.is_right_within(HEALED).await?;
     rig.proxy.refuse().await;
+    rig.proxy.forget();
     rig.proxy.reset(all());
     rig.delete_pod("a").await?;
     rig.delete_service("gone").await?;
     // The deletions are not in any history either.
     rig.server.compact().await?;
     sleep(seconds(2)).await;
+    assert!(rig.is_behind().await?, "the host is cut off");
     rig.proxy.heal().await;
-    rig.is_right_within(HEALED).await
+    rig.is_right_within(HEALED).await?;
+    for resource in ["pods", "services"] {
+        let lists = rig.proxy.seen(complete_lists(resource)).len();
+        assert!(lists >= 1, "no list of {resource}, and no history");
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -268,25 +291,59 @@ async fn etcd_may_forget_its_history_as_often_as_it_likes() -> Result<()> {
         let lists = rig.proxy.seen(complete_lists(resource)).len();
         assert!(lists <= 8, "{lists} lists of {resource} in five seconds");
     }
+    // No Service has changed since long before what is remembered.
+    let lists = rig.proxy.seen(complete_lists("services")).len();
+    assert!(lists >= 1, "{lists}");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_server_that_is_behind_is_waited_for() -> Result<()> {
+async fn a_server_that_is_behind_is_asked_for_what_it_has_and_not_hammered() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;
     rig.proxy.forget();
-    let behind = rig.proxy.on(resumes("pods"));
+    let behind = rig.proxy.on(reads("pods").versioned(true));
     let behind = behind.answer(Answer::too_large_resource_version());
-    rig.proxy
-        .on(lists("pods"))
-        .answer(Answer::too_large_resource_version());
     rig.proxy.reset(watches("pods"));
     rig.readdress("a", "10.1.1.1").await?;
     sleep(seconds(5)).await;
-    let in_all = rig.proxy.seen(reads("pods")).len();
-    assert!(in_all <= 3 * (5 + 3), "{in_all} requests");
+    // Once a second the watch, and once a second the question where the server is.
+    for seen in [
+        rig.proxy.seen(watches("pods")),
+        rig.proxy.seen(lists("pods")),
+    ] {
+        assert!(is_patient(&seen, seconds(5)), "{seen:?}");
+    }
     assert!(behind.hits() >= 1);
+    // It has asked for the newest there is, and does not wait for the end of this.
+    let newest = rig.proxy.seen(complete_lists("pods").versioned(false));
+    assert!(!newest.is_empty());
+    rig.is_right_within(seconds(1)).await?;
     rig.proxy.heal().await;
+    rig.readdress("a", "10.1.1.2").await?;
     rig.is_right_within(HEALED).await
+}
+
+#[tokio::test]
+async fn a_server_that_knows_no_version_asked_for_is_asked_for_the_newest_there_is() -> Result<()> {
+    for streams in [true, false] {
+        let rig = FaultRig::start().await?;
+        rig.web().await?;
+        rig.proxy.forget();
+        if !streams {
+            let streamed = watches("pods").streamed_lists(true);
+            rig.proxy.on(streamed).answer(Answer::status(422));
+        }
+        let behind = rig.proxy.on(complete_lists("pods").versioned(true));
+        let behind = behind.answer(Answer::too_large_resource_version());
+        let resumed = rig.proxy.on(resumes("pods")).times(1);
+        let resumed = resumed.answer(Answer::status(410));
+        rig.proxy.reset(watches("pods"));
+        rig.readdress("a", "10.1.1.1").await?;
+        rig.is_right_within(HEALED).await?;
+        assert_eq!((resumed.hits(), behind.hits()), (1, 1));
+        let newest = complete_lists("pods").versioned(false);
+        assert_eq!(rig.proxy.seen(newest).len(), 1);
+    }
+    Ok(())
 }

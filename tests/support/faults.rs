@@ -196,6 +196,11 @@ impl FaultRig {
         }
     }
 
+    /// Whether the host has not made the Endpoints yet what they should be: a fault has an effect.
+    pub async fn is_behind(&self) -> Result<bool> {
+        Ok(self.found().await? != self.wanted().await?)
+    }
+
     /// The Endpoints are right, and nobody writes any for so long. A cache that goes back for a moment makes two writes of it.
     pub async fn stays_right_for(&self, time: Duration) -> Result<()> {
         self.is_right_within(HEALED).await?;

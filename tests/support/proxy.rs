@@ -38,7 +38,7 @@ use tokio::time::Instant;
 
 pub use answer::{Answer, error_event};
 pub use port::Port;
-pub use record::{PassedLine, busiest_second};
+pub use record::{PassedLine, busiest_second, is_patient};
 pub use request::{
     ANY, Seen, Which, all, complete_lists, gets, lists, reads, resumes, watches, writes,
 };
@@ -122,9 +122,10 @@ impl Proxy {
     }
 
     /// All connections fall silent, the new ones too.
-    pub fn freeze_everything(&self) {
+    /// How many are open.
+    pub fn freeze_everything(&self) -> usize {
         self.state.freeze_new(true);
-        self.freeze(all());
+        self.freeze(all())
     }
 
     /// After [`Proxy::freeze_everything`]: what is frozen stays so for ever, but new connections work.
@@ -143,6 +144,16 @@ impl Proxy {
         self.state.listen(false).await;
     }
 
+    /// New connections are reset as soon as they are there, and counted. Another reset breaks those that are open.
+    pub fn turn_away(&self) {
+        self.state.turn_away(true);
+    }
+
+    /// How many have been since [`Proxy::turn_away`].
+    pub fn turned_away(&self) -> usize {
+        self.state.turned_away()
+    }
+
     /// New connections are accepted.
     pub async fn accept(&self) {
         self.state.listen(true).await;
@@ -152,6 +163,7 @@ impl Proxy {
     pub async fn heal(&self) {
         self.state.lift_all();
         self.thaw();
+        self.state.turn_away(false);
         self.accept().await;
     }
 

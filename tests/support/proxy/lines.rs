@@ -124,6 +124,7 @@ impl Lines {
         if self.held.len() >= count {
             self.held.reverse();
             self.release();
+            self.state.reversed(&self.seen);
         }
     }
 

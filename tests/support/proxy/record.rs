@@ -13,6 +13,14 @@ pub struct PassedLine {
     pub text: String,
 }
 
+impl PassedLine {
+    /// A change of an object: neither a bookmark nor the server's word that the watch is over.
+    pub fn is_change(&self) -> bool {
+        let is_of = |kind: &str| self.text.contains(&format!(r#""type":"{kind}""#));
+        is_of("ADDED") || is_of("MODIFIED") || is_of("DELETED")
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Record {
     requests: Vec<Seen>,
@@ -66,6 +74,16 @@ impl Record {
         }
         format!("{counts:?}")
     }
+}
+
+/// Requests that a kind may make on its own before the pace of one a second holds: a watch that breaks is followed at once by a
+/// probe, that by the watch, and one that has expired by a stream for its version, one for the newest, and a list.
+const AT_ONCE: usize = 4;
+
+/// Whether somebody who gets nowhere for so long has tried, and no oftener than once a second.
+pub fn is_patient(requests: &[Seen], time: Duration) -> bool {
+    let seconds = usize::try_from(time.as_secs()).unwrap_or(usize::MAX);
+    (1..=seconds + AT_ONCE).contains(&requests.len())
 }
 
 /// The most requests within any second.

@@ -59,6 +59,11 @@ impl Seen {
         self.is_watch() && self.parameter("sendInitialEvents") == Some("true")
     }
 
+    pub fn is_versioned(&self) -> bool {
+        let version = self.parameter("resourceVersion");
+        version.is_some_and(|version| !version.is_empty())
+    }
+
     /// A page of a list other than the first.
     pub fn is_later_page(&self) -> bool {
         self.is_list() && self.parameter("continue").is_some()
@@ -102,6 +107,7 @@ pub struct Which {
     path: String,
     is_later_page: Option<bool>,
     is_streamed_list: Option<bool>,
+    is_versioned: Option<bool>,
 }
 
 /// Every request.
@@ -154,6 +160,7 @@ impl Which {
             path: String::new(),
             is_later_page: None,
             is_streamed_list: None,
+            is_versioned: None,
         }
     }
 
@@ -184,6 +191,13 @@ impl Which {
         self
     }
 
+    /// Only what asks for a resourceVersion, or for what is not older than one; or only what does not.
+    #[must_use]
+    pub fn versioned(mut self, are_wanted: bool) -> Self {
+        self.is_versioned = Some(are_wanted);
+        self
+    }
+
     pub fn matches(&self, seen: &Seen) -> bool {
         let is_whole =
             seen.is_list() && !seen.is_later_page() && seen.parameter("limit") != Some("1");
@@ -206,6 +220,7 @@ impl Which {
             && seen.path.starts_with(&self.path)
             && is(self.is_later_page, seen.is_later_page())
             && is(self.is_streamed_list, seen.is_streamed_list())
+            && is(self.is_versioned, seen.is_versioned())
     }
 
     /// Whether idle connections are meant too.

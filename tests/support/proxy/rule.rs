@@ -246,7 +246,7 @@ impl<'a> On<'a> {
     }
 
     /// So many events are held back and then come in the reverse order. What is held when the fault is lifted, or when a bookmark
-    /// comes, is sent then: nothing is lost. `times` and `after` do not apply.
+    /// comes, is sent then: nothing is lost. `times` and `after` do not apply; a hit is a group that was reversed.
     pub fn reverse_each(self, count: usize) -> Fault {
         self.rule(What::Reverse(count))
     }

@@ -46,6 +46,11 @@ pub(super) async fn run(port: Port, upstream: Arc<Upstream>, state: Arc<State>) 
                 () = state.until_listener_is_wanted(false) => break,
                 Some(_) = connections.join_next() => continue,
             };
+            if state.turns_away() {
+                // Dropped with a RST.
+                let _ = stream.set_zero_linger();
+                continue;
+            }
             number += 1;
             connections.spawn(serve(stream, number, upstream.clone(), state.clone()));
         }

@@ -1,6 +1,6 @@
 //! What the proxy's connections and the test share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub(super) struct State {
     links: Mutex<Vec<Weak<Link>>>,
     record: Mutex<Record>,
     is_freezing_new: AtomicBool,
+    is_turning_away: AtomicBool,
+    turned_away: AtomicUsize,
     /// What the test wants, and what is.
     wants_listener: watch::Sender<bool>,
     has_listener: watch::Sender<bool>,
@@ -86,6 +88,15 @@ impl State {
         counts.max().unwrap_or_default()
     }
 
+    /// Events have been sent in the reverse order. Counts it.
+    pub(super) fn reversed(&self, watch: &Seen) {
+        let is_reverse =
+            |rule: &&Arc<Rule>| matches!(rule.what, What::Reverse(_)) && rule.matches(watch);
+        for rule in lock(&self.rules).iter().filter(is_reverse) {
+            rule.take();
+        }
+    }
+
     /// What becomes of a line that came, and how much later.
     pub(super) fn pass_line(&self, watch: &Seen, line: String) -> (Vec<String>, Duration) {
         self.record().line(watch, &line);
@@ -129,6 +140,27 @@ impl State {
 
     pub(super) fn freeze_new(&self, is_wanted: bool) {
         self.is_freezing_new.store(is_wanted, Ordering::SeqCst);
+    }
+
+    /// From zero, if it is wanted.
+    pub(super) fn turn_away(&self, is_wanted: bool) {
+        if is_wanted {
+            self.turned_away.store(0, Ordering::SeqCst);
+        }
+        self.is_turning_away.store(is_wanted, Ordering::SeqCst);
+    }
+
+    /// Whether a connection that has come is not to be served. Counts it.
+    pub(super) fn turns_away(&self) -> bool {
+        let is_so = self.is_turning_away.load(Ordering::SeqCst);
+        if is_so {
+            self.turned_away.fetch_add(1, Ordering::SeqCst);
+        }
+        is_so
+    }
+
+    pub(super) fn turned_away(&self) -> usize {
+        self.turned_away.load(Ordering::SeqCst)
     }
 
     pub(super) fn thaw(&self) {
