@@ -118,7 +118,11 @@ impl Watches {
                     sink.count(metrics.add_informer(&source, &resource));
                 }
                 match cluster.list_watch(&source, payload, settings.clone()).await {
-                    Ok(list_watch) => match list_watch.run(&mut sink).await {},
+                    Ok(mut list_watch) => {
+                        list_watch.run_until_gone(&mut sink).await;
+                        // It may come back under another path.
+                        cluster.discovery().forget(&source.kind);
+                    }
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;

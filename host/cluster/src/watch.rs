@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use http::Response;
 use kube::client::Body;
-use pilothouse_core::cache::Delta;
+use pilothouse_core::cache::{Delta, Listing};
 use pilothouse_core::key::{Kind, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::source::{Payload, Source};
@@ -52,8 +52,8 @@ use state::State;
 use step::{Listed, Next, Paging, Probed};
 use verdict::Verdict;
 
-/// Largest answer to a probe: one object's metadata, and what a server that knows no such thing adds to it.
-const MAX_PROBE: usize = 16 * 1024 * 1024;
+/// As much as is read of the answer to a probe: one object's metadata. Where a server ignores the limit, the list's own is enough.
+const MAX_PROBE: usize = 1024 * 1024;
 
 /// Where what a list-watch learns goes: the one writer of the kind's cache.
 pub trait CacheSink: Send {
@@ -63,6 +63,10 @@ pub trait CacheSink: Send {
     fn apply(&mut self, delta: Delta);
     /// How the list-watch is doing. Called only when that changes.
     fn state(&mut self, state: WatchState);
+    /// Bytes that the objects of a list may take ([`pilothouse_core::object::Object::size`]). More are not even collected.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
     /// An event of this version was older than the cache, and has been dropped.
     fn stale(&mut self, _version: &ResourceVersion) {}
     /// The server has gone back in time, as happens when etcd is restored from a snapshot. The next replacement says what there is.
@@ -90,10 +94,17 @@ pub struct ListWatch {
     announced: Option<WatchState>,
     /// The pages of a list so far.
     pages: Vec<Change>,
+    /// What they take.
+    bytes: usize,
     unread: Unread,
     /// When the server last said something.
     heard: Instant,
     has_missed_marker: bool,
+    /// The kind's path is not served.
+    is_gone: bool,
+    has_listed: bool,
+    /// What was wrong first, since the last watch that worked: why everything is listed anew, if it is.
+    why: Option<String>,
 }
 
 impl ListWatch {
@@ -117,10 +128,24 @@ impl ListWatch {
             settings,
             announced: None,
             pages: Vec::new(),
+            bytes: 0,
             unread: Unread::default(),
             heard: Instant::now(),
             has_missed_marker: false,
+            is_gone: false,
+            has_listed: false,
+            why: None,
         }
+    }
+
+    /// The cache holds what another list-watch has brought up to this version. Nothing older is taken, unless the server has gone
+    /// back in time, and then that is said.
+    #[must_use]
+    pub fn not_older_than(mut self, known: Option<&ResourceVersion>) -> Self {
+        if let Some(version) = known {
+            self.state.begin_at(version);
+        }
+        self
     }
 
     /// The kind.
@@ -129,7 +154,16 @@ impl ListWatch {
     }
 
     /// Never ends by itself. Dropping the future closes the watch; nothing is left running.
+    /// A kind that is gone is asked for until it is back, under the same path.
     pub async fn run(mut self, sink: &mut impl CacheSink) -> Infallible {
+        loop {
+            self.run_until_gone(sink).await;
+        }
+    }
+
+    /// Until the server does not serve the path any more: the kind is gone, or is back with another plural or scope, so that it
+    /// must be discovered anew. The sink has been told an error.
+    pub async fn run_until_gone(&mut self, sink: &mut impl CacheSink) {
         tokio::time::sleep(self.state.start_delay()).await;
         self.heard = Instant::now();
         loop {
@@ -140,6 +174,9 @@ impl ListWatch {
                 Next::Watch { .. } => self.watch(&next, sink).await,
                 Next::Probe => self.probe(&next, sink).await,
             };
+            if std::mem::take(&mut self.is_gone) {
+                return tokio::time::sleep(delay).await;
+            }
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
@@ -159,6 +196,7 @@ impl ListWatch {
     /// A failure that the next request answers at once is routine (an expired version), and no error.
     fn report(&mut self, sink: &mut impl CacheSink, failure: &Failure, delay: Duration) {
         let Failure { error, verdict } = failure;
+        self.why.get_or_insert_with(|| error.to_string());
         if delay.is_zero() || *verdict == Verdict::Behind {
             tracing::debug!(source = %self.query.source, %error, "asking for something else");
         } else {
@@ -208,6 +246,16 @@ impl ListWatch {
         Failure::new(error, verdict)
     }
 
+    /// Everything there is.
+    fn replace_all(&mut self, listing: Listing, sink: &mut impl CacheSink) {
+        if std::mem::replace(&mut self.has_listed, true) {
+            let reason = self.why.take().unwrap_or_default();
+            let objects = listing.objects.len();
+            tracing::info!(source = %self.query.source, reason, objects, "listed anew");
+        }
+        sink.apply(Delta::Replace(listing));
+    }
+
     fn unanswered(&self, next: &Next, error: RequestError) -> Failure {
         let (verb, resource) = (Query::verb(next), self.query.name());
         if !matches!(error, RequestError::Deadline(_)) {
@@ -247,20 +295,22 @@ impl ListWatch {
         self.announce(sink, WatchState::Listing);
         if !matches!(paging, Paging::After { .. }) {
             self.pages.clear();
+            self.bytes = 0;
             self.unread.begin_anew();
         }
-        match self.fetch_page(next, paging, sink.schema()).await {
+        match self.fetch_page(next, paging, sink).await {
             Ok(None) => Duration::ZERO,
             Ok(Some(listed)) => {
                 let pages = std::mem::take(&mut self.pages);
-                sink.apply(Delta::Replace(initial::listing(
-                    pages,
-                    listed,
-                    self.query.payload,
-                )));
+                let listing = initial::listing(pages, listed, self.query.payload);
+                self.replace_all(listing, sink);
                 Duration::ZERO
             }
             Err(failure) => {
+                if failure.verdict == Verdict::Full {
+                    self.pages = Vec::new();
+                }
+                self.is_gone = failure.is_path_gone();
                 let delay = self.state.list_failed(failure.verdict, started.elapsed());
                 self.report(sink, &failure, delay);
                 delay
@@ -272,8 +322,9 @@ impl ListWatch {
         &mut self,
         next: &Next,
         paging: &Paging,
-        schema: Arc<Schema>,
+        sink: &impl CacheSink,
     ) -> Result<Option<Listed>, Failure> {
+        let (schema, room) = (sink.schema(), sink.room());
         let deadline = self.settings.page_deadline;
         let deadline = if *paging == Paging::Whole {
             deadline * 10
@@ -285,6 +336,10 @@ impl ListWatch {
         let page = list::read(&self.query, &body, &schema, &mut changes).await?;
         for change in changes {
             let change = self.reread(change, &schema).await;
+            self.bytes = self.bytes.saturating_add(change.size());
+            if self.bytes > room {
+                return Err(Failure::of_room(self.query.name(), room));
+            }
             self.pages.push(change);
         }
         let listed = self.state.page(&page.version, page.token);
@@ -307,6 +362,9 @@ impl ListWatch {
             Probed::Suspicious => {
                 tracing::debug!(source = %self.query.source, resource_version = %version, "the server is behind the cache; asking once more");
             }
+            Probed::Incomparable => {
+                tracing::warn!(source = %self.query.source, resource_version = %version, "the versions of the server's lists cannot be compared; not asking any more whether it has gone back in time");
+            }
             Probed::RolledBack { from } => {
                 sink.rolled_back(&from, &version);
                 let error = WatchError::RolledBack {
@@ -321,9 +379,16 @@ impl ListWatch {
     }
 
     async fn fetch_version(&mut self, next: &Next) -> Result<ResourceVersion, Failure> {
-        let body = self
-            .fetch(next, self.settings.page_deadline, MAX_PROBE)
-            .await?;
+        let until = Instant::now() + self.settings.page_deadline;
+        let (response, _) = self.ask(next).await?;
+        let front = lines::read_front(
+            response.into_body(),
+            self.settings.quiet_limit,
+            until,
+            MAX_PROBE,
+        );
+        let (body, _) = front.await.map_err(|error| self.unanswered(next, error))?;
+        self.heard = Instant::now();
         Ok(ResourceVersion::new(&list::version(&self.query, &body)?))
     }
 }

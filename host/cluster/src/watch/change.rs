@@ -40,6 +40,14 @@ impl Change {
         }
     }
 
+    /// Bytes that it would take in a cache.
+    pub(super) fn size(&self) -> usize {
+        match &self.what {
+            What::Upsert(object) | What::Read(object) => object.size(),
+            What::Delete | What::Unreadable(_) => size_of::<Self>(),
+        }
+    }
+
     pub(super) fn into_delta(self) -> Delta {
         let Self { key, version, what } = self;
         match what {

@@ -56,6 +56,16 @@ pub enum WatchError {
         /// How many.
         watches: u32,
     },
+    /// There is no room for all of it.
+    #[error(
+        "the objects of {resource} take more than the {bytes} bytes that are left of the caches' limit"
+    )]
+    OverLimit {
+        /// As in RBAC rules.
+        resource: String,
+        /// What is left.
+        bytes: usize,
+    },
     /// The answer to a list is none.
     #[error("the list of {resource} cannot be read: {cause}")]
     NotAList {
@@ -181,6 +191,15 @@ impl Failure {
         Self::new(error, verdict)
     }
 
+    /// 404 from whoever routes requests, and not a Status: a kind that is served has an answer of its own for what it has not.
+    pub(super) fn is_path_gone(&self) -> bool {
+        let WatchError::Request { source, .. } = &*self.error else {
+            return false;
+        };
+        let status = source.status();
+        status.is_some_and(|status| status.code == 404 && status.reason.is_empty())
+    }
+
     /// A body that cannot be read further. After a line without end the watch would only bring that line again.
     pub(super) fn of_stream(resource: String, source: StreamError) -> Self {
         let verdict = match source {
@@ -189,6 +208,11 @@ impl Failure {
         };
         let error = WatchError::Stream { resource, source };
         Self::new(error, verdict)
+    }
+
+    /// More than there is room for.
+    pub(super) fn of_room(resource: String, bytes: usize) -> Self {
+        Self::new(WatchError::OverLimit { resource, bytes }, Verdict::Full)
     }
 
     /// A list or a stream that contradicts itself or an earlier one.

@@ -96,6 +96,7 @@ impl ListWatch {
         let failed = |failure: Failure| (Unfinished::Failed(failure.verdict), failure);
         let resource = self.query.name();
         let quiet_limit = self.settings.quiet_limit;
+        let room = sink.room();
         let mut initial = Initial::default();
         let mut until = connection.until;
         loop {
@@ -107,7 +108,11 @@ impl ListWatch {
                     let is_live = match event.map_err(|error| failed(error.into()))? {
                         Event::Change(change) => {
                             let change = self.reread(change, &schema).await;
-                            !initial.add(change)
+                            let is_live = !initial.add(change);
+                            if initial.bytes > room {
+                                return Err(failed(Failure::of_room(resource, room)));
+                            }
+                            is_live
                         }
                         Event::Bookmark {
                             version,
@@ -145,9 +150,8 @@ impl ListWatch {
     ) -> Result<(), Failure> {
         let listed = self.state.streamed(version);
         let listed = listed.map_err(|bad| Failure::of_list(self.query.name(), &bad))?;
-        sink.apply(Delta::Replace(
-            initial.into_listing(listed, self.query.payload),
-        ));
+        let listing = initial.into_listing(listed, self.query.payload);
+        self.replace_all(listing, sink);
         Ok(())
     }
 
@@ -159,6 +163,7 @@ impl ListWatch {
         sink: &mut impl CacheSink,
     ) -> Duration {
         self.announce(sink, WatchState::Watching);
+        self.why = None;
         self.unread.begin();
         self.note_reread();
         let mut lines = 0;
@@ -176,6 +181,7 @@ impl ListWatch {
         if let Some(watches) = self.state.take_fruitless() {
             let resource = self.query.name();
             let error = WatchError::Fruitless { resource, watches };
+            self.why.get_or_insert_with(|| error.to_string());
             self.announce(sink, WatchState::Error(error.to_string()));
         }
         delay

@@ -15,6 +15,8 @@ use super::step::Listed;
 #[derive(Default)]
 pub(super) struct Initial {
     changes: BTreeMap<ObjectKey, Change>,
+    /// What they take.
+    pub(super) bytes: usize,
     /// The server has gone over to what happens now. Only the marker is missing.
     is_live: bool,
 }
@@ -28,12 +30,14 @@ impl Initial {
         let is_addition = !matches!(change.what, What::Delete);
         match self.changes.entry(change.key.clone()) {
             Entry::Vacant(place) => {
+                self.bytes += change.size();
                 place.insert(change);
                 self.is_live |= !is_addition;
             }
             Entry::Occupied(mut place) => {
                 self.is_live = true;
                 if !is_older(&change.version, &place.get().version) {
+                    self.bytes = self.bytes + change.size() - place.get().size();
                     place.insert(change);
                 }
             }

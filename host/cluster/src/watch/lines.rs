@@ -96,17 +96,33 @@ pub(super) async fn read_all(
     until: Instant,
     limit: usize,
 ) -> Result<Vec<u8>, RequestError> {
+    let (all, is_whole) = read_front(body, quiet_limit, until, limit).await?;
+    if is_whole {
+        Ok(all)
+    } else {
+        Err(RequestError::TooLarge(limit))
+    }
+}
+
+/// As much of the body as fits, and whether that is all of it.
+pub(super) async fn read_front(
+    body: Body,
+    quiet_limit: Duration,
+    until: Instant,
+    limit: usize,
+) -> Result<(Vec<u8>, bool), RequestError> {
     let mut data = body.into_data_stream();
     let mut all = Vec::new();
     loop {
         let patience = until.min(Instant::now() + quiet_limit);
         match tokio::time::timeout_at(patience, data.next()).await {
             Err(_) => return Err(RequestError::Deadline(quiet_limit)),
-            Ok(None) => return Ok(all),
+            Ok(None) => return Ok((all, true)),
             Ok(Some(chunk)) => {
                 let chunk = chunk.map_err(RequestError::Transport)?;
                 if all.len() + chunk.len() > limit {
-                    return Err(RequestError::TooLarge(limit));
+                    all.extend_from_slice(&chunk[..limit - all.len()]);
+                    return Ok((all, false));
                 }
                 all.extend_from_slice(&chunk);
             }

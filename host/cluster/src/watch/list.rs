@@ -74,7 +74,24 @@ pub(super) async fn read(
     })
 }
 
-/// The version of a list, whatever is in it.
+/// The version of a list, whatever is in it. Of one that was not read to its end, if its metadata is at the front.
 pub(super) fn version(query: &Query, body: &[u8]) -> Result<String, WatchError> {
+    if let Some(metadata) = front(body) {
+        return Ok(metadata.resource_version);
+    }
     Ok(parse(query, body)?.metadata.resource_version)
+}
+
+/// The list's own metadata, where it comes before the items, as from every API server written in Go.
+fn front(body: &[u8]) -> Option<RawListMeta> {
+    const METADATA: &[u8] = b"\"metadata\":";
+    let find = |text: &[u8]| body.windows(text.len()).position(|part| part == text);
+    let start = find(METADATA)?;
+    if find(b"\"items\"").is_some_and(|items| items < start) {
+        return None;
+    }
+    let mut values =
+        serde_json::Deserializer::from_slice(&body[start + METADATA.len()..]).into_iter();
+    let metadata: RawListMeta = values.next()?.ok()?;
+    Some(metadata).filter(|metadata| !metadata.resource_version.is_empty())
 }

@@ -394,3 +394,100 @@ async fn starts_are_spread() {
         "{waited:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_room_is_dropped_and_fetched_again_after_a_minute() {
+    use super::play::Cramped;
+    for is_streaming in [true, false] {
+        let objects = [pod("a", "1"), pod("b", "2")];
+        let first = if is_streaming {
+            stream(
+                &[event("ADDED", &objects[0]), event("ADDED", &objects[1])],
+                Some(Part::Hang),
+            )
+        } else {
+            page("10", &objects, "t1")
+        };
+        let settings = Settings {
+            is_streaming,
+            ..Settings::default()
+        };
+        let scenario = crate::fake::Scenario::new([first]);
+        let source = pilothouse_core::source::Source::all(super::play::pods().kind);
+        let payload = pilothouse_core::source::Payload::Full;
+        let list_watch = super::play::list_watch(&scenario, source, payload, settings);
+        let mut sink = Cramped::default();
+        tokio::select! {
+            never = list_watch.run(&mut sink) => match never {},
+            () = scenario.is_played() => {}
+        }
+        let error =
+            "! the objects of pods take more than the 300 bytes that are left of the caches' limit";
+        assert_eq!(sink.0.0, ["Listing", error]);
+        assert_eq!(scenario.seen()[1].at, 60 * SECOND);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_watch_that_replaces_another_notices_a_rollback_in_between() {
+    use super::play::{Record, list_watch, pods};
+    let script = [
+        page("50", &[], ""),
+        page("50", &[], ""),
+        probed("50"),
+        probed("50"),
+        page("50", &[], ""),
+    ];
+    let scenario = crate::fake::Scenario::new(script);
+    let source = pilothouse_core::source::Source::all(pods().kind);
+    let payload = pilothouse_core::source::Payload::Full;
+    let known = pilothouse_core::key::ResourceVersion::new("100");
+    let list_watch = list_watch(&scenario, source, payload, lists()).not_older_than(Some(&known));
+    let mut record = Record::default();
+    tokio::select! {
+        never = list_watch.run(&mut record) => match never {},
+        () = scenario.is_played() => {}
+    }
+    assert!(scenario.lines()[0].ends_with("resourceVersion=100&resourceVersionMatch=NotOlderThan"));
+    assert!(
+        record.0.contains(&"rolled back from 100 to 50".to_owned()),
+        "{:?}",
+        record.0
+    );
+    assert!(
+        record
+            .0
+            .contains(&"replace [] at 50, rolled back".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_that_is_not_served_any_more_ends_the_list_watch() {
+    use super::play::{Record, list_watch, pods};
+    let gone = || crate::fake::text(404, "404 page not found");
+    let script = [page("10", &[], ""), gone(), gone()];
+    let scenario = crate::fake::Scenario::new(script);
+    let source = pilothouse_core::source::Source::all(pods().kind);
+    let payload = pilothouse_core::source::Payload::Full;
+    let mut list_watch = list_watch(&scenario, source, payload, lists());
+    let mut record = Record::default();
+    list_watch.run_until_gone(&mut record).await;
+    assert_eq!(scenario.lines().len(), 3);
+    assert!(record.0.last().unwrap().starts_with('!'), "{:?}", record.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_probe_that_is_answered_with_everything_only_the_front_is_read() {
+    let long = "x".repeat(2 * 1024 * 1024);
+    let script = [
+        stream(&[marker("100")], Some(Part::Break)),
+        crate::fake::text(
+            200,
+            &format!(
+                r#"{{"kind":"PodList","metadata":{{"resourceVersion":"101"}},"items":[{{"a":"{long}"}}]}}"#
+            ),
+        ),
+    ];
+    let played = play_streaming(script).await;
+    assert_eq!(played.requests, ["stream", "probe", "watch 100"]);
+}

@@ -72,6 +72,28 @@ impl CacheSink for Record {
     }
 }
 
+/// Has little room.
+#[derive(Default)]
+pub(super) struct Cramped(pub(super) Record);
+
+impl CacheSink for Cramped {
+    fn schema(&self) -> Arc<Schema> {
+        self.0.schema()
+    }
+
+    fn apply(&mut self, delta: Delta) {
+        self.0.apply(delta);
+    }
+
+    fn state(&mut self, state: WatchState) {
+        self.0.state(state);
+    }
+
+    fn room(&self) -> usize {
+        300
+    }
+}
+
 pub(super) fn pod(name: &str, version: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
 }

@@ -64,12 +64,9 @@ impl Query {
             Next::Watch { from, .. } => watch(Some(from)),
         };
         // Beside a token too: it holds the place, not the selection.
-        let labels = self.source.labels.to_string();
-        if !labels.is_empty() {
-            query.push(("labelSelector", labels));
-        }
-        if let Some(fields) = &self.source.fields {
-            query.push(("fieldSelector", fields.to_string()));
+        // Not for a probe: where little matches, the server would read everything to find one.
+        if *next != Next::Probe {
+            self.select(&mut query);
         }
         if Self::verb(next) == "watch" {
             query.push(("timeoutSeconds", timeout.as_secs().to_string()));
@@ -82,6 +79,16 @@ impl Query {
             &format!("{collection}{}", path::query(&query)),
             self.accept(next),
         )
+    }
+
+    fn select(&self, query: &mut Parameters) {
+        let labels = self.source.labels.to_string();
+        if !labels.is_empty() {
+            query.push(("labelSelector", labels));
+        }
+        if let Some(fields) = &self.source.fields {
+            query.push(("fieldSelector", fields.to_string()));
+        }
     }
 
     fn accept(&self, next: &Next) -> &'static str {

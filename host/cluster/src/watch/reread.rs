@@ -4,9 +4,11 @@
 //! stop its kind, so it is said to be unreadable and everything else goes on.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use pilothouse_core::key::{ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
+use tokio::time::Instant;
 
 use super::change::{self, Change, What};
 use super::position::is_older;
@@ -18,6 +20,9 @@ const MAX_OBJECT: usize = 8 * 1024 * 1024;
 
 /// How many are asked for during one list, stream or watch.
 const PER_ATTEMPT: u32 = 100;
+
+/// How long is spent on asking during one list, stream or watch: everything else of the kind waits.
+const TIME_PER_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// How many of those without an answer are asked for again before a watch is opened.
 const AGAIN: usize = 10;
@@ -31,6 +36,8 @@ pub(super) struct Unread {
     open: BTreeMap<ObjectKey, Change>,
     /// How many more may be asked for in this attempt.
     left: u32,
+    /// How much longer may be spent on that.
+    time_left: Duration,
     /// The newest version that one was found at.
     newest: Option<ResourceVersion>,
 }
@@ -39,6 +46,7 @@ impl Unread {
     /// A list, a stream or a watch begins.
     pub(super) fn begin(&mut self) {
         self.left = PER_ATTEMPT;
+        self.time_left = TIME_PER_ATTEMPT;
     }
 
     /// Everything is about to come again.
@@ -76,11 +84,15 @@ impl ListWatch {
         if self.unread.hopeless.contains(&change.key) {
             return change;
         }
-        let answer = if self.unread.left == 0 {
+        let answer = if self.unread.left == 0 || self.unread.time_left.is_zero() {
             Answer::None
         } else {
+            let began = Instant::now();
             self.unread.left -= 1;
-            self.ask_for(&change.key, schema).await
+            let answer = self.ask_for(&change.key, schema).await;
+            let time_left = &mut self.unread.time_left;
+            *time_left = time_left.saturating_sub(began.elapsed());
+            answer
         };
         match answer {
             Answer::Is(found) => {
@@ -149,7 +161,7 @@ impl ListWatch {
         let Some(request) = self.query.object(key) else {
             return Answer::Hopeless;
         };
-        let deadline = self.settings.head_deadline;
+        let deadline = self.settings.head_deadline.min(self.unread.time_left);
         match request::fetch(&self.asker.client, request, deadline, MAX_OBJECT).await {
             Ok(body) => match self.read_object(&body, schema) {
                 Some(found) if found.key == *key && !matches!(found.what, What::Unreadable(_)) => {
@@ -160,7 +172,7 @@ impl ListWatch {
             Err(error) => match error.code() {
                 Some(404) => Answer::Gone,
                 // Who may list need not have the right to get.
-                Some(401 | 403 | 405) => Answer::Hopeless,
+                Some(403 | 405) => Answer::Hopeless,
                 _ => Answer::None,
             },
         }

@@ -43,6 +43,9 @@ const HEALTHY: Duration = Duration::from_secs(5);
 /// No two attempts are closer than this.
 const PACE: Duration = Duration::from_secs(1);
 
+/// Between attempts to fetch what has no room.
+const FULL_DELAY: Duration = Duration::from_secs(60);
+
 /// Longest `Retry-After` that is obeyed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
@@ -94,6 +97,10 @@ pub(super) struct State {
     is_suspicious: bool,
     /// The next list is of a server that has gone back in time.
     is_rolled_back: bool,
+    /// Where the server had gone back to, by the list that followed.
+    rolled_back_to: Option<ResourceVersion>,
+    /// The server's lists and probes do not count alike: it is not asked where it is any more.
+    is_incomparable: bool,
     failures: u32,
     /// Attempts that followed a failure at once, since the last watch that worked.
     immediate: u32,
@@ -125,6 +132,8 @@ impl State {
             owes_probe: false,
             is_suspicious: false,
             is_rolled_back: false,
+            rolled_back_to: None,
+            is_incomparable: false,
             failures: 0,
             immediate: 0,
             incomplete_streams: 0,
@@ -137,6 +146,13 @@ impl State {
         };
         state.start_over();
         state
+    }
+
+    /// Nothing that is older than this is believed from the start.
+    pub(super) fn begin_at(&mut self, version: &ResourceVersion) {
+        if !version.is_empty() {
+            self.position = Some(Position::at(version));
+        }
     }
 
     /// How long to wait before the first request.
@@ -210,6 +226,17 @@ impl State {
         };
     }
 
+    /// Next, the server is asked where it is, if that says anything.
+    fn probe(&mut self) {
+        if self.is_incomparable {
+            self.owes_probe = false;
+            self.quiet_watches = self.quiet_watches.min(1);
+            self.resume();
+        } else {
+            self.phase = Phase::Probe;
+        }
+    }
+
     /// Back to what a probe interrupted.
     fn resume(&mut self) {
         if self.is_complete {
@@ -223,10 +250,12 @@ impl State {
         match self.newest() {
             _ if version.is_empty() => Err(BadList::NoVersion),
             _ if version.to_string().len() > MAX_VERSION => Err(BadList::LongVersion(MAX_VERSION)),
-            Some(newest) if is_older(version, newest) => Err(BadList::Behind {
-                listed: version.to_string(),
-                seen: newest.to_string(),
-            }),
+            Some(newest) if !self.is_incomparable && is_older(version, newest) => {
+                Err(BadList::Behind {
+                    listed: version.to_string(),
+                    seen: newest.to_string(),
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -242,9 +271,13 @@ impl State {
         self.incomplete_streams = 0;
         self.quiet_watches = 0;
         self.has_changes = false;
+        let is_rollback = std::mem::take(&mut self.is_rolled_back);
+        if is_rollback {
+            self.rolled_back_to = Some(version.clone());
+        }
         Listed {
             version,
-            is_rollback: std::mem::take(&mut self.is_rolled_back),
+            is_rollback,
         }
     }
 
@@ -293,6 +326,7 @@ impl State {
                 self.start_over();
                 self.back_off(verdict, lasted)
             }
+            Verdict::Full => self.wait_for_room(),
             // `TestListPager_List`: expired on a later page, one unpaged list of what was asked for at first.
             Verdict::BadVersion if is_later_page => {
                 self.phase = Phase::List(Paging::Whole);
@@ -320,7 +354,7 @@ impl State {
         }
         if verdict == Verdict::Behind {
             // A quorum read, and yet it is older than what was seen.
-            self.phase = Phase::Probe;
+            self.probe();
             return self.at_once();
         }
         self.back_off(verdict, lasted)
@@ -347,6 +381,7 @@ impl State {
                 self.start_over();
                 self.back_off(Verdict::Lost, lasted)
             }
+            Unfinished::Failed(Verdict::Full) => self.wait_for_room(),
             // For this attempt only (`TestWatchList`, "any other error … forces fallback").
             Unfinished::Overdue | Unfinished::Unopened(_) => {
                 self.phase = Phase::List(Paging::First);
@@ -403,11 +438,11 @@ impl State {
             }
             End::Failed(verdict @ Verdict::Lost) => {
                 self.owes_probe = true;
-                self.phase = Phase::Probe;
+                self.probe();
                 self.back_off(verdict, lasted)
             }
             End::Failed(Verdict::Behind) => {
-                self.phase = Phase::Probe;
+                self.probe();
                 PACE.saturating_sub(lasted)
             }
             End::Failed(verdict @ (Verdict::Busy { .. } | Verdict::Refused { .. })) => {
@@ -417,7 +452,7 @@ impl State {
                 self.start_over();
                 self.at_once()
             }
-            End::Failed(verdict @ Verdict::Broken) => {
+            End::Failed(verdict @ (Verdict::Broken | Verdict::Full)) => {
                 self.start_over();
                 self.back_off(verdict, lasted)
             }
@@ -457,7 +492,7 @@ impl State {
 
     fn probe_if_due(&mut self) {
         if self.owes_probe || self.quiet_watches >= QUIET_WATCHES_PER_PROBE {
-            self.phase = Phase::Probe;
+            self.probe();
         }
     }
 
@@ -485,6 +520,12 @@ impl State {
         }
         let from = position.newest().clone();
         self.is_suspicious = false;
+        if self.rolled_back_to.as_ref() == Some(&from) {
+            self.is_incomparable = true;
+            self.is_position_unusable = false;
+            self.resume();
+            return (Probed::Incomparable, PACE);
+        }
         self.is_rolled_back = true;
         self.position = None;
         self.start_over();
@@ -495,6 +536,8 @@ impl State {
     /// watches. Returns how long to wait before [`State::next`].
     pub(super) fn probe_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         self.owes_probe &= verdict == Verdict::Lost;
+        // Not one after the other any more.
+        self.is_suspicious = false;
         self.quiet_watches = self.quiet_watches.min(1);
         self.resume();
         if self.is_complete && self.failures == 0 {
@@ -503,6 +546,12 @@ impl State {
             return Duration::ZERO;
         }
         self.back_off(verdict, lasted)
+    }
+
+    /// Fetching it all again costs the most there is, and room is made by others or by deletions.
+    fn wait_for_room(&mut self) -> Duration {
+        self.start_over();
+        FULL_DELAY
     }
 
     fn at_once(&mut self) -> Duration {

@@ -467,3 +467,37 @@ fn a_list_is_not_older_than_an_object_that_was_asked_for_by_name() {
     assert!(state.page("15", None).is_err());
     assert_eq!(state.page("20", None).unwrap(), listed("20"));
 }
+
+#[test]
+fn a_server_whose_lists_and_probes_count_differently_is_not_probed_for_ever() {
+    let mut state = watching("100");
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    state.probed(&version("50"));
+    state.probed(&version("50"));
+    assert!(state.page("100", None).unwrap().unwrap().is_rollback);
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    state.probed(&version("49"));
+    assert_eq!(state.probed(&version("49")).0, Probed::Incomparable);
+    for _ in 0..10 {
+        assert!(is_watch(&state.next(), "100"), "no list and no probe");
+        state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    }
+}
+
+#[test]
+fn a_probe_that_fails_between_two_that_are_behind_proves_nothing() {
+    let mut state = watching("100");
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
+    state.probe_failed(Verdict::Lost, Duration::ZERO);
+    state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+    assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
+}
+
+/// Some aggregated servers send the object as it was stored last.
+#[test]
+fn a_deletion_of_the_newest_version_is_taken() {
+    let mut state = watching("10");
+    assert_eq!(state.advance(&version("12"), true), Order::New);
+    assert_eq!(state.advance(&version("12"), true), Order::New);
+}

@@ -78,6 +78,9 @@ pub(super) enum Probed {
     Suspicious,
     /// Behind the cache, twice: it has gone back in time from there.
     RolledBack { from: ResourceVersion },
+    /// Behind the list that followed a rollback, though nothing has come since: lists and probes count differently here, as some
+    /// aggregated servers do, and neither says anything about the other.
+    Incomparable,
 }
 
 /// An answer that contradicts itself, or an earlier one.

@@ -225,3 +225,40 @@ async fn an_object_that_cannot_be_asked_for_now_is_asked_for_again() {
         ]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_nobody_answers_for_do_not_hold_up_the_others_for_long() {
+    use crate::fake::Answer;
+    let bad: Vec<Value> = (0..50)
+        .map(|number| bad(&format!("p{number}"), "3"))
+        .collect();
+    let silent = std::iter::repeat_n(Answer::Silence, 2);
+    let script = [page("10", &bad, "")].into_iter().chain(silent);
+    let played = play(script).await;
+    let gets = played
+        .requests
+        .iter()
+        .filter(|line| line.starts_with("GET "));
+    assert!(gets.count() <= 3, "{:?}", played.requests);
+    assert!(
+        played.at.iter().all(|at| at.as_secs() <= 5),
+        "{:?}",
+        played.at
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_token_of_ours_says_nothing_about_an_object() {
+    let script = [
+        page("10", &[], ""),
+        stream(&[event("ADDED", &bad("a", "12"))], None),
+        status(401, "Unauthorized", "who are you"),
+        answer(&pod("a", "12")),
+    ];
+    let played = play(script).await;
+    assert!(
+        played.record.contains(&"read n/a@12".to_owned()),
+        "{:?}",
+        played.record
+    );
+}

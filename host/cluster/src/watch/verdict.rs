@@ -19,6 +19,8 @@ pub(super) enum Verdict {
     Lost,
     /// What is known may be wrong: list.
     Broken,
+    /// There is no room for all of it.
+    Full,
 }
 
 impl Verdict {
