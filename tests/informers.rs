@@ -206,3 +206,41 @@ async fn a_resync_period_runs_everything_again_and_writes_nothing() -> Result<()
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn what_does_not_fit_into_the_caches_stops_its_own_plugins_only() -> Result<()> {
+    let server = Server::start().await?;
+    let namespace = server.namespace().await?;
+    let configs = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let filler = "x".repeat(20_000);
+    for number in 0..100 {
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number}")}, "data": {"filler": filler}});
+        server.api.create(&configs, &config).await?;
+    }
+    let plugins = plugin_directory(&["hello-rust", "endpoints"]);
+    let arguments = vec!["--cache-limit".to_owned(), "1Mi".to_owned()];
+    let host = Host::start(&HostOptions {
+        plugins: plugins.path().into(),
+        kubeconfig: server.kubeconfig().into(),
+        arguments,
+    })
+    .await?;
+    let waits = host
+        .eventually("hello-rust.wasm", "told why it waits", |plugin| {
+            plugin["state"] == "waiting" && plugin["reason"].is_string()
+        })
+        .await?;
+    let reason = waits["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("limit"), "{reason}");
+    host.eventually("endpoints.wasm", "running", |plugin| {
+        plugin["state"] == "running"
+    })
+    .await?;
+    let held: u64 = informers(&host)
+        .await?
+        .iter()
+        .filter_map(|informer| informer["bytes"].as_u64())
+        .sum();
+    assert!(held <= 1 << 20, "{held} bytes");
+    Ok(())
+}

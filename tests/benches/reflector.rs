@@ -155,9 +155,12 @@ async fn kube_rs(kubeconfig: &str) -> Result<reflector::Store<Pod>> {
         .reflect(writer)
         .applied_objects();
     let mut stream = std::pin::pin!(stream);
-    while store.len() < PODS {
-        stream.try_next().await?;
+    let drain = async { while stream.try_next().await.is_ok() {} };
+    tokio::select! {
+        () = drain => {}
+        ready = store.wait_until_ready() => ready?,
     }
+    ensure!(store.len() == PODS, "only {} pods", store.len());
     Ok(store)
 }
 

@@ -100,13 +100,11 @@ async fn is_made_anew(before: (&str, &str), after: (&str, &str)) -> Result<()> {
 }
 
 #[tokio::test]
-#[ignore = "needs rediscovery"]
 async fn a_kind_that_comes_back_under_another_name_is_found() -> Result<()> {
     is_made_anew(("widgets", "Namespaced"), ("gadgets", "Namespaced")).await
 }
 
 #[tokio::test]
-#[ignore = "needs rediscovery"]
 async fn a_kind_that_comes_back_with_another_scope_is_found() -> Result<()> {
     is_made_anew(("widgets", "Cluster"), ("widgets", "Namespaced")).await
 }

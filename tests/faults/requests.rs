@@ -333,7 +333,6 @@ async fn a_plugin_that_is_turned_away_asks_once_at_a_time_and_not_for_each_key()
 }
 
 #[tokio::test]
-#[ignore = "needs retry-after above 10 s"]
 async fn a_plugin_that_is_turned_away_for_long_stays_away() -> Result<()> {
     let rig = FaultRig::start().await?;
     let pods = services(&rig, 20).await?;

@@ -66,6 +66,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "PLUGIN=N", value_parser = weight)]
     pub weight: Vec<(String, u32)>,
 
+    /// Most memory for cached objects: 512Mi, 4Gi. What does not fit is not cached, and its plugins wait [default: no limit].
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub cache_limit: Option<usize>,
+
     /// Plugins that may read the values of Secrets; the host keeps them in memory for no others.
     #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
     pub secret_values: Vec<String>,
@@ -80,6 +84,28 @@ fn duration(text: &str) -> Result<Duration, String> {
     parsed
         .and_then(|duration| duration.try_into().ok())
         .ok_or_else(|| format!("{text:?} is not a duration; write 12h, 1h30m, 90s or 0"))
+}
+
+/// As Kubernetes writes quantities of memory, with the binary suffixes.
+fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text
+        .find(|byte: char| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "" => 1,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => 0,
+    };
+    let bytes = number
+        .parse()
+        .ok()
+        .and_then(|number: usize| number.checked_mul(unit));
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| format!("{text:?} is not an amount of memory; write 512Mi or 4Gi"))
 }
 
 fn weight(text: &str) -> Result<(String, u32), String> {
@@ -140,6 +166,15 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         for wrong in ["12", "-5s", "soon", ""] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn memory_is_written_as_in_kubernetes() {
+        assert_eq!(bytes("512Mi"), Ok(512 << 20));
+        assert_eq!(bytes("1000"), Ok(1000));
+        for wrong in ["", "0", "4GB", "Mi", "-1Gi", "99999999999999999999Gi"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::metrics::Metrics;
 use crate::shared::Shared;
-use crate::watches::Watches;
+use crate::watches::{Budget, Watches};
 
 /// How often a kind that the cluster does not serve is looked for again: a CRD may be created at any time.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -104,6 +104,7 @@ pub struct Loader {
     pub roster: Arc<Roster>,
     pub metrics: Arc<Metrics>,
     pub watches: Watches,
+    pub budget: Budget,
     pub options: PluginOptions,
 }
 
@@ -225,7 +226,7 @@ impl Loader {
     async fn let_in(&mut self, candidates: Vec<Candidate>) -> Vec<Candidate> {
         let mut waiting = Vec::new();
         for candidate in candidates {
-            match self.missing_kind(candidate.plugin.manifest()).await {
+            match self.obstacle(candidate.plugin.manifest()).await {
                 None => self.join(candidate),
                 Some(reason) => {
                     self.wait(&candidate, reason);
@@ -237,7 +238,10 @@ impl Loader {
     }
 
     /// Why one of the plugin's kinds cannot be had.
-    async fn missing_kind(&self, manifest: &Manifest) -> Option<String> {
+    async fn obstacle(&self, manifest: &Manifest) -> Option<String> {
+        if let Some(reason) = self.budget.is_used_up(&self.shared) {
+            return Some(reason);
+        }
         let discovery = self.cluster.discovery();
         for read in &manifest.reads {
             match discovery.resolve(&read.kind).await {

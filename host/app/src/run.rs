@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::plugins::{self, Loader, PluginOptions, Roster};
 use crate::shared::Shared;
 use crate::status::Sources;
-use crate::watches::{Troubles, Watches};
+use crate::watches::{Budget, Troubles, Watches};
 use crate::workers::Workers;
 
 /// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
@@ -54,13 +54,21 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let engine = engine(count)?;
+    let budget = Budget::new(args.cache_limit);
     let loader = Loader {
         engine: engine.clone(),
         cluster: cluster.clone(),
         shared: shared.clone(),
         roster: roster.clone(),
         metrics: metrics.clone(),
-        watches: Watches::new(cluster, shared.clone(), troubles.clone(), metrics.clone()),
+        watches: Watches::new(
+            cluster,
+            shared.clone(),
+            troubles.clone(),
+            metrics.clone(),
+            budget.clone(),
+        ),
+        budget,
         options: PluginOptions {
             resync: Some(args.min_resync_period).filter(|period| !period.is_zero()),
             weights: args.weight.into_iter().collect(),

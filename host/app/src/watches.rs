@@ -1,5 +1,6 @@
 //! One list-watch per informer, whoever asked for it.
 
+mod budget;
 mod sink;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::metrics::Metrics;
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
+pub use budget::Budget;
 use sink::HubSink;
 
 /// The first requests of informers come at different moments, each so much after the one before; with many of them, within
@@ -33,6 +35,7 @@ pub struct Watches {
     shared: Arc<Shared>,
     troubles: Troubles,
     metrics: Arc<Metrics>,
+    budget: Budget,
     tasks: JoinSet<()>,
     running: BTreeMap<InformerId, Running>,
 }
@@ -51,12 +54,14 @@ impl Watches {
         shared: Arc<Shared>,
         troubles: Troubles,
         metrics: Arc<Metrics>,
+        budget: Budget,
     ) -> Self {
         Self {
             cluster,
             shared,
             troubles,
             metrics,
+            budget,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
         }
@@ -103,7 +108,8 @@ impl Watches {
         turn: Arc<tokio::sync::Mutex<()>>,
     ) -> AbortHandle {
         let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
-        let mut sink = HubSink::new(shared, id, source.clone(), troubles);
+        let budget = self.budget.clone();
+        let mut sink = HubSink::new(shared, id, source.clone(), troubles, budget);
         let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
         // The first one starts at once.
         let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
@@ -118,7 +124,9 @@ impl Watches {
                     sink.count(metrics.add_informer(&source, &resource));
                 }
                 match cluster.list_watch(&source, payload, settings.clone()).await {
-                    Ok(mut list_watch) => {
+                    Ok(list_watch) => {
+                        let known = sink.known();
+                        let mut list_watch = list_watch.not_older_than(known.as_ref());
                         list_watch.run_until_gone(&mut sink).await;
                         // It may come back under another path.
                         cluster.discovery().forget(&source.kind);

@@ -406,6 +406,15 @@ impl Hub {
             .collect()
     }
 
+    /// Bytes of all cached objects.
+    pub fn cached_bytes(&self) -> usize {
+        self.snapshot
+            .informers
+            .iter()
+            .map(|cache| cache.bytes())
+            .sum()
+    }
+
     /// Every informer's state.
     pub fn informers(&self) -> Vec<InformerStatus> {
         let users = |id: InformerId| {

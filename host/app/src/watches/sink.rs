@@ -12,7 +12,7 @@ use pilothouse_core::source::Source;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
-use super::Troubles;
+use super::{Budget, Troubles};
 use crate::metrics::Informer;
 use crate::shared::Shared;
 
@@ -22,6 +22,7 @@ pub struct HubSink {
     id: InformerId,
     source: Source,
     troubles: Troubles,
+    budget: Budget,
     /// Once the kind's path is known.
     metrics: Option<Informer>,
     /// Since when the informer has not been followed.
@@ -31,12 +32,19 @@ pub struct HubSink {
 }
 
 impl HubSink {
-    pub fn new(shared: Arc<Shared>, id: InformerId, source: Source, troubles: Troubles) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        id: InformerId,
+        source: Source,
+        troubles: Troubles,
+        budget: Budget,
+    ) -> Self {
         Self {
             shared,
             id,
             source,
             troubles,
+            budget,
             metrics: None,
             incident: None,
             unreadable: HashSet::new(),
@@ -46,6 +54,14 @@ impl HubSink {
     /// From now on what happens is counted here.
     pub fn count(&mut self, metrics: Informer) {
         self.metrics = Some(metrics);
+    }
+
+    /// How far the cache has come, if a complete list is in it: where a list-watch that replaces another begins.
+    pub fn known(&self) -> Option<ResourceVersion> {
+        self.shared.look(|hub| {
+            let cache = &hub.snapshot().informers[self.id];
+            (!cache.is_initial()).then(|| cache.resource_version().clone())
+        })
     }
 
     /// Says whether there was trouble before.
@@ -103,6 +119,11 @@ impl CacheSink for HubSink {
             Some(metrics) => metrics.process(apply),
             None => apply(),
         };
+        self.budget.check(&self.shared);
+    }
+
+    fn room(&self) -> usize {
+        self.budget.room(&self.shared, self.id)
     }
 
     fn state(&mut self, state: WatchState) {

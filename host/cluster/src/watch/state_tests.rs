@@ -480,7 +480,7 @@ fn a_server_whose_lists_and_probes_count_differently_is_not_probed_for_ever() {
     assert_eq!(state.probed(&version("49")).0, Probed::Incomparable);
     for _ in 0..10 {
         assert!(is_watch(&state.next(), "100"), "no list and no probe");
-        state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+        state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 1);
     }
 }
 

@@ -1,0 +1,67 @@
+//! How much memory the cached objects may take.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pilothouse_core::hub::Hub;
+use pilothouse_core::snapshot::InformerId;
+use tracing::{error, info};
+
+use crate::shared::Shared;
+
+/// The operator's limit on cached objects, and whether they have outgrown it.
+#[derive(Clone, Default)]
+pub struct Budget {
+    limit: Option<usize>,
+    is_exceeded: Arc<AtomicBool>,
+}
+
+impl Budget {
+    pub fn new(limit: Option<usize>) -> Self {
+        Self {
+            limit,
+            is_exceeded: Arc::default(),
+        }
+    }
+
+    /// Bytes that the objects of one informer may take, those it has now included.
+    pub fn room(&self, shared: &Shared, informer: InformerId) -> usize {
+        let Some(limit) = self.limit else {
+            return usize::MAX;
+        };
+        let others = shared.look(|hub| {
+            let own = hub.snapshot().informers[informer].bytes();
+            hub.cached_bytes() - own
+        });
+        limit.saturating_sub(others)
+    }
+
+    /// Why nothing more can be cached, if so.
+    pub fn is_used_up(&self, shared: &Shared) -> Option<String> {
+        let limit = self.limit?;
+        let held = shared.look(Hub::cached_bytes);
+        (held >= limit)
+            .then(|| format!("the caches hold {held} bytes; --cache-limit allows {limit}"))
+    }
+
+    /// Says so once when the caches have outgrown the limit, and once when they fit again: what is cached and grows is kept, for a
+    /// controller that sees half of its objects is worse than one that needs more memory.
+    pub fn check(&self, shared: &Shared) {
+        let Some(limit) = self.limit else {
+            return;
+        };
+        let bytes = shared.look(Hub::cached_bytes);
+        let is_exceeded = bytes > limit;
+        if self.is_exceeded.swap(is_exceeded, Ordering::Relaxed) == is_exceeded {
+            return;
+        }
+        if is_exceeded {
+            error!(
+                bytes,
+                limit, "the caches have outgrown their limit; nothing more is let in"
+            );
+        } else {
+            info!(bytes, limit, "the caches are within their limit again");
+        }
+    }
+}
