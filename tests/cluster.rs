@@ -323,7 +323,7 @@ async fn the_cache_of_a_quiet_kind_keeps_up_with_the_server() -> Result<()> {
             bail!("no secret");
         };
         let version = ResourceVersion::new(&done);
-        for _ in 0..500 {
+        for _ in 0..2500 {
             if *cache.held.lock().unwrap().0.resource_version() >= version {
                 return Ok(());
             }

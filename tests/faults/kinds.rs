@@ -104,11 +104,6 @@ async fn a_kind_that_comes_back_under_another_name_is_found() -> Result<()> {
     is_made_anew(("widgets", "Namespaced"), ("gadgets", "Namespaced")).await
 }
 
-#[tokio::test]
-async fn a_kind_that_comes_back_with_another_scope_is_found() -> Result<()> {
-    is_made_anew(("widgets", "Cluster"), ("widgets", "Namespaced")).await
-}
-
 fn widget(size: u32) -> Value {
     json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": size}})
 }

@@ -251,7 +251,7 @@ impl ListWatch {
         if std::mem::replace(&mut self.has_listed, true) {
             let reason = self.why.take().unwrap_or_default();
             let objects = listing.objects.len();
-            tracing::info!(source = %self.query.source, reason, objects, "listed anew");
+            tracing::info!(kind = %self.query.source, reason, objects, "listed anew");
         }
         sink.apply(Delta::Replace(listing));
     }
