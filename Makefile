@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-slow bench lint plugins guests testserver check-tools check-rust check-go check-python
+.PHONY: help build run test test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -13,7 +13,7 @@ plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
 
 rust_plugins := endpoints
-test_guests := actions hello-rust keyring lister misbehaving narrow widgets
+test_guests := actions fickle hello-rust hostile keyring lister misbehaving narrow widgets
 
 say = @printf '==> %s\n' "$(1)"
 
@@ -45,11 +45,18 @@ test-slow: check-tools testserver plugins guests ## Run the tests that take minu
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test 'faults_*' -- --ignored
 
+soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times
+	$(call say,building the host and the tests)
+	cargo build --locked --workspace --all-targets
+	$(call say,soaking for a quarter of an hour and more)
+	PILOTHOUSE_BIN=$(target)/debug/pilothouse PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) \
+	  cargo test --locked --workspace --no-fail-fast --test all --test compile --test hostile -- --ignored --nocapture --test-threads=1
+
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))
 	cargo build --release --locked --workspace --bins --benches
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench fairness --bench loop --bench reflector
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench fairness --bench joining --bench loop --bench reload --bench plugins --bench reflector
 
 lint: check-rust ## Formatting, clippy, docs, shell syntax, licences
 	cargo fmt --all --check

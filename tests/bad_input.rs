@@ -1,5 +1,6 @@
 //! Bad input gets one clear line, harms nobody else, and ends the host only when nothing can run.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -10,7 +11,7 @@ fn options(plugins: &Path, kubeconfig: &Path) -> HostOptions {
     HostOptions {
         plugins: plugins.into(),
         kubeconfig: kubeconfig.into(),
-        arguments: vec![],
+        ..HostOptions::default()
     }
 }
 
@@ -53,7 +54,7 @@ fn kubeconfig(server: &str, token: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_plugin_directory_that_is_missing_or_empty_ends_the_host() -> Result<()> {
+async fn a_plugin_directory_that_is_missing_or_open_to_all_ends_the_host() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let config = write(
         directory.path(),
@@ -65,7 +66,10 @@ async fn a_plugin_directory_that_is_missing_or_empty_ends_the_host() -> Result<(
         &["absent", "--plugins"],
     )
     .await?;
-    expect_end(&options(directory.path(), &config), &["has no *.wasm file"]).await
+    let open = directory.path().join("open");
+    std::fs::create_dir(&open)?;
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777))?;
+    expect_end(&options(&open, &config), &["open", "chmod o-w"]).await
 }
 
 #[tokio::test]
@@ -188,14 +192,16 @@ async fn a_file_that_is_not_a_plugin_is_named_and_the_others_run() -> Result<()>
 }
 
 #[tokio::test]
-async fn when_no_plugin_loads_the_host_ends() -> Result<()> {
+async fn when_no_plugin_loads_the_host_waits_for_one_that_does_and_is_not_ready() -> Result<()> {
     let (server, directory) = (Server::start().await?, tempfile::tempdir()?);
     write(directory.path(), "text.wasm", "hello")?;
-    expect_end(
-        &options(directory.path(), server.kubeconfig()),
-        &["no plugin could be loaded"],
-    )
-    .await
+    let mut host = Host::start(&options(directory.path(), server.kubeconfig())).await?;
+    host.eventually("text.wasm", "failed", |plugin| plugin["state"] == "failed")
+        .await?;
+    let (status, text) = host.get("/readyz").await?;
+    assert_eq!(status, 503, "{text}");
+    std::fs::copy(guest("hello-rust"), directory.path().join("text.wasm"))?;
+    host.wait_until_ready().await
 }
 
 #[tokio::test]

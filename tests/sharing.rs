@@ -37,7 +37,7 @@ async fn a_kind_that_is_defined_later_is_picked_up() -> Result<()> {
     let options = HostOptions {
         plugins: plugins.path().into(),
         kubeconfig: server.kubeconfig().into(),
-        arguments: vec![],
+        ..HostOptions::default()
     };
     let mut host = Host::start(&options).await?;
     let waiting = host

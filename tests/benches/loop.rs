@@ -16,7 +16,7 @@ use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::{ListFilter, Reader};
 use pilothouse_core::selector::{LabelSelector, Requirement};
 use pilothouse_sdk as sdk;
-use pilothouse_tests::{Api, Host, Server, guest, plugin_directory};
+use pilothouse_tests::{Host, Neighbour, Server, guest, plugin_directory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -317,54 +317,16 @@ async fn latency() -> Result<()> {
     let server = Server::start().await?;
     let plugins = plugin_directory(&["endpoints"]);
     let host = Host::ready(plugins.path(), server.kubeconfig()).await?;
-    let times = toggle(&server.api, 400).await.with_context(|| host.log())?;
+    let mut neighbour = Neighbour::new(&server.api)
+        .await
+        .with_context(|| host.log())?;
+    let mut times = Vec::new();
+    for _ in 0..400 {
+        times.push(neighbour.toggle().await.with_context(|| host.log())?);
+    }
+    times.sort();
     let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
     row("p50", &format!("{:.1?}", percentile(50)), "");
     row("p99", &format!("{:.1?}", percentile(99)), "<= 1 s");
     Ok(())
-}
-
-/// Sorted times, of which each includes one GET's round trip or two.
-async fn toggle(api: &Api, times: usize) -> Result<Vec<Duration>> {
-    let path = |resource: &str| format!("/api/v1/namespaces/default/{resource}");
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
-    api.create(&path("services"), &service).await?;
-    for number in 0..10 {
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{number}"), "labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        api.create(&path("pods"), &pod).await?;
-        set_ready(api, number, true).await?;
-    }
-    let endpoints = path("endpoints/web");
-    let ready = |found: Option<&Value>| {
-        found
-            .and_then(|found| Some(found["subsets"][0]["addresses"].as_array()?.len()))
-            .unwrap_or_default()
-    };
-    api.eventually(&endpoints, "complete", |found| ready(found) == 10)
-        .await?;
-    let mut measured = Vec::with_capacity(times);
-    for number in 0..times {
-        let is_ready = number % 2 == 1;
-        set_ready(api, 0, is_ready).await?;
-        let started = Instant::now();
-        let wanted = if is_ready { 10 } else { 9 };
-        while ready(api.get(&endpoints).await?.as_ref()) != wanted {}
-        measured.push(started.elapsed());
-    }
-    measured.sort();
-    Ok(measured)
-}
-
-async fn set_ready(api: &Api, number: usize, is_ready: bool) -> Result<()> {
-    let ip = format!("10.1.0.{}", number + 1);
-    let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
-    let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [ready]}});
-    api.merge(
-        &format!("/api/v1/namespaces/default/pods/p{number}/status"),
-        &status,
-    )
-    .await
-    .map(drop)
 }

@@ -81,20 +81,27 @@ async fn is_made_anew(before: (&str, &str), after: (&str, &str)) -> Result<()> {
         .await?;
     api.create(definitions, &widget_definition(after.0, after.1))
         .await?;
-    let namespace = &rig.namespace;
-    let widgets = format!("/apis/example.dev/v1/namespaces/{namespace}/{}", after.0);
+    let (namespace, plural) = (&rig.namespace, after.0);
+    let is_namespaced = after.1 == "Namespaced";
+    let widgets = if is_namespaced {
+        format!("/apis/example.dev/v1/namespaces/{namespace}/{plural}")
+    } else {
+        format!("/apis/example.dev/v1/{plural}")
+    };
     api.eventually(&widgets, "served", |found| found.is_some())
         .await?;
     api.create(&widgets, &widget(3)).await?;
     let started = Instant::now();
-    let path = rig.path("configmaps", "a");
-    let is_so = |found: Option<&Value>| found.is_some_and(|found| found["data"]["size"] == "3");
-    api.eventually(&path, "written", is_so).await?;
-    assert!(started.elapsed() < seconds(15), "{:?}", started.elapsed());
     let status = format!("{widgets}/a");
     let is_so =
         |found: Option<&Value>| found.is_some_and(|found| found["status"]["observedSize"] == 3);
     api.eventually(&status, "observed", is_so).await?;
+    assert!(started.elapsed() < seconds(15), "{:?}", started.elapsed());
+    if is_namespaced {
+        let path = rig.path("configmaps", "a");
+        let is_so = |found: Option<&Value>| found.is_some_and(|found| found["data"]["size"] == "3");
+        api.eventually(&path, "written", is_so).await?;
+    }
     rig.readdress("a", "10.1.1.1").await?;
     rig.is_right_within(HEALED).await
 }
@@ -102,6 +109,12 @@ async fn is_made_anew(before: (&str, &str), after: (&str, &str)) -> Result<()> {
 #[tokio::test]
 async fn a_kind_that_comes_back_under_another_name_is_found() -> Result<()> {
     is_made_anew(("widgets", "Namespaced"), ("gadgets", "Namespaced")).await
+}
+
+#[tokio::test]
+async fn a_kind_that_comes_back_with_another_scope_is_found() -> Result<()> {
+    is_made_anew(("widgets", "Cluster"), ("widgets", "Namespaced")).await?;
+    is_made_anew(("widgets", "Namespaced"), ("widgets", "Cluster")).await
 }
 
 fn widget(size: u32) -> Value {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use http::Method;
 use pilothouse_tests::proxy::{
-    ANY, Answer, all, busiest_second, complete_lists, is_patient, lists, reads, watches,
+    ANY, Answer, Seen, all, busiest_second, complete_lists, is_patient, lists, reads, watches,
 };
 use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
 use tokio::time::sleep;
@@ -15,7 +16,11 @@ fn seconds(seconds: u64) -> Duration {
 
 /// A Service with pods, a server that lists two of them at a time and streams no lists, and no host yet.
 async fn in_pages() -> Result<FaultRig> {
-    let rig = FaultRig::without_host(FaultOptions::default()).await?;
+    in_pages_with(FaultOptions::default()).await
+}
+
+async fn in_pages_with(options: FaultOptions) -> Result<FaultRig> {
+    let rig = FaultRig::without_host(options).await?;
     rig.service("web").await?;
     for number in 1..=5 {
         let ip = format!("10.1.0.{number}");
@@ -42,7 +47,7 @@ async fn a_list_without_answer_blocks_no_other_kind() -> Result<()> {
 }
 
 #[tokio::test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes; make test-slow"]
 async fn a_list_that_is_never_answered_is_given_up() -> Result<()> {
     let mut rig = in_pages().await?;
     let first = rig
@@ -67,6 +72,39 @@ async fn a_list_comes_in_pages_and_is_known_as_a_whole() -> Result<()> {
     rig.start_host().await?;
     rig.is_right_within(HEALED).await?;
     assert_eq!(rig.proxy.seen(lists("pods").later_pages(true)).len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_page_waits_for_the_hosts_limit_and_is_counted_as_a_request() -> Result<()> {
+    let mut rig = in_pages_with(FaultOptions {
+        arguments: &["--kube-api-qps=500"],
+        ..FaultOptions::default()
+    })
+    .await?;
+    rig.start_host().await?;
+    rig.is_right_within(HEALED).await?;
+    let pages = rig.proxy.seen(lists("pods")).len();
+    assert!(pages >= 3, "{pages}");
+    let counts = [
+        "rest_client_rate_limiter_duration_seconds_count",
+        "rest_client_request_duration_seconds_count",
+        "rest_client_response_size_bytes_count",
+    ];
+    for name in counts {
+        let is_counted = |seen: &Seen| seen.method == Method::GET && !seen.is_watch();
+        let mut both = (0.0, 0);
+        for _ in 0..100 {
+            let seen = rig.proxy.seen(all());
+            let counted = rig.host().metric(name, "verb=\"GET\"").await?;
+            both = (counted, seen.iter().filter(|seen| is_counted(seen)).count());
+            if both.0.to_string() == both.1.to_string() {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(both.0.to_string(), both.1.to_string(), "{name}");
+    }
     Ok(())
 }
 

@@ -319,7 +319,7 @@ async fn a_cache_is_what_the_server_has_after_faults_at_random_and_never_went_ba
 }
 
 #[tokio::test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes; make test-slow"]
 async fn a_cache_is_what_the_server_has_after_minutes_of_faults() -> Result<()> {
     let server = Server::start().await?;
     for seed in seeds(100) {
@@ -367,7 +367,7 @@ async fn endpoints_are_right_after_faults_at_random() -> Result<()> {
 }
 
 #[tokio::test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes; make test-slow"]
 async fn endpoints_are_right_after_minutes_of_faults() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;

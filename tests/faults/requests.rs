@@ -181,7 +181,7 @@ async fn a_write_without_answer_holds_up_its_own_key_alone() -> Result<()> {
 }
 
 #[tokio::test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes; make test-slow"]
 async fn a_write_that_is_never_answered_is_given_up() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;

@@ -110,7 +110,7 @@ async fn no_change_is_missed_while_connections_break_every_second() -> Result<()
 }
 
 #[tokio::test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes; make test-slow"]
 async fn no_change_is_missed_while_connections_break_every_second_for_minutes() -> Result<()> {
     breaks_every_second(300).await
 }
@@ -154,7 +154,7 @@ async fn a_network_that_swallows_everything_is_recovered_from_when_it_does_no_mo
 }
 
 #[tokio::test]
-#[ignore = "minutes"]
+#[ignore = "takes minutes; make test-slow"]
 async fn connections_that_are_dead_for_good_cost_no_more_than_the_deadline_of_a_write() -> Result<()>
 {
     let rig = FaultRig::start().await?;
@@ -227,6 +227,20 @@ async fn an_expired_version_costs_one_list_in_whichever_way_the_server_says_so()
         rig.is_right_within(HEALED).await?;
         assert_eq!(rig.proxy.seen(complete_lists("pods")).len(), 1, "{way}");
         assert_eq!(rig.proxy.seen(complete_lists("services")).len(), 0, "{way}");
+    }
+    let log = rig.host().log_lines();
+    let relists: Vec<&Value> = log
+        .iter()
+        .filter(|line| line["message"] == "listed anew")
+        .collect();
+    assert_eq!(relists.len(), 2, "one line per incident: {relists:#?}");
+    for relist in relists {
+        let reason = relist["reason"].as_str().unwrap_or_default();
+        assert_eq!(
+            (&relist["level"], &relist["kind"]),
+            (&"INFO".into(), &"v1/Pod".into())
+        );
+        assert!(!reason.is_empty() && relist["objects"] == 2, "{relist}");
     }
     Ok(())
 }

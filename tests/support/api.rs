@@ -37,6 +37,17 @@ impl Api {
             .await
     }
 
+    /// As `kubectl create -f`.
+    pub async fn create_yaml(&self, collection: &str, yaml: &str) -> Result<()> {
+        let request = Request::post(collection)
+            .header(http::header::CONTENT_TYPE, "application/yaml")
+            .body(yaml.as_bytes().to_vec())?;
+        let created: Result<Value, _> = self.client.request(request).await;
+        created
+            .map(drop)
+            .with_context(|| format!("POST {collection} of {yaml}"))
+    }
+
     pub async fn update(&self, path: &str, object: &Value) -> Result<Value> {
         self.send(Method::PUT, path, "application/json", object)
             .await

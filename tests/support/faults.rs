@@ -33,6 +33,8 @@ pub struct FaultOptions {
     pub guests: &'static [&'static str],
     /// The host does not go through the proxy.
     pub is_direct: bool,
+    /// More of the host's command line.
+    pub arguments: &'static [&'static str],
 }
 
 impl Default for FaultOptions {
@@ -41,6 +43,7 @@ impl Default for FaultOptions {
             server: ServerOptions::default(),
             guests: &["endpoints"],
             is_direct: false,
+            arguments: &[],
         }
     }
 }
@@ -66,6 +69,7 @@ pub struct FaultRig {
     pub namespace: String,
     plugins: TempDir,
     kubeconfig: PathBuf,
+    arguments: &'static [&'static str],
     host: Option<Host>,
 }
 
@@ -96,6 +100,7 @@ impl FaultRig {
             } else {
                 proxy.kubeconfig()
             },
+            arguments: options.arguments,
             host: None,
             server,
             proxy,
@@ -114,7 +119,8 @@ impl FaultRig {
         let options = HostOptions {
             plugins: self.plugins.path().into(),
             kubeconfig: self.kubeconfig.clone(),
-            arguments: vec![],
+            arguments: self.arguments.iter().copied().map(str::to_owned).collect(),
+            ..HostOptions::default()
         };
         self.host = Some(Host::start(&options).await?);
         Ok(())

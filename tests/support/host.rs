@@ -14,9 +14,22 @@ use tokio::process::{Child, Command};
 /// How the host is started.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
+    /// `dev`, which grants what manifests ask for, or `run`.
+    pub command: &'static str,
     pub plugins: PathBuf,
     pub kubeconfig: PathBuf,
     pub arguments: Vec<String>,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            command: "dev",
+            plugins: PathBuf::new(),
+            kubeconfig: PathBuf::new(),
+            arguments: vec![],
+        }
+    }
 }
 
 pub struct Host {
@@ -31,7 +44,7 @@ impl Host {
         let mut host = Self::start(&HostOptions {
             plugins: plugins.into(),
             kubeconfig: kubeconfig.into(),
-            arguments: vec![],
+            ..HostOptions::default()
         })
         .await?;
         host.wait_until_ready().await?;
@@ -120,6 +133,22 @@ impl Host {
         stream.read_to_string(&mut answer).await?;
         let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
         Ok((head.to_owned(), body.to_owned()))
+    }
+
+    /// Runs one of the commands that ask a running host; its output, or what it says is wrong.
+    pub async fn command(&self, arguments: &[&str]) -> Result<Result<String, String>> {
+        let address = self.address.to_string();
+        let binary = std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set")?;
+        let output = Command::new(binary)
+            .args(arguments)
+            .args(["--host", &address])
+            .output()
+            .await?;
+        let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        Ok(match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(text(&output.stderr)),
+        })
     }
 
     /// What `/plugins` says of a file.
@@ -212,7 +241,7 @@ fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {
         std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set; run `make test`")?;
     let log = tempfile::NamedTempFile::new()?;
     let child = Command::new(&binary)
-        .arg("run")
+        .arg(options.command)
         .arg("--plugins")
         .arg(&options.plugins)
         .arg("--kubeconfig")

@@ -6,15 +6,19 @@ use std::path::PathBuf;
 
 mod api;
 mod faults;
+mod fickle;
 mod host;
 mod memory;
+mod neighbour;
 pub mod proxy;
 mod server;
 
 pub use api::Api;
 pub use faults::{FaultOptions, FaultRig, HEALED};
+pub use fickle::{fickle, named_fickle};
 pub use host::{Host, HostOptions};
 pub use memory::run_in_memory;
+pub use neighbour::Neighbour;
 pub use server::{Server, ServerOptions, Snapshot};
 
 /// A guest, as built by `make plugins` or `make guests`.

@@ -44,6 +44,7 @@ pub use request::{
 };
 pub use rule::{Fault, On};
 
+use crate::Server;
 use link::Mode;
 use state::State;
 use upstream::Upstream;
@@ -51,6 +52,7 @@ use upstream::Upstream;
 /// See the module.
 pub struct Proxy {
     state: Arc<State>,
+    upstream: Arc<Upstream>,
     task: JoinHandle<()>,
     directory: TempDir,
 }
@@ -64,14 +66,15 @@ impl Proxy {
     pub async fn before(kubeconfig: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(kubeconfig)?;
         let config = Kubeconfig::from_yaml(&text)?;
-        let upstream = Upstream::of(config.clone()).await?;
+        let upstream = Arc::new(Upstream::of(config.clone()).await?);
         let port = Port::take()?;
         let directory = tempfile::tempdir()?;
         let state = Arc::new(State::default());
         write_kubeconfig(config, &port, &kubeconfig_in(&directory))?;
-        let task = tokio::spawn(serve::run(port, Arc::new(upstream), state.clone()));
+        let task = tokio::spawn(serve::run(port, upstream.clone(), state.clone()));
         let proxy = Self {
             state,
+            upstream,
             task,
             directory,
         };
@@ -87,6 +90,12 @@ impl Proxy {
     /// The beginning of a rule for requests.
     pub fn on(&self, which: Which) -> On<'_> {
         On::new(&self.state, which)
+    }
+
+    /// New connections go to another server behind the same address, as after a load balancer's change of mind.
+    pub fn switch_to(&self, server: &Server) -> Result<()> {
+        self.upstream.set_port(server.port()?);
+        Ok(())
     }
 
     // What is open now.

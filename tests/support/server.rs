@@ -162,6 +162,18 @@ impl Server {
         self.start_again().await
     }
 
+    /// Another server, with the same users and certificate, that has come no further than this.
+    pub async fn of_the_past(snapshot: &Snapshot) -> Result<Self> {
+        let own = Own::start_from(snapshot, ServerOptions::default()).await?;
+        let kubeconfig = own.kubeconfig();
+        Self::ready(Backend::Own(own), kubeconfig).await
+    }
+
+    /// Of 127.0.0.1.
+    pub(crate) fn port(&self) -> Result<u16> {
+        Ok(self.own()?.port())
+    }
+
     fn own(&self) -> Result<&Own> {
         match &self.backend {
             Backend::Own(own) => Ok(own),

@@ -9,6 +9,8 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pilothouse_cluster::limit::{Limit, Limits};
 
+use crate::settings::{bytes, duration};
+
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
 #[derive(Debug, Parser)]
 #[command(name = "pilothouse", version, propagate_version = true)]
@@ -18,9 +20,107 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one in a process, and it is taken apart at once"
+)]
 pub enum Command {
-    /// Run the controllers of a directory against a cluster.
+    /// Run the controllers of a directory against a cluster. Each may read its own kind, and nothing more until it is granted.
     Run(RunArgs),
+    /// The same for the one who writes controllers: each is granted what its manifest asks for.
+    Dev(RunArgs),
+    /// Print what a plugin is, wants and costs; fails if it would not load.
+    Check(CheckArgs),
+    /// Print the permissions that the host needs for these plugins, as YAML for `kubectl apply -f -`.
+    Rbac(RbacArgs),
+    /// List the plugins of a running host.
+    Plugins(ListArgs),
+    /// Let a plugin of a running host run nothing. Its keys are kept.
+    Pause(PluginArgs),
+    /// Let a paused plugin run.
+    Resume(PluginArgs),
+    /// Bring back the version of a plugin that ran before.
+    Rollback(PluginArgs),
+    /// Compile a plugin from standard input to standard output: what the host starts itself as, so that compiling has limits.
+    #[command(name = pilothouse_wasm::COMPILE_CHILD, hide = true)]
+    CompileChild(CompileArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct CompileArgs {
+    /// Address space.
+    pub memory_bytes: u64,
+    /// CPU time.
+    pub cpu_seconds: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The plugins' *.wasm files; the settings beside them are checked, too.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: what the plugin asks for.")]
+pub struct RbacArgs {
+    /// The plugins' *.wasm files.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A service account of its own for each plugin, for `identity` in its settings.
+    #[arg(long)]
+    pub per_plugin: bool,
+
+    /// Name of the host's service account and role.
+    #[arg(long, default_value = "pilothouse")]
+    pub name: String,
+
+    /// Namespace of the host's service account.
+    #[arg(long, default_value = "pilothouse")]
+    pub namespace: String,
+
+    /// Ask the cluster of this kubeconfig for the names of resources.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Ask the cluster of this context for the names of resources.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Where a running host is.
+#[derive(Debug, Args)]
+pub struct HostArgs {
+    /// What the host's --listen says.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub host: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    pub host: HostArgs,
+
+    /// How to print.
+    #[arg(long, short, value_name = "FORMAT", value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct PluginArgs {
+    /// The plugin's name, or its file's without .wasm.
+    pub plugin: String,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Output {
+    Table,
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -31,7 +131,8 @@ Logs go to standard error; RUST_LOG chooses what (default: info).
 Ends with status 0 after SIGTERM or SIGINT, and with another when nothing can run: no plugin loads, or the cluster cannot be reached."
 )]
 pub struct RunArgs {
-    /// Directory whose *.wasm files are the controllers.
+    /// Directory whose *.wasm files are the controllers, with their settings in *.toml. It is followed: what comes, changes or goes
+    /// while the host runs is taken up.
     #[arg(long, value_name = "DIR")]
     pub plugins: PathBuf,
 
@@ -51,6 +152,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
+    /// Where compiled plugins are kept, so that each is compiled once; "none" for nowhere [default:
+    /// $XDG_CACHE_HOME/pilothouse/code, ~/.cache/pilothouse/code].
+    #[arg(long, value_name = "DIR")]
+    pub code_cache: Option<PathBuf>,
+
     #[command(flatten)]
     pub limits: LimitArgs,
 
@@ -62,60 +168,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     pub min_resync_period: Duration,
 
-    /// A plugin's share of the workers' time against the others', which have 1 each: endpoints=4. May be repeated.
-    #[arg(long, value_name = "PLUGIN=N", value_parser = weight)]
-    pub weight: Vec<(String, u32)>,
-
     /// Most memory for cached objects: 512Mi, 4Gi. What does not fit is not cached, and its plugins wait [default: no limit].
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub cache_limit: Option<usize>,
-
-    /// Plugins that may read the values of Secrets; the host keeps them in memory for no others.
-    #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
-    pub secret_values: Vec<String>,
-}
-
-/// As Kubernetes writes durations: `1h30m`, `90s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let parsed = text.parse::<jiff::SignedDuration>().ok();
-    parsed
-        .and_then(|duration| duration.try_into().ok())
-        .ok_or_else(|| format!("{text:?} is not a duration; write 12h, 1h30m, 90s or 0"))
-}
-
-/// As Kubernetes writes quantities of memory, with the binary suffixes.
-fn bytes(text: &str) -> Result<usize, String> {
-    let digits = text
-        .find(|byte: char| !byte.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = match unit {
-        "" => 1,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        _ => 0,
-    };
-    let bytes = number
-        .parse()
-        .ok()
-        .and_then(|number: usize| number.checked_mul(unit));
-    bytes
-        .filter(|bytes| *bytes > 0)
-        .ok_or_else(|| format!("{text:?} is not an amount of memory; write 512Mi or 4Gi"))
-}
-
-fn weight(text: &str) -> Result<(String, u32), String> {
-    let (plugin, weight) = text.split_once('=').unwrap_or((text, ""));
-    match weight.parse() {
-        Ok(weight @ 1..) if !plugin.is_empty() => Ok((plugin.to_owned(), weight)),
-        _ => Err(format!(
-            "{text:?} is not PLUGIN=N with N of 1 or more; write endpoints=4"
-        )),
-    }
 }
 
 /// How many requests may be sent. Watches are not counted.
@@ -161,32 +216,6 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn durations_are_written_as_in_kubernetes() {
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        for wrong in ["12", "-5s", "soon", ""] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn memory_is_written_as_in_kubernetes() {
-        assert_eq!(bytes("512Mi"), Ok(512 << 20));
-        assert_eq!(bytes("1000"), Ok(1000));
-        for wrong in ["", "0", "4GB", "Mi", "-1Gi", "99999999999999999999Gi"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_weight_is_of_a_plugin_and_at_least_one() {
-        assert_eq!(weight("endpoints=4"), Ok(("endpoints".into(), 4)));
-        for wrong in ["endpoints", "=4", "endpoints=0", "endpoints=x"] {
-            assert!(weight(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
@@ -196,7 +225,9 @@ mod tests {
             .iter()
             .chain(arguments);
         let cli = Cli::try_parse_from(arguments).map_err(|error| error.to_string())?;
-        let Command::Run(args) = cli.command;
+        let Command::Run(args) = cli.command else {
+            panic!("it is run");
+        };
         args.limits
             .limits()
             .map(drop)

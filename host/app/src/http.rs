@@ -1,25 +1,31 @@
-//! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`.
+//! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`; and what an operator tells the host about a plugin:
+//! `POST /plugins/NAME/pause`, `/resume`, `/rollback`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use axum::extract::{RawQuery, State};
+use axum::extract::{ConnectInfo, Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use pilothouse_wasm::Engine;
 use tokio::net::TcpListener;
 
 use crate::metrics::{Format, Metrics};
+use crate::plugins::commands::{CommandError, Commands, Verb};
 use crate::status::Sources;
+
+/// What a request must carry that changes something.
+pub const COMMAND_HEADER: &str = "x-pilothouse-command";
 
 #[derive(Clone)]
 pub struct Answers {
     pub engine: Engine,
     pub sources: Sources,
     pub metrics: Arc<Metrics>,
+    pub commands: Commands,
 }
 
 /// Takes the address, so that one already in use is known before anything else starts.
@@ -35,10 +41,12 @@ pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
+        .route("/plugins/{name}/{verb}", post(command))
         .route("/informers", get(informers))
         .fallback(not_found)
         .with_state(answers);
-    match axum::serve(listener, router).await {
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    match axum::serve(listener, service).await {
         Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
         Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
     }
@@ -89,7 +97,39 @@ async fn plugins(State(answers): State<Answers>) -> Response {
     Json(answers.sources.plugins()).into_response()
 }
 
+/// Only from this machine or pod (`kubectl exec`, `kubectl port-forward`), and not from a web page, which cannot set the header.
+async fn command(
+    State(answers): State<Answers>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Path((name, word)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let Some(verb) = Verb::of(&word) else {
+        let text = format!("no command {word:?}; there are pause, resume and rollback\n");
+        return (StatusCode::NOT_FOUND, text).into_response();
+    };
+    if !peer.ip().to_canonical().is_loopback() {
+        let text = "commands are taken from this machine alone; in a cluster use kubectl exec or kubectl port-forward\n";
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
+    if !headers.contains_key(COMMAND_HEADER) {
+        let text = format!("the header {COMMAND_HEADER} is missing; use the pilothouse commands\n");
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
+    match answers.commands.give(name, verb).await {
+        Ok(text) => format!("{text}\n").into_response(),
+        Err(error) => {
+            let status = match error {
+                CommandError::Unknown(..) => StatusCode::NOT_FOUND,
+                CommandError::Impossible(_) => StatusCode::CONFLICT,
+                CommandError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            (status, format!("{error}\n")).into_response()
+        }
+    }
+}
+
 async fn not_found() -> Response {
-    let text = "not found; there are /healthz, /readyz, /metrics and /plugins\n";
+    let text = "not found; there are /healthz, /readyz, /metrics, /plugins and /informers\n";
     (StatusCode::NOT_FOUND, text).into_response()
 }

@@ -1,11 +1,18 @@
 //! The `pilothouse` binary: joins core, wasm and cluster, and decides nothing.
 
+mod announce;
+mod check;
+mod client;
+mod compile;
 mod config;
+mod directory;
 mod http;
 mod logging;
 mod metrics;
 mod plugins;
+mod rbac;
 mod run;
+mod settings;
 mod shared;
 mod status;
 mod watches;
@@ -15,12 +22,29 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use config::{Command, RunArgs};
+use plugins::commands::Verb;
+use settings::GrantSetting;
+
 fn main() -> ExitCode {
-    let config::Command::Run(args) = config::Cli::parse().command;
+    match config::Cli::parse().command {
+        Command::Run(args) => host(args, GrantSetting::OwnKind),
+        Command::Dev(args) => host(args, GrantSetting::AsRequested),
+        Command::CompileChild(args) => compile::run(&args),
+        Command::Check(args) => ask(std::future::ready(check::print(&args))),
+        Command::Rbac(args) => ask(rbac::print(&args)),
+        Command::Plugins(args) => ask(client::plugins(&args)),
+        Command::Pause(args) => ask(client::command(&args, Verb::Pause)),
+        Command::Resume(args) => ask(client::command(&args, Verb::Resume)),
+        Command::Rollback(args) => ask(client::command(&args, Verb::Rollback)),
+    }
+}
+
+fn host(args: RunArgs, grants: GrantSetting) -> ExitCode {
     logging::init(args.log_format);
     let result = match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
-            let result = runtime.block_on(run::run(args));
+            let result = runtime.block_on(run::run(args, grants));
             // A plugin may still be compiling; nobody needs it any more.
             runtime.shutdown_background();
             result
@@ -31,6 +55,27 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("cannot run: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints what there is to say.
+fn ask(question: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let answer = match runtime {
+        Ok(runtime) => runtime.block_on(question),
+        Err(error) => Err(error.into()),
+    };
+    match answer {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

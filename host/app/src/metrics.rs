@@ -6,6 +6,7 @@ mod depth;
 mod exposition;
 mod hub;
 mod informers;
+mod lives;
 mod rest;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use exposition::Format;
 use hub::HubMetrics;
 pub use informers::Informer;
 use informers::Informers;
+use lives::Lives;
 use rest::RestClient;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -49,6 +51,7 @@ pub struct Metrics {
     work_duration: Histograms<QueueLabel>,
     reconcile_time: Histograms<ControllerLabel>,
     reconcile_timeouts: Family<ControllerLabel, Counter>,
+    lives: Lives,
     informers: Arc<Informers>,
     rest_client: Arc<RestClient>,
 }
@@ -96,6 +99,7 @@ impl Metrics {
             "Reconciles that ran out of time",
             reconcile_timeouts.clone(),
         );
+        let lives = Lives::new(&mut registry);
         let rest_client = Arc::new(RestClient::new(server, &mut registry));
         let informers = Arc::new(Informers::new(&mut registry));
         registry.register_collector(Box::new(HubMetrics::new(shared.clone())));
@@ -110,6 +114,7 @@ impl Metrics {
             work_duration,
             reconcile_time,
             reconcile_timeouts,
+            lives,
             informers,
             rest_client,
         }
@@ -118,6 +123,11 @@ impl Metrics {
     /// Who is to be told of the requests to the API server.
     pub fn rest_client(&self) -> Arc<dyn Observer> {
         self.rest_client.clone()
+    }
+
+    /// The API server's host and port.
+    pub fn server(&self) -> &str {
+        self.rest_client.server()
     }
 
     /// An informer is going to run.
@@ -139,6 +149,21 @@ impl Metrics {
             self.reconcile_timeouts
                 .get_or_create(&controller_label(plugin)),
         );
+        self.lives.add(plugin);
+    }
+
+    /// A plugin has gone, and its series with it.
+    pub fn remove_plugin(&self, plugin: &str) {
+        self.queue_duration.remove(&queue_label(plugin));
+        self.work_duration.remove(&queue_label(plugin));
+        self.reconcile_time.remove(&controller_label(plugin));
+        self.reconcile_timeouts.remove(&controller_label(plugin));
+        self.lives.remove(plugin);
+    }
+
+    /// What happens to versions of plugins.
+    pub fn lives(&self) -> &Lives {
+        &self.lives
     }
 
     pub fn waited(&self, plugin: &str, time: Duration) {

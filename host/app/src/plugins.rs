@@ -1,339 +1,337 @@
-//! The plugin directory: loads every file, and lets a plugin in once the cluster serves all its kinds.
+//! The life of plugins: files of the directory become versions, versions take their places in the hub, and those that are not fit
+//! to run lose them.
+
+pub mod commands;
+mod loading;
+mod places;
+mod reviews;
+mod roster;
+mod slot;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use pilothouse_cluster::ApiCluster;
-use pilothouse_core::hub::{PluginId, Settings};
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::plugin::Plugin;
-use pilothouse_wasm::{Engine, LimitPolicy, WasmPlugin};
-use tokio::task::JoinSet;
+use pilothouse_core::hub::PluginId;
+use pilothouse_wasm::{Compiler, Engine};
+use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use crate::metrics::Metrics;
+use crate::announce::Announcer;
+use crate::directory::{Changes, Directory, Listing};
+use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
-use crate::watches::{Budget, Watches};
+use crate::watches::Watches;
+use commands::{Answer, Command, CommandError, Verb};
+use loading::{Loaded, Loading};
+use places::Operator;
+pub use places::Places;
+pub use roster::{Entry, Roster, State};
+use slot::Slot;
 
 /// How often a kind that the cluster does not serve is looked for again: a CRD may be created at any time.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// How far a file of the plugin directory has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Being read and compiled.
-    Loading,
-    /// Loaded, but a kind it names cannot be had yet.
-    Waiting(String),
-    /// Part of the hub; whether its caches are synced is the hub's to say.
-    Joined(PluginId),
-    /// Not usable.
-    Failed(String),
+/// Brings plugins from files into the hub, and out again.
+pub struct Supervisor {
+    directory: Directory,
+    changes: Changes,
+    loading: Loading,
+    places: Places,
+    watches: Watches,
+    shared: Arc<Shared>,
+    announcer: Announcer,
+    commands: mpsc::Receiver<Command>,
+    roster: Arc<Roster>,
+    slots: BTreeMap<String, Slot>,
+    /// The text of the settings for all that was read last, and what it says or last said.
+    defaults_text: Option<Result<String, String>>,
+    /// None while they never made sense: then nothing runs, for they may forbid it.
+    defaults: Option<Settings>,
+    defaults_problem: Option<String>,
+    host: HostDefaults,
 }
 
-/// One file of the plugin directory.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    pub file: String,
-    /// Once it has been loaded.
-    pub manifest: Option<Arc<Manifest>>,
-    pub state: State,
-}
-
-/// All files of the plugin directory, in the order of their names.
-#[derive(Default)]
-pub struct Roster {
-    entries: Mutex<Vec<Entry>>,
-}
-
-impl Roster {
-    pub fn entries(&self) -> Vec<Entry> {
-        self.lock().clone()
-    }
-
-    fn has_only_failures(&self) -> bool {
-        self.lock()
-            .iter()
-            .all(|entry| matches!(entry.state, State::Failed(_)))
-    }
-
-    fn set(&self, number: usize, state: State) {
-        self.lock()[number].state = state;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The `*.wasm` files of a directory, sorted by name.
-pub fn find(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let shown = directory.display();
-    let entries = std::fs::read_dir(directory)
-        .with_context(|| format!("cannot read the plugin directory {shown}; --plugins names a directory with *.wasm files"))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot read the plugin directory {shown}"))?
-            .path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "wasm")
-        {
-            files.push(path);
-        }
-    }
-    if files.is_empty() {
-        bail!(
-            "the plugin directory {shown} has no *.wasm file; copy a plugin there and start again"
-        );
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Brings plugins from files into the hub.
-pub struct Loader {
+/// What the supervisor works with.
+pub struct Parts {
     pub engine: Engine,
-    pub cluster: Arc<ApiCluster>,
-    pub shared: Arc<Shared>,
-    pub roster: Arc<Roster>,
-    pub metrics: Arc<Metrics>,
+    pub compiler: Compiler,
+    pub directory: Directory,
+    pub places: Places,
     pub watches: Watches,
-    pub budget: Budget,
-    pub options: PluginOptions,
+    pub shared: Arc<Shared>,
+    pub announcer: Announcer,
+    pub roster: Arc<Roster>,
+    pub commands: mpsc::Receiver<Command>,
+    pub host: HostDefaults,
+    /// Files that may be compiled at once.
+    pub loads: usize,
 }
 
-/// What the operator says of plugins.
-#[derive(Clone, Debug, Default)]
-pub struct PluginOptions {
-    /// Run every subject again after one to two times this period.
-    pub resync: Option<Duration>,
-    /// Shares of the workers' time, by plugin; 1 for those that are not here.
-    pub weights: BTreeMap<String, u32>,
-    /// The plugins that may read the values of Secrets.
-    pub secret_values: Vec<String>,
-}
-
-/// A plugin that is loaded and not in the hub yet.
-struct Candidate {
-    number: usize,
-    file: String,
-    plugin: Arc<WasmPlugin>,
-}
-
-/// A file that has been read and compiled, and its place in the order of names.
-type Loaded = (usize, String, anyhow::Result<WasmPlugin>);
-
-/// Files that are being read and compiled, off the async threads.
-type Loading = JoinSet<Loaded>;
-
-/// Puts files back into the order of their names, so that of two plugins of one name it is always the first that runs.
-#[derive(Default)]
-struct InOrder {
-    next: usize,
-    early: BTreeMap<usize, Loaded>,
-}
-
-impl InOrder {
-    /// A file is loaded; returns those whose turn it is.
-    fn add(&mut self, loaded: Loaded) -> Vec<Loaded> {
-        self.early.insert(loaded.0, loaded);
-        let mut ready = Vec::new();
-        while let Some(loaded) = self.early.remove(&self.next) {
-            self.next += 1;
-            ready.push(loaded);
+impl Supervisor {
+    pub fn new(parts: Parts) -> Self {
+        Self {
+            changes: Changes::of(&parts.directory),
+            loading: Loading::new(
+                parts.engine,
+                parts.compiler,
+                parts.directory.clone(),
+                parts.loads,
+            ),
+            directory: parts.directory,
+            places: parts.places,
+            watches: parts.watches,
+            shared: parts.shared,
+            announcer: parts.announcer,
+            commands: parts.commands,
+            roster: parts.roster,
+            slots: BTreeMap::new(),
+            defaults_text: None,
+            defaults: None,
+            defaults_problem: None,
+            host: parts.host,
         }
-        ready
     }
-}
 
-impl Loader {
-    /// Loads every file, and lets each plugin in as soon as it is loaded and its kinds are there. Never ends well: it ends when
-    /// nothing can run, or when a watch dies.
-    pub async fn run(mut self, files: Vec<PathBuf>) -> anyhow::Error {
-        let mut loading = self.load(files);
-        let mut loaded = InOrder::default();
-        let mut waiting = Vec::new();
+    /// Follows the directory. Ends only when a watch dies.
+    pub async fn run(mut self) -> anyhow::Error {
+        self.look();
+        if self.slots.is_empty() {
+            warn!("the plugin directory has no *.wasm file; copy a plugin there, it is picked up");
+        }
         loop {
+            self.settle().await;
+            let is_pending = |slot: &Slot| slot.candidate.is_some() || slot.reviews.is_needed();
+            let is_waiting = self.slots.values().any(is_pending);
             tokio::select! {
                 error = self.watches.failed() => return error,
-                Some(next) = loading.join_next() => {
-                    let ready = next.into_iter().flat_map(|next| loaded.add(next));
-                    waiting.extend(ready.collect::<Vec<_>>().into_iter().filter_map(|next| self.loaded(next)));
+                loaded = self.loading.next() => self.loaded(loaded),
+                () = self.changes.next() => self.look(),
+                () = self.shared.condemned() => self.heal(),
+                Some(command) = self.commands.recv() => {
+                    let answer = self.obey(&command);
+                    // Who asked may have gone.
+                    let _ = command.answer.send(answer);
                 }
-                () = tokio::time::sleep(LOOK_AGAIN), if !waiting.is_empty() => {}
-            }
-            waiting = self.let_in(waiting).await;
-            if loading.is_empty() && self.roster.has_only_failures() {
-                return anyhow::anyhow!("no plugin could be loaded; the reasons are above");
+                // A wait for changes that is cut short may have heard of one, and its own time never comes.
+                () = tokio::time::sleep(LOOK_AGAIN), if is_waiting => self.look(),
             }
         }
     }
 
-    fn load(&self, files: Vec<PathBuf>) -> Loading {
-        let names = files.iter().map(|path| file_name(path));
-        *self.roster.lock() = names
-            .map(|file| Entry {
-                file,
-                manifest: None,
-                state: State::Loading,
-            })
-            .collect();
-        let mut loading = Loading::new();
-        for (number, path) in files.into_iter().enumerate() {
-            let engine = self.engine.clone();
-            loading.spawn_blocking(move || {
-                let result = catch_unwind(AssertUnwindSafe(|| load_file(&engine, &path)));
-                let result = result.unwrap_or_else(|_| {
-                    Err(anyhow::anyhow!(
-                        "the host panicked while loading it; see the panic above"
-                    ))
-                });
-                (number, file_name(&path), result)
-            });
+    /// Looks at the directory.
+    fn look(&mut self) {
+        let listing = match self.directory.list() {
+            Ok(listing) => listing,
+            Err(reason) => return warn!(%reason, "the plugins go on as they are"),
+        };
+        self.read_defaults(&listing);
+        let is_gone = |file: &&String| !listing.plugins.contains_key(*file);
+        let gone: Vec<String> = self.slots.keys().filter(is_gone).cloned().collect();
+        for file in gone {
+            self.remove(&file);
         }
-        loading
+        for (file, found) in listing.plugins {
+            let slot = self.slots.entry(file.clone()).or_default();
+            let before = slot.entry(&file);
+            slot.set_defaults_problem(self.defaults_problem.as_ref());
+            if slot.see(found) {
+                slot.begins(self.loading.begin(&file, slot.known()));
+            }
+            report(&before, &slot.entry(&file));
+        }
     }
 
-    fn loaded(&self, (number, file, result): Loaded) -> Option<Candidate> {
-        match result {
-            Ok(plugin) => {
-                self.roster.lock()[number].manifest = Some(Arc::new(plugin.manifest().clone()));
-                Some(Candidate {
-                    number,
-                    file,
-                    plugin: Arc::new(plugin),
-                })
+    fn read_defaults(&mut self, listing: &Listing) {
+        if self.defaults_text == listing.defaults && self.defaults.is_some() {
+            return;
+        }
+        self.defaults_text.clone_from(&listing.defaults);
+        let parsed = match &listing.defaults {
+            None => Ok(Settings::default()),
+            Some(Ok(text)) => settings::parse(text),
+            Some(Err(reason)) => Err(reason.clone()),
+        };
+        match parsed {
+            Ok(defaults) => {
+                self.defaults = Some(defaults);
+                self.defaults_problem = None;
             }
             Err(reason) => {
-                self.fail(number, &file, &format!("{reason:#}"));
-                None
-            }
-        }
-    }
-
-    fn fail(&self, number: usize, file: &str, reason: &str) {
-        error!(file, reason, "plugin not loaded");
-        self.roster.set(number, State::Failed(reason.to_owned()));
-    }
-
-    /// Lets in whoever's kinds are all served; returns the others.
-    async fn let_in(&mut self, candidates: Vec<Candidate>) -> Vec<Candidate> {
-        let mut waiting = Vec::new();
-        for candidate in candidates {
-            match self.obstacle(candidate.plugin.manifest()).await {
-                None => self.join(candidate),
-                Some(reason) => {
-                    self.wait(&candidate, reason);
-                    waiting.push(candidate);
-                }
-            }
-        }
-        waiting
-    }
-
-    /// Why one of the plugin's kinds cannot be had.
-    async fn obstacle(&self, manifest: &Manifest) -> Option<String> {
-        if let Some(reason) = self.budget.is_used_up(&self.shared) {
-            return Some(reason);
-        }
-        let discovery = self.cluster.discovery();
-        for read in &manifest.reads {
-            match discovery.resolve(&read.kind).await {
-                Err(error) => return Some(error.to_string()),
-                Ok(resource) if !resource.is_namespaced && !read.namespaces.is_empty() => {
-                    let kind = &read.kind;
-                    return Some(format!(
-                        "{kind} has no namespaces, and the manifest's reads narrow it to some"
-                    ));
-                }
-                Ok(_) => {}
-            }
-        }
-        for write in &manifest.writes {
-            if let Err(error) = discovery
-                .resolve_write(&write.kind, write.subresource.as_deref())
-                .await
-            {
-                return Some(error.to_string());
-            }
-        }
-        None
-    }
-
-    fn wait(&self, candidate: &Candidate, reason: String) {
-        let state = State::Waiting(reason);
-        let mut entries = self.roster.lock();
-        let entry = &mut entries[candidate.number];
-        if entry.state != state {
-            if let State::Waiting(reason) = &state {
-                let plugin = &candidate.plugin.manifest().name;
-                warn!(
-                    plugin,
-                    file = candidate.file,
-                    reason,
-                    "plugin waits for a kind"
+                let file = crate::directory::DEFAULTS;
+                error!(
+                    file,
+                    reason, "settings for all plugins not read; the earlier ones hold"
                 );
+                if self.defaults.is_none() {
+                    self.defaults_problem = Some(format!("{file}: {reason}"));
+                }
             }
-            entry.state = state;
         }
     }
 
-    fn join(&mut self, candidate: Candidate) {
-        let Candidate {
-            number,
-            file,
-            plugin,
-        } = candidate;
-        let manifest = plugin.manifest().clone();
-        let settings = Settings {
-            concurrency: plugin.limits().concurrency,
-            resync: self.options.resync,
-            weight: self
-                .options
-                .weights
-                .get(&manifest.name)
-                .copied()
-                .unwrap_or(1),
-            secret_values: self.options.secret_values.contains(&manifest.name),
-            ..Settings::default()
+    fn remove(&mut self, file: &str) {
+        let Some(slot) = self.slots.remove(file) else {
+            return;
         };
-        let joined = self
-            .shared
-            .change(|hub, now| hub.join(plugin, &settings, now));
-        let id = match joined {
-            Ok(id) => id,
-            Err(error) => return self.fail(number, &file, &error.to_string()),
+        if let Some(running) = slot.running {
+            self.places.vacate(&running);
+            self.watches.adjust();
+            let plugin = &running.version.manifest.name;
+            info!(plugin, file, "plugin removed");
+        }
+    }
+
+    fn loaded(&mut self, loaded: Loaded) {
+        let file = loaded.file.clone();
+        let Some(slot) = self.slots.get_mut(&file) else {
+            return;
         };
-        self.metrics.add_plugin(&manifest.name);
-        self.watches.adjust();
-        self.roster.set(number, State::Joined(id));
-        info!(
-            plugin = manifest.name,
-            version = manifest.version,
-            file,
-            "plugin loaded"
-        );
+        let before = slot.entry(&file);
+        if slot.loaded(loaded) {
+            report(&before, &slot.entry(&file));
+        }
+    }
+
+    /// Lets in what can be let in, in the order of the files' names, and applies settings that have changed.
+    async fn settle(&mut self) {
+        let Some(defaults) = &self.defaults else {
+            return self.publish();
+        };
+        let operator = Operator {
+            defaults,
+            host: &self.host,
+        };
+        // Of two plugins of one name it is always the first that runs.
+        let mut is_known_before = true;
+        for (file, slot) in &mut self.slots {
+            is_known_before &= !slot.is_loading_first();
+            let may_begin = is_known_before && slot.may_begin();
+            if self.places.settle(file, slot, &operator, may_begin).await {
+                self.watches.adjust();
+            }
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let entries = self.slots.iter().map(|(file, slot)| slot.entry(file));
+        self.roster.set(entries.collect());
+    }
+
+    /// A version is not fit to run: the one before comes back, if there is one. If not, the hub lets it try again, less and less often.
+    fn heal(&mut self) {
+        for (id, quarantine) in self.shared.quarantined() {
+            let Some((file, slot)) = slot_of(&mut self.slots, id) else {
+                continue;
+            };
+            if !slot.quarantined(quarantine.until) {
+                continue;
+            }
+            let Some(running) = &slot.running else {
+                continue;
+            };
+            let (name, version) = (
+                running.version.manifest.name.clone(),
+                running.version.manifest.version.clone(),
+            );
+            let reason = &quarantine.reason;
+            self.places.metrics.lives().quarantined(&name);
+            match slot.roll_back() {
+                Some(restored) => {
+                    error!(
+                        plugin = name,
+                        version,
+                        restored,
+                        file,
+                        reason,
+                        "plugin rolled back: it broke on most of what it ran"
+                    );
+                    self.announcer.warn(
+                        "PluginRolledBack",
+                        format!("{name} {version} was replaced by {restored}: {reason}"),
+                    );
+                    self.places.metrics.lives().rolled_back(&name);
+                    slot.note(format!("{version} was rolled back: {reason}"));
+                }
+                None => {
+                    let seconds = quarantine.until.saturating_sub(self.shared.now()).as_secs();
+                    error!(
+                        plugin = name,
+                        version,
+                        file,
+                        reason,
+                        seconds,
+                        "plugin in quarantine: it breaks on most of what it runs"
+                    );
+                    self.announcer.warn(
+                        "PluginQuarantined",
+                        format!("{name} {version} runs nothing for {seconds} s: {reason}"),
+                    );
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: &Command) -> Answer {
+        let name = &command.plugin;
+        let known = || {
+            let names = self.slots.values().filter_map(Slot::name);
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let unknown = CommandError::Unknown(name.clone(), known());
+        let mut slots = self.slots.iter_mut();
+        let slot = slots.find(|(file, slot)| {
+            slot.name().as_ref() == Some(name) || file.strip_suffix(".wasm") == Some(name)
+        });
+        let (_, slot) = slot.ok_or(unknown)?;
+        match command.verb {
+            Verb::Pause => {
+                slot.paused = Some(true);
+                info!(plugin = name, "plugin paused");
+                Ok(format!(
+                    "{name} is paused until it is resumed or the host starts again"
+                ))
+            }
+            Verb::Resume => {
+                slot.paused = Some(false);
+                info!(plugin = name, "plugin resumed");
+                Ok(format!("{name} runs"))
+            }
+            Verb::Rollback => {
+                let nothing = || "there is no earlier version that was fit to run".to_owned();
+                let restored = slot.roll_back();
+                let restored = restored.ok_or_else(|| CommandError::Impossible(nothing()))?;
+                info!(plugin = name, version = restored, "plugin rolled back");
+                Ok(format!(
+                    "{name} goes back to version {restored}, until there is another file"
+                ))
+            }
+        }
     }
 }
 
-fn load_file(engine: &Engine, path: &Path) -> anyhow::Result<WasmPlugin> {
-    let bytes = std::fs::read(path).context("cannot read the file")?;
-    Ok(pilothouse_wasm::load(
-        engine,
-        &bytes,
-        &LimitPolicy::default(),
-    )?)
+fn slot_of(slots: &mut BTreeMap<String, Slot>, id: PluginId) -> Option<(&String, &mut Slot)> {
+    let is_it = |slot: &Slot| {
+        slot.running
+            .as_ref()
+            .is_some_and(|running| running.id == id)
+    };
+    slots.iter_mut().find(|(_, slot)| is_it(slot))
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+/// Says in the log what is wrong with a file, when that is news.
+fn report(before: &Entry, after: &Entry) {
+    let file = &after.file;
+    match &after.state {
+        State::Failed(reason) if before.state != after.state => {
+            error!(file, reason, "plugin not loaded");
+        }
+        State::Joined(_) if before.problem != after.problem => {
+            if let Some(reason) = &after.problem {
+                error!(file, reason, "the plugin goes on as it is");
+            }
+        }
+        _ => {}
+    }
 }

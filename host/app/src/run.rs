@@ -12,10 +12,14 @@ use pilothouse_wasm::{Engine, EngineOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
+use crate::announce::Announcer;
+use crate::compile;
 use crate::config::RunArgs;
+use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
-use crate::plugins::{self, Loader, PluginOptions, Roster};
+use crate::plugins::{Parts, Places, Roster, Supervisor, commands};
+use crate::settings::{GrantSetting, HostDefaults};
 use crate::shared::Shared;
 use crate::status::Sources;
 use crate::watches::{Budget, Troubles, Watches};
@@ -27,9 +31,11 @@ const DRAIN: Duration = Duration::from_secs(25);
 /// How long the server may take for its first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
-pub async fn run(args: RunArgs) -> anyhow::Result<()> {
+/// Runs until a signal comes. `grants` are those of a plugin whose settings name none.
+pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
-    let files = plugins::find(&args.plugins)?;
+    let directory = Directory::open(&args.plugins)?;
+    directory.list()?;
     let limits = args.limits.limits()?;
     let listener = http::bind(args.listen).await?;
     let options = Options {
@@ -55,26 +61,34 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let engine = engine(count)?;
     let budget = Budget::new(args.cache_limit);
-    let loader = Loader {
+    let (commands, given) = commands::channel();
+    let supervisor = Supervisor::new(Parts {
         engine: engine.clone(),
-        cluster: cluster.clone(),
-        shared: shared.clone(),
-        roster: roster.clone(),
-        metrics: metrics.clone(),
+        compiler: compile::compiler(args.code_cache.as_deref()),
+        directory,
+        places: Places {
+            cluster: cluster.clone(),
+            shared: shared.clone(),
+            metrics: metrics.clone(),
+            budget: budget.clone(),
+        },
         watches: Watches::new(
-            cluster,
+            cluster.clone(),
             shared.clone(),
             troubles.clone(),
             metrics.clone(),
-            budget.clone(),
+            budget,
         ),
-        budget,
-        options: PluginOptions {
-            resync: Some(args.min_resync_period).filter(|period| !period.is_zero()),
-            weights: args.weight.into_iter().collect(),
-            secret_values: args.secret_values,
+        shared: shared.clone(),
+        announcer: Announcer::new(cluster),
+        roster: roster.clone(),
+        commands: given,
+        host: HostDefaults {
+            grants,
+            resync: Some(args.min_resync_period),
         },
-    };
+        loads: cores(),
+    });
     let answers = Answers {
         engine,
         sources: Sources {
@@ -83,12 +97,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             troubles,
         },
         metrics,
+        commands,
     };
 
+    // On a task of its own: it is busy while a plugin's views are made.
+    let supervising = tokio::spawn(supervisor.run());
     let background = async {
         tokio::select! {
             error = http::serve(listener, answers) => error,
-            error = loader.run(files) => error,
+            ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }
     };
     tokio::pin!(background);

@@ -1,10 +1,16 @@
 //! The hub, shared by threads that run guests and tasks that watch and write.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use pilothouse_core::hub::{Hub, Lookup, Next, SeatStatus, Turn};
+use pilothouse_core::hub::{
+    Exchange, Hub, JoinError, Lookup, Next, PluginId, Preparation, Quarantine, SeatStatus,
+    Settings, Turn, TurnError,
+};
+use pilothouse_core::plan::Executed;
+use pilothouse_core::plugin::Plugin;
 use pilothouse_core::queue::Time;
+use tokio::sync::Notify;
 
 /// The longest a worker sleeps without looking; only a guard, every change wakes the workers.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
@@ -13,6 +19,8 @@ pub struct Shared {
     hub: Mutex<Hub>,
     /// Told whenever there may be something to run.
     changed: Condvar,
+    /// Told whenever a plugin goes into quarantine.
+    condemned: Notify,
     started: tokio::time::Instant,
 }
 
@@ -28,6 +36,7 @@ impl Shared {
         Self {
             hub: Mutex::new(Hub::with_threads(threads)),
             changed: Condvar::new(),
+            condemned: Notify::new(),
             started: tokio::time::Instant::now(),
         }
     }
@@ -45,10 +54,87 @@ impl Shared {
         result
     }
 
+    /// Adds a plugin, and keeps nobody else waiting while its views and indexes are made. It has joined when this returns.
+    pub fn join(
+        &self,
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+    ) -> Result<PluginId, JoinError> {
+        let (id, preparation) = self.change(|hub, _| hub.prepare(plugin, settings))?;
+        tokio::task::block_in_place(|| self.finish(preparation))?;
+        Ok(id)
+    }
+
+    /// Puts another version in a plugin's place, in the same way. Says for how long at most nothing was handed out meanwhile.
+    pub fn replace(
+        &self,
+        id: PluginId,
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+    ) -> Result<Duration, JoinError> {
+        let prepared = self.change(|hub, _| hub.prepare_replacement(id, plugin, settings));
+        tokio::task::block_in_place(|| {
+            let longest = self.finish(prepared?)?;
+            self.trim();
+            Ok(longest)
+        })
+    }
+
+    /// Removes a plugin, and what was in the caches for it alone.
+    pub fn leave(&self, id: PluginId) {
+        tokio::task::block_in_place(|| {
+            drop(self.change(|hub, _| hub.leave(id)));
+            self.trim();
+        });
+    }
+
+    /// Frees what nobody needs any more. A host that is stopping need not.
+    fn trim(&self) {
+        if let Some(preparation) = self.change(|hub, _| hub.prepare_trim()) {
+            self.finish(preparation).ok();
+        }
+    }
+
+    /// Builds beside the hub, and frees there what it needs no more. Says how long the hub was held for it at most.
+    fn finish(&self, mut preparation: Preparation) -> Result<Duration, JoinError> {
+        let mut longest = Duration::ZERO;
+        loop {
+            preparation.build(self.now());
+            let (exchange, took) = self.change(|hub, now| {
+                let started = tokio::time::Instant::now();
+                (hub.exchange(preparation, now), started.elapsed())
+            });
+            longest = longest.max(took);
+            match exchange {
+                Exchange::Again(again) => preparation = *again,
+                Exchange::Done(_) => return Ok(longest),
+                Exchange::Refused(error, _) => return Err(error),
+            }
+        }
+    }
+
     /// Every plugin's state.
     pub fn status(&self) -> Vec<SeatStatus> {
         let now = self.now();
         self.look(|hub| hub.status(now))
+    }
+
+    /// A turn has failed. Says so to whoever waits for [`condemned`](Self::condemned) if that was too much.
+    pub fn fail(&self, turn: &Turn, error: &TurnError, executed: Executed) {
+        if self.change(|hub, now| hub.failed(turn, error, executed, now)) {
+            self.condemned.notify_one();
+        }
+    }
+
+    /// Waits until a plugin goes into quarantine.
+    pub async fn condemned(&self) {
+        self.condemned.notified().await;
+    }
+
+    /// The plugins in quarantine.
+    pub fn quarantined(&self) -> Vec<(PluginId, Quarantine)> {
+        let now = self.now();
+        self.look(|hub| hub.quarantined(now))
     }
 
     /// Looks at the hub.
@@ -66,7 +152,7 @@ impl Shared {
                 Next::Look(lookup) => return Some(Task::Look(lookup)),
                 Next::Idle(due) => due,
             };
-            if is_stopping() && hub.is_drained() {
+            if is_stopping() && hub.is_drained(now) {
                 return None;
             }
             let sleep = due.map_or(LONGEST_SLEEP, |due| {

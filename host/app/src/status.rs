@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use pilothouse_core::hub::{BrokenKey, Hub, InformerStatus, SeatStatus};
 use pilothouse_core::key::Kind;
+use pilothouse_core::queue::Time;
 use pilothouse_core::source::{Payload, Source};
 use serde::Serialize;
 
@@ -29,10 +30,22 @@ pub struct PluginStatus {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// SHA-256 of the version's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     pub state: &'static str,
     /// Why the state is not `running`, or what is wrong although it is: a watch that fails, so that the cache may be behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What is wrong with the newest file or its settings, while earlier ones are in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// The version that a rollback would bring back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+    /// What the manifest asks for and the settings do not grant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_granted: Vec<String>,
     pub kinds: Kinds,
     pub keys: Keys,
     /// Keys that fail each time they run, and run only now and then: the first of them, with the reasons.
@@ -170,7 +183,9 @@ impl Sources {
     pub fn readiness(&self) -> (bool, String) {
         let plugins = self.plugins();
         let is_pending = |plugin: &PluginStatus| matches!(plugin.state, "loading" | "syncing");
-        let is_ready = !plugins.is_empty() && !plugins.iter().any(is_pending);
+        // With nothing that could run there is nothing to be ready.
+        let is_ready = !plugins.iter().all(|plugin| plugin.state == "failed")
+            && !plugins.iter().any(is_pending);
         let mut text = String::new();
         for plugin in &plugins {
             let mark = if is_pending(plugin) { '-' } else { '+' };
@@ -199,14 +214,18 @@ impl Sources {
         let seat =
             manifest.and_then(|manifest| seats.iter().find(|seat| seat.name == manifest.name));
         let seat = seat.filter(|_| matches!(entry.state, State::Joined(_)));
-        let (state, reason) = state(entry, seat, troubles);
+        let (state, reason) = state(entry, seat, troubles, self.shared.now());
         let text = |kind: &Kind| kind.to_string();
         PluginStatus {
             file: entry.file.clone(),
             name: manifest.map(|manifest| manifest.name.clone()),
             version: manifest.map(|manifest| manifest.version.clone()),
+            digest: entry.digest.clone(),
             state,
             reason,
+            problem: entry.problem.clone(),
+            previous: entry.previous.clone(),
+            not_granted: entry.not_granted.clone(),
             kinds: manifest.map_or_else(Kinds::default, |manifest| Kinds {
                 subject: manifest.subject_kind().map(text),
                 reads: manifest.reads.iter().map(|read| text(&read.kind)).collect(),
@@ -244,12 +263,19 @@ fn state(
     entry: &Entry,
     seat: Option<&SeatStatus>,
     troubles: &BTreeMap<Source, String>,
+    now: Time,
 ) -> (&'static str, Option<String>) {
     match (&entry.state, seat) {
         (State::Loading, _) => ("loading", None),
         (State::Waiting(reason), _) => ("waiting", Some(reason.clone())),
         (State::Failed(reason), _) => ("failed", Some(reason.clone())),
         (State::Joined(_), None) => ("loading", None),
+        (State::Joined(_), Some(seat)) if seat.is_paused => ("paused", None),
+        (State::Joined(_), Some(seat)) if let Some(quarantine) = &seat.quarantine => {
+            let seconds = quarantine.until.saturating_sub(now).as_secs();
+            let reason = format!("{}; tried again in {seconds} s", quarantine.reason);
+            ("quarantined", Some(reason))
+        }
         (State::Joined(_), Some(seat)) => {
             let trouble = seat
                 .reads

@@ -1,6 +1,7 @@
 //! One list-watch per informer, whoever asked for it.
 
 mod budget;
+mod incidents;
 mod sink;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
 pub use budget::Budget;
+use incidents::Incidents;
 use sink::HubSink;
 
 /// The first requests of informers come at different moments, each so much after the one before; with many of them, within
@@ -34,6 +36,7 @@ pub struct Watches {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
     troubles: Troubles,
+    incidents: Arc<Incidents>,
     metrics: Arc<Metrics>,
     budget: Budget,
     tasks: JoinSet<()>,
@@ -60,6 +63,7 @@ impl Watches {
             cluster,
             shared,
             troubles,
+            incidents: Arc::new(Incidents::new(metrics.server())),
             metrics,
             budget,
             tasks: JoinSet::new(),
@@ -76,6 +80,7 @@ impl Watches {
             if !is_wanted {
                 running.task.abort();
                 forget(&self.troubles, &running.source);
+                self.incidents.end(&running.source);
                 self.metrics.remove_informer(&running.source);
             }
             is_wanted
@@ -109,7 +114,8 @@ impl Watches {
     ) -> AbortHandle {
         let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
         let budget = self.budget.clone();
-        let mut sink = HubSink::new(shared, id, source.clone(), troubles, budget);
+        let incidents = self.incidents.clone();
+        let mut sink = HubSink::new(shared, id, source.clone(), troubles, incidents, budget);
         let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
         // The first one starts at once.
         let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
@@ -130,6 +136,9 @@ impl Watches {
                         list_watch.run_until_gone(&mut sink).await;
                         // It may come back under another path.
                         cluster.discovery().forget(&source.kind);
+                    }
+                    Err(error) if error.is_of_server() => {
+                        sink.state(WatchState::Unreachable(error.to_string()));
                     }
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
                 }

@@ -1,7 +1,8 @@
 //! Runs turns: guests on threads of their own (they are CPU-bound), writes on the async runtime.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use pilothouse_core::hub::{Lookup, Turn, TurnError};
 use pilothouse_core::outcome::ActionResult;
 use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
+use pilothouse_core::reader::ReadError;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -21,6 +23,9 @@ use crate::shared::{Shared, Task};
 
 /// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
 const STACK_SIZE: usize = 8 * 1024 * 1024;
+
+/// Denied reads that are told apart in the log: a guest may make up kinds.
+const MOST_TOLD: usize = 1_000;
 
 /// What is done on the async runtime. A key is held until then.
 enum Job {
@@ -43,6 +48,8 @@ struct Tools {
     shared: Arc<Shared>,
     metrics: Arc<Metrics>,
     is_stopping: Arc<AtomicBool>,
+    /// The denied reads that the log has been told of, by plugin and reason.
+    told: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 pub struct Workers {
@@ -63,6 +70,7 @@ impl Workers {
             shared,
             metrics,
             is_stopping: Arc::default(),
+            told: Arc::default(),
         };
         let (ends, ended) = mpsc::unbounded_channel();
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -143,6 +151,9 @@ impl Tools {
         let started = tokio::time::Instant::now();
         self.metrics.waited(turn.plugin_name(), turn.waited);
         let decision = turn.decide();
+        if let Some(denied) = &decision.denied {
+            self.audit(&turn, denied);
+        }
         self.shared
             .change(|hub, now| hub.decided(&turn, &decision, now));
         match decision.result {
@@ -162,6 +173,15 @@ impl Tools {
         }
     }
 
+    /// A read that is not allowed was answered so; the guest may have gone on. Said once for each plugin and reason: the metric counts.
+    fn audit(&self, turn: &Turn, denied: &ReadError) {
+        let (plugin, reason) = (turn.plugin_name(), denied.to_string());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < MOST_TOLD && told.insert((plugin.to_owned(), reason.clone())) {
+            warn!(plugin, kind = turn.subject_kind(), object = %turn.request.key, reason, "read denied");
+        }
+    }
+
     async fn perform(&self, cluster: &dyn Cluster, job: Job) {
         match job {
             Job::Write(writing) => self.write(cluster, *writing).await,
@@ -174,7 +194,9 @@ impl Tools {
         let reads = objects.map(|(_, kind, key)| cluster.read(kind, key));
         let answers = futures::future::join_all(reads).await;
         for ((_, kind, object), answer) in lookup.objects.iter().zip(&answers) {
-            if let Err(reason) = answer {
+            if let Err(reason) = answer
+                && !self.shared.look(|hub| hub.is_cut_off(lookup.plugin))
+            {
                 warn!(%kind, %object, reason, "what was written cannot be looked up; its key waits");
             }
         }
@@ -220,16 +242,17 @@ impl Tools {
         if matches!(error, TurnError::Run(RunError::Timeout(_))) {
             self.metrics.timed_out(plugin);
         }
-        warn!(
-            plugin,
-            kind = turn.subject_kind(),
-            object = %turn.request.key,
-            attempt = turn.request.attempt,
-            error = %error,
-            "reconcile failed"
-        );
-        self.shared
-            .change(|hub, now| hub.failed(turn, error, executed, now));
+        let (kind, object) = (turn.subject_kind(), &turn.request.key);
+        let attempt = turn.request.attempt;
+        // An outage is said once, by the first key that finds nobody.
+        let is_said = matches!(error, TurnError::Unavailable(_))
+            && self.shared.look(|hub| hub.is_cut_off(turn.plugin));
+        if is_said {
+            debug!(plugin, kind, %object, attempt, %error, "reconcile failed");
+        } else {
+            warn!(plugin, kind, %object, attempt, %error, "reconcile failed");
+        }
+        self.shared.fail(turn, error, executed);
     }
 }
 

@@ -158,8 +158,22 @@ impl Client {
         }
     }
 
-    /// Sends a request, once, and returns the answer when its head is here. No limit holds it: it is how watches begin
-    /// (client-go's `Request.Watch`).
+    /// Waits until the limits allow a request of the host whose answer its sender reads piece by piece: all but watches, for which
+    /// there are neither limits nor durations (client-go's `Request.Watch`). [`Client::open`] follows.
+    pub(crate) async fn begin_read(&self, request: &Request<Vec<u8>>) -> Reading {
+        let started = Instant::now();
+        self.throttle(request, &self.limits.lane(None), None).await;
+        let method = request.method().clone();
+        self.observer.sent(&method, request.body().len());
+        Reading {
+            observer: self.observer.clone(),
+            method,
+            started,
+        }
+    }
+
+    /// Sends a request, once, and returns the answer when its head is here. Whoever sends something else than a watch has waited
+    /// for the limits ([`Client::begin_read`]).
     pub(crate) async fn open(
         &self,
         request: Request<Vec<u8>>,
@@ -271,6 +285,26 @@ impl Client {
             retry_after,
             &body,
         ))))
+    }
+}
+
+/// A request whose answer is read by its sender. When this is dropped the request has ended, well or not.
+pub(crate) struct Reading {
+    observer: Arc<dyn Observer>,
+    method: Method,
+    started: Instant,
+}
+
+impl Reading {
+    /// The whole answer is here.
+    pub(crate) fn received(&self, bytes: usize) {
+        self.observer.received(&self.method, bytes);
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.observer.ended(&self.method, self.started.elapsed());
     }
 }
 

@@ -81,6 +81,13 @@ pub enum DiscoveryError {
     Request(#[source] RequestError),
 }
 
+impl DiscoveryError {
+    /// Whether it is the server that fails, for all kinds alike.
+    pub fn is_of_server(&self) -> bool {
+        matches!(self, Self::Again(_) | Self::Request(_))
+    }
+}
+
 /// Knows the server's kinds.
 pub struct Discovery {
     client: Client,

@@ -1,7 +1,7 @@
 //! Talks to an API server: which kinds there are, what is in them, and what is to be changed.
 //!
 //! [`connect`] finds the server, [`client`] sends what there is to send within the limits ([`limit`]). [`discovery`] knows the kinds,
-//! [`watch`] keeps one cache current, [`mod@write`] does what a plan says; [`ApiCluster`] holds them together. Requests are
+//! [`watch`] keeps one cache current, [`mod@write`] does what a plan says, as whom [`identity`] says; [`ApiCluster`] holds them together. Requests are
 //! made here and not by `kube::Api`, because objects stay the bytes they came as, and because each request's retry is decided where
 //! its meaning is known.
 //!
@@ -11,6 +11,7 @@ pub mod client;
 pub mod connect;
 pub mod discovery;
 mod event;
+pub mod identity;
 pub mod limit;
 mod path;
 mod read;
@@ -27,13 +28,15 @@ pub use path::PathError;
 
 use client::Client;
 use discovery::{Discovery, DiscoveryError};
-use watch::{ListWatch, Settings};
+use watch::{Alarm, ListWatch, Settings};
 
 /// An API server, as the host uses it.
 pub struct ApiCluster {
     client: Client,
     discovery: Discovery,
     events: event::Recorder,
+    identities: identity::Identities,
+    alarm: Alarm,
     /// This process, in the Events it writes.
     instance: String,
     /// What Events are dated by.
@@ -48,6 +51,8 @@ impl ApiCluster {
             discovery: Discovery::new(client.clone()),
             client,
             events: event::Recorder::default(),
+            identities: identity::Identities::default(),
+            alarm: Alarm::default(),
             instance: instance.to_owned(),
             now: Timestamp::now,
         }
@@ -70,14 +75,15 @@ impl ApiCluster {
             return Err(DiscoveryError::Unwatchable(source.kind.clone()));
         }
         let seed = RandomState::new().build_hasher().finish();
-        Ok(ListWatch::new(
+        let list_watch = ListWatch::new(
             self.client.clone(),
             resource,
             source.clone(),
             payload,
             settings,
             seed,
-        ))
+        );
+        Ok(list_watch.sharing(&self.alarm))
     }
 }
 

@@ -153,7 +153,7 @@ impl RequestError {
     }
 }
 
-/// Sends a request once, outside of the limits, and returns the answer when its head is here; the body is still to be read.
+/// Sends a request once, without waiting for the limits, and returns the answer when its head is here; the body is still to be read.
 pub(crate) async fn send(
     client: impl Into<Client>,
     request: Request<Vec<u8>>,

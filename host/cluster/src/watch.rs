@@ -7,6 +7,7 @@
 //! A server that does not answer any more is noticed within [`Settings::quiet_limit`] and [`Settings::head_deadline`], also if its
 //! TCP stack still does: a watch that brings nothing is opened again, and that must be answered.
 
+mod alarm;
 mod ask;
 mod change;
 mod error;
@@ -16,7 +17,9 @@ mod initial;
 mod jitter;
 mod lines;
 mod list;
+mod pages;
 mod position;
+mod probe;
 mod query;
 mod reread;
 mod settings;
@@ -28,8 +31,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Response;
-use kube::client::Body;
+use http::Request;
 use pilothouse_core::cache::{Delta, Listing};
 use pilothouse_core::key::{Kind, ResourceVersion};
 use pilothouse_core::object::Schema;
@@ -40,20 +42,19 @@ pub use error::WatchError;
 pub use lines::StreamError;
 pub use settings::Settings;
 
-use crate::client::Client;
+use crate::client::{Client, Reading};
 use crate::discovery::Resource;
 use crate::request::RequestError;
-use ask::Asker;
-use change::Change;
+pub(crate) use alarm::Alarm;
+use alarm::Listener;
+use ask::{Asker, Opened, Question};
 use error::Failure;
+use pages::Pages;
 use query::Query;
 use reread::Unread;
 use state::State;
-use step::{Listed, Next, Paging, Probed};
+use step::{Next, Paging};
 use verdict::Verdict;
-
-/// As much as is read of the answer to a probe: one object's metadata. Where a server ignores the limit, the list's own is enough.
-const MAX_PROBE: usize = 1024 * 1024;
 
 /// Where what a list-watch learns goes: the one writer of the kind's cache.
 pub trait CacheSink: Send {
@@ -70,7 +71,8 @@ pub trait CacheSink: Send {
     /// An event of this version was older than the cache, and has been dropped.
     fn stale(&mut self, _version: &ResourceVersion) {}
     /// The server has gone back in time, as happens when etcd is restored from a snapshot. The next replacement says what there is.
-    fn rolled_back(&mut self, _from: &ResourceVersion, _to: &ResourceVersion) {}
+    /// News, unless another list-watch of the same server has said so.
+    fn rolled_back(&mut self, _from: &ResourceVersion, _to: &ResourceVersion, _is_news: bool) {}
 }
 
 /// How a list-watch is doing.
@@ -82,27 +84,36 @@ pub enum WatchState {
     Watching,
     /// It does neither, and tries again; the cache may be behind. One line, for status and logs.
     Error(String),
+    /// As an error, and what is wrong is not the kind's: the server is not there, does not answer or has too much to do.
+    Unreachable(String),
+}
+
+impl WatchState {
+    fn is_trouble(&self) -> bool {
+        matches!(self, Self::Error(_) | Self::Unreachable(_))
+    }
 }
 
 /// Lists and watches one source.
 pub struct ListWatch {
     asker: Asker,
+    alarm: Listener,
     query: Query,
     settings: Settings,
     state: State,
     /// What the sink was last told.
     announced: Option<WatchState>,
     /// The pages of a list so far.
-    pages: Vec<Change>,
-    /// What they take.
-    bytes: usize,
+    pages: Pages,
     unread: Unread,
     /// When the server last said something.
     heard: Instant,
     has_missed_marker: bool,
-    /// The kind's path is not served.
+    /// The kind's path is not served, or the kind is not what it was.
     is_gone: bool,
     has_listed: bool,
+    /// Everything is to be listed because another list-watch has found that the server has gone back in time.
+    is_told: bool,
     /// What was wrong first, since the last watch that worked: why everything is listed anew, if it is.
     why: Option<String>,
 }
@@ -119,6 +130,7 @@ impl ListWatch {
     ) -> Self {
         Self {
             asker: Asker::new(client),
+            alarm: Listener::new(Alarm::default()),
             query: Query {
                 source,
                 resource,
@@ -127,13 +139,13 @@ impl ListWatch {
             state: State::new(settings.clone(), seed),
             settings,
             announced: None,
-            pages: Vec::new(),
-            bytes: 0,
+            pages: Pages::default(),
             unread: Unread::default(),
             heard: Instant::now(),
             has_missed_marker: false,
             is_gone: false,
             has_listed: false,
+            is_told: false,
             why: None,
         }
     }
@@ -145,6 +157,13 @@ impl ListWatch {
         if let Some(version) = known {
             self.state.begin_at(version);
         }
+        self
+    }
+
+    /// Hears of what others find out about the server, and tells them.
+    #[must_use]
+    pub(crate) fn sharing(mut self, alarm: &Alarm) -> Self {
+        self.alarm = Listener::new(alarm.clone());
         self
     }
 
@@ -161,12 +180,17 @@ impl ListWatch {
         }
     }
 
-    /// Until the server does not serve the path any more: the kind is gone, or is back with another plural or scope, so that it
-    /// must be discovered anew. The sink has been told an error.
+    /// Until the server does not serve the path any more, or objects of another scope come from it: the kind is gone, or is back with
+    /// another plural or scope, so that it must be discovered anew. The sink has been told an error.
     pub async fn run_until_gone(&mut self, sink: &mut impl CacheSink) {
         tokio::time::sleep(self.state.start_delay()).await;
         self.heard = Instant::now();
         loop {
+            if self.alarm.was_raised() {
+                self.is_told = true;
+                self.why = Some("the API server has been rolled back".to_owned());
+                self.state.doubt();
+            }
             let next = self.state.next();
             let delay = match &next {
                 Next::Stream { .. } => self.stream(&next, sink).await,
@@ -185,8 +209,8 @@ impl ListWatch {
 
     fn announce(&mut self, sink: &mut impl CacheSink, state: WatchState) {
         // During an outage the error stays until something works.
-        let hides_error =
-            state == WatchState::Listing && matches!(self.announced, Some(WatchState::Error(_)));
+        let is_in_trouble = self.announced.as_ref().is_some_and(WatchState::is_trouble);
+        let hides_error = state == WatchState::Listing && is_in_trouble;
         if self.announced.as_ref() != Some(&state) && !hides_error {
             self.announced = Some(state.clone());
             sink.state(state);
@@ -196,20 +220,31 @@ impl ListWatch {
     /// A failure that the next request answers at once is routine (an expired version), and no error.
     fn report(&mut self, sink: &mut impl CacheSink, failure: &Failure, delay: Duration) {
         let Failure { error, verdict } = failure;
-        self.why.get_or_insert_with(|| error.to_string());
+        let text = error.to_string();
+        self.is_gone |= failure.is_of_other_scope();
+        self.why.get_or_insert_with(|| text.clone());
         if delay.is_zero() || *verdict == Verdict::Behind {
             tracing::debug!(source = %self.query.source, %error, "asking for something else");
+        } else if failure.is_of_server() {
+            self.announce(sink, WatchState::Unreachable(text));
         } else {
-            self.announce(sink, WatchState::Error(error.to_string()));
+            self.announce(sink, WatchState::Error(text));
         }
     }
 
-    /// Asks, and waits until an answer begins. Also returns how long the server was told to keep it open.
-    async fn ask(&mut self, next: &Next) -> Result<(Response<Body>, Duration), Failure> {
+    /// Asks, and waits until an answer begins.
+    async fn ask(&mut self, next: &Next) -> Result<Opened, Failure> {
         let timeout = self.state.timeout(next);
         let request = self.query.request(next, timeout, &self.settings);
         let request = request.map_err(|error| self.unaskable(next, &error))?;
         let head_deadline = self.settings.head_deadline;
+        let reading = self.begin_read(next, &request).await;
+        let reading = reading.map_err(|error| self.unanswered(next, error))?;
+        let question = Question {
+            request,
+            timeout,
+            reading,
+        };
         let (patience, life) = match next {
             // Repeating the largest request there is does not help a server that is slow.
             Next::List {
@@ -218,7 +253,7 @@ impl ListWatch {
             } => (head_deadline * 4, self.settings.page_deadline * 10),
             _ => (head_deadline, self.settings.page_deadline),
         };
-        let asked = self.asker.ask(next, (request, timeout), patience, life);
+        let asked = self.asker.ask(next, question, patience, life);
         match asked.await {
             Ok(answer) => {
                 self.heard = Instant::now();
@@ -226,6 +261,23 @@ impl ListWatch {
             }
             Err(error) => Err(self.unanswered(next, error)),
         }
+    }
+
+    /// Waits for the client's limits, for what is no watch. For a probe not long: a watch waits for it.
+    async fn begin_read(
+        &mut self,
+        next: &Next,
+        request: &Request<Vec<u8>>,
+    ) -> Result<Option<Reading>, RequestError> {
+        let patience = match next {
+            Next::Stream { .. } | Next::Watch { .. } => return Ok(None),
+            Next::List { .. } => Duration::MAX,
+            Next::Probe => self.settings.head_deadline,
+        };
+        let begun = tokio::time::timeout(patience, self.asker.client.begin_read(request)).await;
+        begun
+            .map(Some)
+            .map_err(|_| RequestError::Deadline(patience))
     }
 
     fn unaskable(&self, next: &Next, error: &http::Error) -> Failure {
@@ -251,7 +303,11 @@ impl ListWatch {
         if std::mem::replace(&mut self.has_listed, true) {
             let reason = self.why.take().unwrap_or_default();
             let objects = listing.objects.len();
-            tracing::info!(kind = %self.query.source, reason, objects, "listed anew");
+            if std::mem::take(&mut self.is_told) {
+                tracing::debug!(kind = %self.query.source, reason, objects, "listed anew, as all others");
+            } else {
+                tracing::info!(kind = %self.query.source, reason, objects, "listed anew");
+            }
         }
         sink.apply(Delta::Replace(listing));
     }
@@ -278,7 +334,9 @@ impl ListWatch {
         limit: usize,
     ) -> Result<Vec<u8>, Failure> {
         let until = Instant::now() + life;
-        let (response, _) = self.ask(next).await?;
+        let Opened {
+            response, reading, ..
+        } = self.ask(next).await?;
         let body = lines::read_all(
             response.into_body(),
             self.settings.quiet_limit,
@@ -287,114 +345,21 @@ impl ListWatch {
         );
         let body = body.await.map_err(|error| self.unanswered(next, error))?;
         self.heard = Instant::now();
+        if let Some(reading) = reading {
+            reading.received(body.len());
+        }
         Ok(body)
-    }
-
-    async fn list(&mut self, next: &Next, paging: &Paging, sink: &mut impl CacheSink) -> Duration {
-        let started = Instant::now();
-        self.announce(sink, WatchState::Listing);
-        if !matches!(paging, Paging::After { .. }) {
-            self.pages.clear();
-            self.bytes = 0;
-            self.unread.begin_anew();
-        }
-        match self.fetch_page(next, paging, sink).await {
-            Ok(None) => Duration::ZERO,
-            Ok(Some(listed)) => {
-                let pages = std::mem::take(&mut self.pages);
-                let listing = initial::listing(pages, listed, self.query.payload);
-                self.replace_all(listing, sink);
-                Duration::ZERO
-            }
-            Err(failure) => {
-                if failure.verdict == Verdict::Full {
-                    self.pages = Vec::new();
-                }
-                self.is_gone = failure.is_path_gone();
-                let delay = self.state.list_failed(failure.verdict, started.elapsed());
-                self.report(sink, &failure, delay);
-                delay
-            }
-        }
-    }
-
-    async fn fetch_page(
-        &mut self,
-        next: &Next,
-        paging: &Paging,
-        sink: &impl CacheSink,
-    ) -> Result<Option<Listed>, Failure> {
-        let (schema, room) = (sink.schema(), sink.room());
-        let deadline = self.settings.page_deadline;
-        let deadline = if *paging == Paging::Whole {
-            deadline * 10
-        } else {
-            deadline
-        };
-        let body = self.fetch(next, deadline, list::MAX_LIST).await?;
-        let mut changes = Vec::new();
-        let page = list::read(&self.query, &body, &schema, &mut changes).await?;
-        for change in changes {
-            let change = self.reread(change, &schema).await;
-            self.bytes = self.bytes.saturating_add(change.size());
-            if self.bytes > room {
-                return Err(Failure::of_room(self.query.name(), room));
-            }
-            self.pages.push(change);
-        }
-        let listed = self.state.page(&page.version, page.token);
-        listed.map_err(|bad| Failure::of_list(self.query.name(), &bad))
-    }
-
-    /// Where the server is. What it cannot be asked is no error: whoever is asked next will say what is wrong.
-    async fn probe(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
-        let started = Instant::now();
-        let version = match self.fetch_version(next).await {
-            Ok(version) => version,
-            Err(Failure { error, verdict }) => {
-                tracing::debug!(source = %self.query.source, %error, "cannot ask where the server is");
-                return self.state.probe_failed(verdict, started.elapsed());
-            }
-        };
-        let (probed, delay) = self.state.probed(&version);
-        match probed {
-            Probed::Current => {}
-            Probed::Suspicious => {
-                tracing::debug!(source = %self.query.source, resource_version = %version, "the server is behind the cache; asking once more");
-            }
-            Probed::Incomparable => {
-                tracing::warn!(source = %self.query.source, resource_version = %version, "the versions of the server's lists cannot be compared; not asking any more whether it has gone back in time");
-            }
-            Probed::RolledBack { from } => {
-                sink.rolled_back(&from, &version);
-                let error = WatchError::RolledBack {
-                    resource: self.query.name(),
-                    from: from.to_string(),
-                    to: version.to_string(),
-                };
-                self.announce(sink, WatchState::Error(error.to_string()));
-            }
-        }
-        delay
-    }
-
-    async fn fetch_version(&mut self, next: &Next) -> Result<ResourceVersion, Failure> {
-        let until = Instant::now() + self.settings.page_deadline;
-        let (response, _) = self.ask(next).await?;
-        let front = lines::read_front(
-            response.into_body(),
-            self.settings.quiet_limit,
-            until,
-            MAX_PROBE,
-        );
-        let (body, _) = front.await.map_err(|error| self.unanswered(next, error))?;
-        self.heard = Instant::now();
-        Ok(ResourceVersion::new(&list::version(&self.query, &body)?))
     }
 }
 
 #[cfg(test)]
+mod alarm_tests;
+#[cfg(test)]
+mod bounds_tests;
+#[cfg(test)]
 mod faults_tests;
+#[cfg(test)]
+mod limit_tests;
 #[cfg(test)]
 mod liveness_tests;
 #[cfg(test)]

@@ -103,7 +103,8 @@ impl ApiCluster {
             .discovery()
             .resolve_write(&write.kind, write.subresource.as_deref())
             .await?;
-        let request = request(&resource, manager, write)?;
+        let mut request = request(&resource, manager, write)?;
+        self.identities.sign(manager, &mut request);
         let answer = self.send(manager, &request, can_repeat(write)).await;
         if let Err(error) = &answer
             && answer::is_no_such_path(error)

@@ -8,17 +8,19 @@
 //!   of their versions, so whatever is not newer than all that has come is old. Only a server that is known to have been rolled
 //!   back is believed.
 
+mod adapting;
 mod delta;
 mod entry;
 mod layout;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
 use crate::object::{IndexId, Object, Schema};
 use crate::source::{Payload, Source};
-use crate::tree::Tree;
+use crate::tree::{Key, Tree};
 
 pub use delta::{Change, Delta, Listing, Unreadable};
 pub use layout::{Grant, Wish};
@@ -39,6 +41,8 @@ pub struct Cache {
     turned: Vec<ObjectKey>,
     layout: Arc<Layout>,
     schema: Arc<Schema>,
+    /// Not all objects are cut to the schema: some have views that nobody uses any more, and the places of such indexes hold postings.
+    is_loose: bool,
     resource_version: ResourceVersion,
     /// How much of each object the last complete list brought; none before the first.
     synced: Option<Payload>,
@@ -59,6 +63,7 @@ impl Cache {
             turned: Vec::new(),
             layout: Arc::default(),
             schema: Arc::default(),
+            is_loose: false,
             resource_version: ResourceVersion::default(),
             synced: None,
             bytes: 0,
@@ -142,16 +147,11 @@ impl Cache {
         &'a self,
         namespace: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let start = KeyRef {
-            namespace: namespace.unwrap_or_default(),
-            name: "",
+        let order = move |key: Key<'_, Entry>| match namespace {
+            Some(namespace) => Entry::key(key).namespace.cmp(namespace),
+            None => Ordering::Equal,
         };
-        self.objects
-            .range(|key| Entry::key(key).cmp(&start))
-            .map(|entry| &entry.0)
-            .take_while(move |object| {
-                namespace.is_none_or(|namespace| object.key().namespace == namespace)
-            })
+        self.objects.equal(order).map(|entry| &entry.0)
     }
 
     /// The objects with an indexed value, ordered by namespace and name.
@@ -162,45 +162,8 @@ impl Cache {
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         let postings = self.indexes.get(index).into_iter();
         postings
-            .flat_map(move |postings| postings.range(|key| Posting::key(key).0.cmp(value)))
-            .take_while(move |posting| posting.value() == value)
+            .flat_map(move |postings| postings.equal(|key| Posting::key(key).0.cmp(value)))
             .map(|posting| &posting.object)
-    }
-
-    /// A plugin comes, with its view (the whole object, if it names no fields) and its indexes. What is new is made of every
-    /// object already here, in one pass; what another plugin has already is shared.
-    pub fn join(&mut self, wish: &Wish) -> Grant {
-        let grant = Arc::make_mut(&mut self.layout).join(wish);
-        self.adapt();
-        grant
-    }
-
-    /// A plugin goes, and what only it needed. Without any the cache is of no use any more, and is left as it is.
-    pub fn leave(&mut self, grant: &Grant) {
-        Arc::make_mut(&mut self.layout).leave(grant);
-        if self.users() > 0 {
-            self.adapt();
-        }
-    }
-
-    /// Cuts every object to what is needed now.
-    fn adapt(&mut self) {
-        let schema = self.layout.schema(self.schema.generation() + 1);
-        // What comes from now on may be less.
-        self.synced = self.synced.map(|synced| synced.min(schema.payload()));
-        if schema.cuts_as(&self.schema) {
-            self.schema = Arc::new(self.layout.schema(self.schema.generation()));
-            return;
-        }
-        self.schema = Arc::new(schema);
-        self.indexes = vec![Tree::default(); self.schema.indexes().len()];
-        self.bytes = 0;
-        let objects = std::mem::take(&mut self.objects);
-        for Entry(object) in objects.iter() {
-            if let Some(object) = self.cut(object.clone()) {
-                self.insert(&object);
-            }
-        }
     }
 
     /// The object as the current schema cuts it. One that cannot be cut any more is unreadable.
@@ -218,7 +181,8 @@ impl Cache {
     }
 
     /// Stores a delta and says what changed: for a replacement first all that is gone, then the rest in the list's order
-    /// (client-go's rule). An object whose resourceVersion and uid are what they were is no change.
+    /// (client-go's rule). An object whose resourceVersion and uid are what they were is no change, unless the server has gone back in
+    /// time and its text is another.
     pub fn apply(&mut self, delta: Delta) -> Vec<Change> {
         let change = match delta {
             Delta::Replace(listing) => return self.replace(listing),
@@ -323,7 +287,7 @@ impl Cache {
             // restored from a backup, with versions that go on from where they were.
             let is_ahead = |old: &Arc<Object>| until.is_some_and(|until| is_after(old, until));
             if !old.as_ref().is_some_and(is_ahead) {
-                changes.extend(self.store(object, old));
+                changes.extend(self.store(object, old, is_rollback));
             }
         }
         if is_rollback {
@@ -342,10 +306,8 @@ impl Cache {
             .map(|object| (object.key, object.reason));
         let now: BTreeMap<ObjectKey, String> = now.collect();
         let before = std::mem::replace(&mut self.unreadable, Arc::new(now));
-        let now = self.unreadable.clone();
-        let gone = before.keys().filter(|key| !now.contains_key(*key));
-        let come = now.keys().filter(|key| !before.contains_key(*key));
-        self.turned.extend(gone.chain(come).cloned());
+        let turned = self.turned_since(&before);
+        self.turned.extend(turned);
     }
 
     /// Removes what is not in a list; if the list has a version that counts, not what is newer than it.
@@ -372,30 +334,48 @@ impl Cache {
         if old.as_ref().is_some_and(is_older) {
             return None;
         }
-        self.store(object, old)
+        self.store(object, old, false)
     }
 
-    /// Stores an object in the place of `old`, the state that is here.
-    fn store(&mut self, object: Object, old: Option<Arc<Object>>) -> Option<Change> {
+    /// Stores an object in the place of `old`, the state that is here. After a rollback a version may have been given twice.
+    fn store(
+        &mut self,
+        object: Object,
+        old: Option<Arc<Object>>,
+        is_rollback: bool,
+    ) -> Option<Change> {
         let object = Arc::new(object);
         let Some(new) = self.cut(object.clone()) else {
             return self.take(object.key());
         };
-        if old.as_ref().is_some_and(|old| is_same(old, &new)) {
+        let is_same =
+            |old: &Arc<Object>| is_same(old, &new) && (!is_rollback || old.json() == new.json());
+        if old.as_ref().is_some_and(is_same) {
             return None;
         }
         if !self.unreadable.is_empty() {
             self.set_unreadable(&new.key().to_key(), None);
         }
-        if let Some(old) = &old {
-            self.bytes -= old.size();
-            self.unpost(old, Some(&new));
+        Some(self.put(new, old))
+    }
+
+    fn put(&mut self, new: Arc<Object>, old: Option<Arc<Object>>) -> Change {
+        match &old {
+            Some(old) => self.replace_state(old, &new),
+            None => self.insert(&new),
         }
-        self.insert(&new);
-        Some(Change {
+        Change {
             old,
             new: Some(new),
-        })
+        }
+    }
+
+    /// Keys that are unreadable now or were before, not both.
+    fn turned_since(&self, before: &BTreeMap<ObjectKey, String>) -> Vec<ObjectKey> {
+        let now = &self.unreadable;
+        let gone = before.keys().filter(|key| !now.contains_key(*key));
+        let come = now.keys().filter(|key| !before.contains_key(*key));
+        gone.chain(come).cloned().collect()
     }
 
     /// Removes an object, unless a newer state of it is here.
@@ -414,12 +394,29 @@ impl Cache {
         })
     }
 
+    /// Stores an object that is not here.
     fn insert(&mut self, object: &Arc<Object>) {
         self.bytes += object.size();
         self.objects.insert(Entry(object.clone()));
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for posting in Posting::all(object, index) {
                 postings.insert(posting);
+            }
+        }
+    }
+
+    /// Stores `new` in the place of `old`.
+    fn replace_state(&mut self, old: &Arc<Object>, new: &Arc<Object>) {
+        self.bytes = self.bytes - old.size() + new.size();
+        self.unpost(old, Some(new));
+        self.objects
+            .insert_over(Entry(new.clone()), |entry| Arc::ptr_eq(&entry.0, old));
+        for (index, postings) in self.indexes.iter_mut().enumerate() {
+            for posting in Posting::all(new, index) {
+                match old.slot_of(index, posting.value()) {
+                    Some(slot) => postings.insert_over(posting, |have| have.is_of(old, slot)),
+                    None => postings.insert(posting),
+                };
             }
         }
     }

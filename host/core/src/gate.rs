@@ -197,6 +197,24 @@ impl Gates {
         opened
     }
 
+    /// Waits no longer for what the informers show that are not to be kept. Says which held keys may run now.
+    pub fn keep(&mut self, is_kept: impl Fn(InformerId) -> bool) -> Vec<ObjectKey> {
+        for gate in self.closed.values_mut() {
+            gate.awaited.retain(|awaited| is_kept(awaited.informer));
+        }
+        self.held.retain(|informer, _| is_kept(*informer));
+        let closed = self.closed.iter();
+        let empty = closed.filter(|(_, gate)| gate.awaited.is_empty());
+        let opened: Vec<ObjectKey> = empty.map(|(key, _)| key.clone()).collect();
+        let held: Vec<ObjectKey> = opened
+            .iter()
+            .filter(|key| self.closed[*key].is_held)
+            .cloned()
+            .collect();
+        opened.iter().for_each(|key| self.open(key));
+        held
+    }
+
     fn open(&mut self, key: &ObjectKey) {
         if self.closed.remove(key).is_some_and(|gate| gate.is_held) {
             for held in self.held.values_mut() {

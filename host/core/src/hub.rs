@@ -12,18 +12,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{Cache, Change, Delta, Unreadable};
+use crate::cache::{Change, Delta, Unreadable};
 use crate::gate::GateId;
+use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::object::{Object, Schema};
 use crate::plan::Executed;
-use crate::plugin::Plugin;
 use crate::queue::{LOW, NORMAL, Time};
 use crate::snapshot::{InformerId, Snapshot};
 use crate::source::{Payload, Source};
 
 mod changelog;
+mod health;
+mod joining;
 mod outage;
+mod preparation;
 mod resync;
 mod scope;
 mod seat;
@@ -33,6 +36,9 @@ mod subject;
 mod turn;
 
 use changelog::Changelog;
+pub use health::Quarantine;
+pub use joining::{Exchange, Garbage, JoinError};
+pub use preparation::Preparation;
 use seat::{Seat, Work};
 pub use status::{BrokenKey, InformerStatus, LastError, ReconcileCounts, SeatStatus};
 pub use turn::{Decision, Turn, TurnError};
@@ -41,7 +47,7 @@ pub use turn::{Decision, Turn, TurnError};
 pub type PluginId = u64;
 
 /// How a plugin is to be run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The plugin's configuration, as JSON.
     pub config: String,
@@ -53,9 +59,13 @@ pub struct Settings {
     pub resync: Option<Duration>,
     /// Whether it may read the values of Secrets, if its manifest asks for them.
     pub secret_values: bool,
+    /// What it is granted of what its manifest asks for.
+    pub grants: Grants,
+    /// Whether it is to run nothing, until that changes. Its caches are kept current, and its keys are queued.
+    pub is_paused: bool,
 }
 
-/// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way.
+/// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way. All that the manifest asks for is granted.
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -64,24 +74,10 @@ impl Default for Settings {
             weight: 1,
             resync: None,
             secret_values: false,
+            grants: Grants::as_requested(),
+            is_paused: false,
         }
     }
-}
-
-/// Why a plugin cannot join.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum JoinError {
-    /// Names are unique: they are field managers and metric labels.
-    #[error("a plugin named {0:?} is already loaded")]
-    DuplicateName(String),
-    /// The operator decides who sees them.
-    #[error(
-        "{0:?} reads the values of Secrets: allow it with --secret-values {0}, or have its manifest name the fields of v1/Secret that it needs, without .data"
-    )]
-    SecretValues(String),
-    /// The host finishes what it has and takes nothing new.
-    #[error("the host is stopping")]
-    Draining,
 }
 
 /// What to do next.
@@ -116,6 +112,8 @@ pub struct Hub {
     changelog: Changelog,
     seats: BTreeMap<PluginId, Seat>,
     last_plugin: PluginId,
+    /// How often plugins have come or gone: what has been prepared before the last time fits no more.
+    layout: u64,
     /// What the plugin that was chosen last had used, before that turn: where a plugin starts that had nothing to run.
     floor: Duration,
     /// Threads that run guests; none means that it is not known.
@@ -133,57 +131,10 @@ impl Hub {
         }
     }
 
-    /// Adds a plugin: its informers, views and indexes, and a first run for every object of its subject.
-    pub fn join(
-        &mut self,
-        plugin: Arc<dyn Plugin>,
-        settings: &Settings,
-        now: Time,
-    ) -> Result<PluginId, JoinError> {
-        if self.is_draining {
-            return Err(JoinError::Draining);
-        }
-        let manifest = plugin.manifest();
-        let name = &manifest.name;
-        if self.seats.values().any(|seat| seat.name() == name) {
-            return Err(JoinError::DuplicateName(name.clone()));
-        }
-        let reads_values = manifest.reads.iter().any(|read| {
-            scope::is_secret(&read.kind) && scope::payload(manifest, read) == Payload::Full
-        });
-        if reads_values && !settings.secret_values {
-            return Err(JoinError::SecretValues(name.clone()));
-        }
-        let ids = &mut self.ids;
-        let scope = scope::join(manifest, &mut self.snapshot, |snapshot, source| {
-            *ids.entry(source).or_insert_with_key(|source| {
-                let informers = Arc::make_mut(&mut snapshot.informers);
-                informers.push(Arc::new(Cache::new(source.clone())));
-                informers.len() - 1
-            })
-        });
-        let mut seat = Seat::new(plugin, settings, scope, now);
-        seat.start(&self.snapshot, now);
-        seat.start_when_synced(&self.snapshot, now);
-        self.last_plugin += 1;
-        self.seats.insert(self.last_plugin, seat);
-        Ok(self.last_plugin)
-    }
-
-    /// Removes a plugin, whatever it has queued. What still runs is allowed to end, and means nothing any more. An informer that
-    /// nobody else uses has ended with it: its cache is empty.
-    pub fn leave(&mut self, plugin: PluginId) {
-        let Some(seat) = self.seats.remove(&plugin) else {
-            return;
-        };
-        for (informer, grant) in seat.grants() {
-            let cache = self.snapshot.cache_mut(*informer);
-            cache.leave(grant);
-            if cache.users() == 0 {
-                let source = cache.source().clone();
-                self.ids.remove(&source);
-                *cache = Cache::new(source);
-            }
+    /// Changes how a plugin is run, of what needs no key to run again.
+    pub fn configure(&mut self, id: PluginId, settings: &Settings, now: Time) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            seat.configure(settings, now);
         }
     }
 
@@ -304,15 +255,47 @@ impl Hub {
                 seat.register(turn, decision, missed, now);
             }
         }
-        self.changelog.trim();
+        drop(self.changelog.trim());
     }
 
     /// The run, or one of its writes, failed: the key runs again with back-off, unless the failure is terminal. If the cluster could
-    /// not be reached, the plugin does nothing more than try with one such key a second, until one succeeds.
-    pub fn failed(&mut self, turn: &Turn, error: &TurnError, executed: Executed, now: Time) {
-        if let Some(seat) = self.seats.get_mut(&turn.plugin) {
-            seat.failed(turn, error, executed, &self.snapshot, now);
+    /// not be reached, the plugin does nothing more than try with one such key a second, until one succeeds. Says whether the plugin is
+    /// in quarantine for it, from now on.
+    pub fn failed(
+        &mut self,
+        turn: &Turn,
+        error: &TurnError,
+        executed: Executed,
+        now: Time,
+    ) -> bool {
+        let seat = self.seats.get_mut(&turn.plugin);
+        seat.is_some_and(|seat| seat.failed(turn, error, executed, &self.snapshot, now))
+    }
+
+    /// The plugin of this name.
+    pub fn id_of(&self, name: &str) -> Option<PluginId> {
+        let mut seats = self.seats.iter();
+        let found = seats.find(|(_, seat)| seat.name() == name);
+        found.map(|(id, _)| *id)
+    }
+
+    /// Whether a plugin's version is worth coming back to: it is not in quarantine, and if it has run at all, some run was no strike.
+    pub fn is_fit(&self, id: PluginId) -> bool {
+        self.seats.get(&id).is_some_and(Seat::is_fit)
+    }
+
+    /// Puts a plugin's version in quarantine, whatever its record.
+    pub fn condemn(&mut self, id: PluginId, reason: &str, now: Time) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            seat.condemn(reason, now);
         }
+    }
+
+    /// The plugins that run nothing because their version is not fit to.
+    pub fn quarantined(&self, now: Time) -> Vec<(PluginId, Quarantine)> {
+        let seats = self.seats.iter();
+        let quarantined = seats.filter_map(|(id, seat)| Some((*id, seat.quarantine(now)?.clone())));
+        quarantined.collect()
     }
 
     /// The run and all its writes have ended well.
@@ -391,11 +374,16 @@ impl Hub {
         self.seats.values_mut().for_each(Seat::drain);
     }
 
-    /// Whether nothing is pending and nothing runs.
-    pub fn is_drained(&self) -> bool {
+    /// Whether a plugin's writes have found no cluster, and it tries but once a second.
+    pub fn is_cut_off(&self, plugin: PluginId) -> bool {
+        self.seats.get(&plugin).is_some_and(Seat::is_cut_off)
+    }
+
+    /// Whether nothing is pending that can run, and nothing runs.
+    pub fn is_drained(&self, now: Time) -> bool {
         self.seats
             .values()
-            .all(|seat| seat.is_drained(&self.snapshot))
+            .all(|seat| seat.is_drained(&self.snapshot, now))
     }
 
     /// Every plugin's state, in the order they joined.

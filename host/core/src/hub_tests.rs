@@ -10,7 +10,7 @@ use crate::manifest::{
 use crate::object::Object;
 use crate::outcome::{Action, ActionResult, Failure, Outcome};
 use crate::plan::{Accepted, Effect};
-use crate::plugin::{Request, RunError};
+use crate::plugin::{Plugin, Request, RunError};
 use crate::reader::{ListFilter, Reader};
 use crate::selector::{LabelSelector, Requirement};
 
@@ -18,6 +18,12 @@ use crate::selector::{LabelSelector, Requirement};
 mod gate;
 #[path = "hub_tests/informers.rs"]
 mod informers;
+#[path = "hub_tests/joining.rs"]
+mod joining;
+#[path = "hub_tests/life.rs"]
+mod life;
+#[path = "hub_tests/lifecycle.rs"]
+mod lifecycle;
 #[path = "hub_tests/outage.rs"]
 mod outage;
 #[path = "hub_tests/turns.rs"]
@@ -180,7 +186,9 @@ impl Rig {
                 self.hub
                     .settled(turn, requeue_after, Executed::default(), self.now);
             }
-            Err(error) => self.hub.failed(turn, &error, Executed::default(), self.now),
+            Err(error) => {
+                self.hub.failed(turn, &error, Executed::default(), self.now);
+            }
         }
     }
 
@@ -549,9 +557,9 @@ fn a_drained_hub_has_finished_what_it_had() {
     rig.put(&service(), "a", "");
     rig.hub.drain();
     rig.put(&service(), "late", "");
-    assert!(!rig.hub.is_drained());
+    assert!(!rig.hub.is_drained(rig.now));
     assert_eq!(rig.run(), ["a"]);
-    assert!(rig.hub.is_drained());
+    assert!(rig.hub.is_drained(rig.now));
 }
 
 #[test]

@@ -166,6 +166,26 @@ impl ResourceVersion {
         self.is_comparable() && other.is_comparable() && self <= other
     }
 
+    /// Whether both are numbers and this is greater by more than that.
+    pub fn is_beyond(&self, other: &Self, distance: u64) -> bool {
+        match (&self.0, &other.0) {
+            (Version::Small(a), Version::Small(b)) => a.saturating_sub(*b) > distance,
+            // Longer than any that fits.
+            (Version::Text(text), Version::Small(b)) => match text.parse::<u128>() {
+                Ok(a) => a > u128::from(*b) + u128::from(distance),
+                Err(_) => self.is_comparable(),
+            },
+            (Version::Small(_), Version::Text(_)) => false,
+            (Version::Text(a), Version::Text(b)) => match (a.parse::<u128>(), b.parse::<u128>()) {
+                (Ok(a), Ok(b)) => a.saturating_sub(b) > u128::from(distance),
+                _ => match (digits(a), digits(b)) {
+                    (Some(a), Some(b)) => a.len() > b.len() + 1,
+                    _ => false,
+                },
+            },
+        }
+    }
+
     /// The last fifteen digits as a number, which a float still holds exactly: client-go's metric of a store's version.
     pub fn last_digits(&self) -> u64 {
         const MODULUS: u64 = 1_000_000_000_000_000;
@@ -248,6 +268,30 @@ mod tests {
         assert!(version("abc") < version("1"));
         assert!(version("7") > version(""));
         assert!(version("18446744073709551616") > version("18446744073709551615"));
+    }
+
+    #[test]
+    fn a_resource_version_far_beyond_another_is_found_at_any_length() {
+        let version = ResourceVersion::new;
+        let huge = "9".repeat(60);
+        let cases = [
+            ("110", "100", false),
+            ("111", "100", true),
+            ("100", "111", false),
+            (&*huge, "100", true),
+            ("100", &*huge, false),
+            (&*huge, &*huge, false),
+            ("18446744073709551626", "18446744073709551615", true),
+            ("18446744073709551625", "18446744073709551615", false),
+            ("18446744073709551640", "18446744073709551629", true),
+            ("x", "100", false),
+            ("111", "x", false),
+            ("007", "0", false),
+        ];
+        for (one, other, is_beyond) in cases {
+            let (one, other) = (version(one), version(other));
+            assert_eq!(one.is_beyond(&other, 10), is_beyond, "{one} and {other}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod children;
 pub mod cluster;
 pub mod fields;
 pub mod gate;
+pub mod grants;
 pub mod hub;
 pub mod key;
 pub mod manifest;

@@ -52,12 +52,13 @@ pub struct Object {
     payload: Payload,
     resource_version: ResourceVersion,
     header: Header,
-    /// The labels, sorted by key, each as key and value; then a piece for each view; then for each index the *slots* of its values
-    /// (not a piece of text); then, from there on the slots, the indexed values, of each index sorted and without repetition.
+    /// A piece for each view, in the first place because lists read nothing else; then for each index the *slots* of its values (not a
+    /// piece of text); then the slots: the indexed values, of each index sorted and without repetition; then the labels, sorted
+    /// by key, each as key and value.
     spans: Box<[Span]>,
-    labels: u32,
     views: u32,
     indexes: u32,
+    labels: u32,
 }
 
 /// Why a text is not an object.
@@ -138,8 +139,8 @@ impl Object {
 
     fn cut(mut json: String, payload: Payload, schema: &Schema) -> Result<Self, ObjectError> {
         let mut text = Text::new(&json)?;
-        let (header, resource_version, mut spans) = header::read(&mut text)?;
-        let labels = spans.len() / 2;
+        let (header, resource_version, labels) = header::read(&mut text)?;
+        let mut spans = Vec::new();
         for view in &schema.views {
             spans.push(match view {
                 Some(view) => text.append(|json, out| view.cut(json, out))?,
@@ -158,6 +159,7 @@ impl Object {
         for (_, value) in found {
             spans.push(text.place(&value)?);
         }
+        spans.extend(&labels);
         let count = |count: usize| u32::try_from(count).map_err(|_| ObjectError::TooLong);
         let json_end = count(json.len())?;
         let tail = text.into_tail();
@@ -170,9 +172,9 @@ impl Object {
             payload,
             resource_version,
             header,
-            labels: count(labels)?,
             views: count(schema.views.len())?,
             indexes: count(schema.indexes.len())?,
+            labels: count(labels.len() / 2)?,
             spans: spans.into(),
         })
     }
@@ -188,15 +190,19 @@ impl Object {
             return self.json();
         };
         debug_assert!(view < self.views as usize, "an object is cut to all views");
-        self.piece(self.spans[self.labels as usize * 2 + view])
+        self.piece(self.spans[view])
     }
 
     /// Whether it is in this index with this value.
     pub fn is_indexed_by(&self, index: IndexId, value: &str) -> bool {
-        let slots = &self.spans[self.slots(index)];
-        slots
-            .binary_search_by(|slot| self.piece(*slot).cmp(value))
-            .is_ok()
+        self.slot_of(index, value).is_some()
+    }
+
+    /// Where this value of an index is.
+    pub(crate) fn slot_of(&self, index: IndexId, value: &str) -> Option<usize> {
+        let slots = self.slots(index);
+        let found = self.spans[slots.clone()].binary_search_by(|slot| self.piece(*slot).cmp(value));
+        found.ok().map(|at| slots.start + at)
     }
 
     /// Where the object's values of this index are: numbers for [`slot`](Self::slot), in the order of the values.
@@ -205,8 +211,7 @@ impl Object {
             index < self.indexes as usize,
             "an object is cut to all indexes"
         );
-        let table = self.labels as usize * 2 + self.views as usize;
-        self.spans[table + index].range()
+        self.spans[self.views as usize + index].range()
     }
 
     /// One indexed value.
@@ -285,7 +290,8 @@ impl Object {
     }
 
     fn label_spans(&self) -> &[[Span; 2]] {
-        self.spans[..self.labels as usize * 2].as_chunks().0
+        let start = self.spans.len() - self.labels as usize * 2;
+        self.spans[start..].as_chunks().0
     }
 
     fn piece(&self, span: Span) -> &str {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::{Manifest, Verb, is_dns_label};
 
@@ -12,6 +13,7 @@ const MAX_NAME: usize = 253;
 #[derive(Clone, Debug, Default)]
 pub struct Permissions {
     verbs: BTreeMap<(Kind, Option<String>), BTreeSet<Verb>>,
+    grants: Grants,
     /// Kinds that `children` may apply and prune.
     pub children: BTreeSet<Kind>,
 }
@@ -29,8 +31,13 @@ pub enum Denied {
         /// To which subresource.
         subresource: Option<String>,
     },
+    /// The manifest asks for it, the operator has not granted it: what, to which kind, where.
+    #[error("{0} is not granted; the operator grants it in the plugin's settings")]
+    NotGranted(Box<str>),
     /// Not a member of a `children` action.
-    #[error("{0} is not marked children in the manifest's writes")]
+    #[error(
+        "{0} is not marked children in the manifest's writes, or not granted with the verbs apply and delete"
+    )]
     NotChildren(Kind),
     /// The kind is neither read nor written by the plugin.
     #[error("{0} is not among the manifest's kinds")]
@@ -53,10 +60,22 @@ fn subresource_suffix(subresource: &Option<String>) -> String {
         .unwrap_or_default()
 }
 
+fn not_granted(verb: &str, kind: &Kind, subresource: &Option<String>, namespace: &str) -> Denied {
+    let subresource = subresource_suffix(subresource);
+    let place = match namespace {
+        "" => String::new(),
+        namespace => format!(" in namespace {namespace}"),
+    };
+    Denied::NotGranted(format!("{verb} of {kind}{subresource}{place}").into())
+}
+
 impl Permissions {
-    /// What the manifest asks for.
-    pub fn of(manifest: &Manifest) -> Self {
-        let mut permissions = Self::default();
+    /// What the manifest asks for, as far as it is granted.
+    pub fn of(manifest: &Manifest, grants: &Grants) -> Self {
+        let mut permissions = Self {
+            grants: grants.clone(),
+            ..Self::default()
+        };
         for write in &manifest.writes {
             let target = (write.kind.clone(), write.subresource.clone());
             permissions
@@ -64,29 +83,51 @@ impl Permissions {
                 .entry(target)
                 .or_default()
                 .extend(&write.verbs);
-            if write.children {
-                permissions.children.insert(write.kind.clone());
-            }
         }
+        let granted = grants.limit(manifest).writes.into_iter();
+        let children = granted.filter(|write| write.children);
+        permissions.children = children.map(|write| write.kind).collect();
         permissions
     }
 
-    /// Whether the plugin may do this to objects of this kind.
-    pub fn check(&self, verb: Verb, kind: &Kind, subresource: Option<&str>) -> Result<(), Denied> {
+    /// Whether the plugin may do this to this object.
+    pub fn check(
+        &self,
+        verb: Verb,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+    ) -> Result<(), Denied> {
+        check_key(key)?;
         let target = (kind.clone(), subresource.map(str::to_owned));
-        if self
-            .verbs
-            .get(&target)
-            .is_some_and(|verbs| verbs.contains(&verb))
-        {
+        let asked = self.verbs.get(&target);
+        let is_asked = asked.is_some_and(|verbs| verbs.contains(&verb));
+        if is_asked && self.grants.allows_write(verb, kind, subresource, key) {
             return Ok(());
         }
         let (kind, subresource) = target;
+        if is_asked {
+            return Err(not_granted(
+                verb.as_str(),
+                &kind,
+                &subresource,
+                &key.namespace,
+            ));
+        }
         Err(Denied::Verb {
             verb: verb.as_str(),
             kind,
             subresource,
         })
+    }
+
+    /// Whether the plugin may record an event about this object.
+    pub fn check_event(&self, kind: &Kind, key: &ObjectKey) -> Result<(), Denied> {
+        check_key(key)?;
+        if self.grants.reaches(kind, &key.namespace) {
+            return Ok(());
+        }
+        Err(not_granted("event", kind, &None, &key.namespace))
     }
 }
 

@@ -44,6 +44,18 @@ enum What {
     },
 }
 
+impl What {
+    /// What is to be sent to an object; an Event is about one.
+    fn write(&self) -> Option<&Write> {
+        match self {
+            Self::Send { write, .. } if !matches!(write.operation, Operation::Event { .. }) => {
+                Some(write)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Step {
     fn is_event(&self) -> bool {
         matches!(&self.what, What::Send { write, .. } if matches!(write.operation, Operation::Event { .. }))
@@ -185,15 +197,13 @@ pub fn plan(
         steps: Vec::new(),
         actions: actions.len(),
     };
+    let mut planner = Planner::new(context, reader);
     for (number, action) in actions.iter().enumerate() {
-        let earlier = &actions[..number];
-        let steps = Planner { context, reader }
-            .steps(earlier, action)
-            .map_err(|reason| PlanError::Action {
-                number: number + 1,
-                verb: verb_of(action),
-                reason,
-            })?;
+        let steps = planner.steps(action).map_err(|reason| PlanError::Action {
+            number: number + 1,
+            verb: verb_of(action),
+            reason,
+        })?;
         plan.steps.extend(steps.into_iter().map(|what| Step {
             action: number,
             what,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::{Cache, Delta, Listing};
 use crate::children;
+use crate::grants::Grants;
 use crate::manifest::{Limits, ReadDeclaration, Subject, Verb, WriteDeclaration};
 use crate::object::Object;
 use crate::outcome::PatchType;
@@ -66,7 +67,7 @@ impl Rig {
         }));
         let manifest = manifest();
         Self {
-            permissions: Permissions::of(&manifest),
+            permissions: Permissions::of(&manifest, &Grants::as_requested()),
             manifest,
             applied: Applied::default(),
             cache,
@@ -81,6 +82,7 @@ impl Rig {
     fn plan_after(&self, reads: usize, actions: &[Action]) -> Result<Plan, PlanError> {
         let scope = Scope {
             kinds: [(config_map(), KindScope::whole(0))].into(),
+            ..Scope::default()
         };
         let snapshot = Snapshot {
             sequence: 0,
@@ -300,6 +302,25 @@ fn a_deletion_is_of_the_object_that_was_seen() {
 }
 
 #[test]
+fn a_deletion_is_of_the_version_that_was_seen_unless_the_outcome_itself_writes_another() {
+    let rig = Rig::new(&[object("a")]);
+    let version = |actions: &[Action]| {
+        let plan = rig.plan(actions).unwrap();
+        let last = plan.writes().last().unwrap();
+        match &last.operation {
+            Operation::Delete {
+                resource_version, ..
+            } => resource_version.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let seen = object("a")["metadata"]["resourceVersion"].clone();
+    assert_eq!(version(&[delete("a")]).as_deref(), seen.as_str());
+    assert_eq!(version(&[finalizer("x/y", true), delete("a")]), None);
+    assert_eq!(version(&[delete("b")]), None, "nobody has seen it");
+}
+
+#[test]
 fn a_finalizer_patch_holds_only_for_the_version_that_was_seen() {
     let mut with_one = object("a");
     with_one["metadata"]["finalizers"] = json!(["other/one"]);
@@ -470,7 +491,7 @@ fn a_finalizer_of_a_kind_that_is_not_read_is_denied() {
     let mut rig = Rig::new(&[]);
     let pod = Kind::new("", "v1", "Pod");
     rig.manifest.writes[0].kind = pod.clone();
-    rig.permissions = Permissions::of(&rig.manifest);
+    rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
     let key = ObjectKey::new("default", "a");
     let error = rig.error(Action::Finalizer {
         kind: pod,

@@ -50,7 +50,10 @@ pub enum RunError {
     /// It ran longer than it may.
     #[error("timeout: ran longer than {0:?}")]
     Timeout(Duration),
-    /// The host could not run it.
+    /// It was run twice on the same request and snapshot, and answered differently.
+    #[error("is not deterministic: {0}")]
+    NonDeterministic(String),
+    /// The host could not run it. After a panic of the host's the text begins with `panic: `.
     #[error("host: {0}")]
     Host(String),
 }

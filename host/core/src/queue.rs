@@ -345,6 +345,22 @@ impl WorkQueue {
         }
     }
 
+    /// Drops every key, and what is remembered of it. What runs ends, and is not run again unless it is added.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+        self.delayed.clear();
+        self.depth.clear();
+        self.held = 0;
+        self.entries.retain(|_, entry| {
+            entry.failures = 0;
+            let is_running = matches!(entry.state, State::Running { .. });
+            if is_running {
+                entry.state = State::Running { again: None };
+            }
+            is_running
+        });
+    }
+
     /// From now on only what is pending, and what is added to a running key, is handed out. Delayed keys are dropped.
     pub fn drain(&mut self) {
         self.is_draining = true;

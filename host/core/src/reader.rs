@@ -16,6 +16,8 @@ use crate::snapshot::{InformerId, Snapshot};
 pub struct Scope {
     /// The readable kinds.
     pub kinds: BTreeMap<Kind, KindScope>,
+    /// Kinds that the manifest reads and the operator has not granted.
+    pub ungranted: BTreeSet<Kind>,
 }
 
 /// One readable kind.
@@ -143,8 +145,11 @@ pub enum ReadError {
     /// The kind is not among the manifest's reads.
     #[error("{0} is not among the manifest's reads")]
     Denied(Kind),
-    /// The namespace is not among those that the manifest reads of this kind.
-    #[error("the manifest reads {kind} in other namespaces, not in {namespace:?}")]
+    /// The operator has not granted it.
+    #[error("reads of {0} are not granted; the operator grants them in the plugin's settings")]
+    NotGranted(Kind),
+    /// The namespace is not among those that the manifest reads of this kind, or not among those granted.
+    #[error("the plugin reads {kind} in other namespaces, not in {namespace:?}")]
     OtherNamespace {
         /// The kind asked for.
         kind: Kind,
@@ -174,6 +179,9 @@ pub enum ReadError {
         "more than {MAX_READS} different reads, or {MAX_READ_BYTES} bytes of them, in one reconcile"
     )]
     TooMany,
+    /// A list is longer than the reader may take; the guest is stopped.
+    #[error("a list of more than {0} bytes, which is all the memory there is for it")]
+    TooLarge(usize),
     /// Not a JSON Pointer.
     #[error("{0:?} is not a JSON Pointer; it is empty or begins with /")]
     InvalidPointer(String),
@@ -187,7 +195,9 @@ pub struct Reader {
     reads: BTreeSet<Read>,
     recorded_bytes: usize,
     read_clock: bool,
+    denied: Option<ReadError>,
     subject: Option<OwnSubject>,
+    max_answer_bytes: usize,
 }
 
 /// The object whose key is reconciled.
@@ -210,8 +220,15 @@ impl Reader {
             reads: BTreeSet::new(),
             recorded_bytes: 0,
             read_clock: false,
+            denied: None,
             subject: None,
+            max_answer_bytes: usize::MAX,
         }
+    }
+
+    /// From now on a list of more than so many bytes is [`ReadError::TooLarge`], before it is put together.
+    pub fn limit_answers(&mut self, max_bytes: usize) {
+        self.max_answer_bytes = max_bytes;
     }
 
     /// Says which object is the reconciled one. Once it is no longer selected it is gone, as far as its own reconcile can see:
@@ -272,9 +289,11 @@ impl Reader {
     /// One object as the plugin sees it.
     pub fn get(&mut self, kind: &Kind, key: &ObjectKey) -> Result<Option<&str>, ReadError> {
         let scope = self.scope.clone();
-        let part = scope_of(&scope, kind)?
-            .part_of(&key.namespace)
-            .ok_or_else(|| other_namespace(kind, &key.namespace))?;
+        let part = scope_of(&scope, kind).and_then(|scope| {
+            let part = scope.part_of(&key.namespace);
+            part.ok_or_else(|| other_namespace(kind, &key.namespace))
+        });
+        let part = part.inspect_err(|denied| self.note_denied(denied))?;
         if !is_possible(key) {
             return Ok(None);
         }
@@ -315,16 +334,20 @@ impl Reader {
         filter: &ListFilter,
     ) -> Result<String, ReadError> {
         let scope = self.scope.clone();
-        let scope = scope_of(&scope, kind)?;
-        let parts = scope.parts_of(namespace);
-        if let (Some(namespace), []) = (namespace, parts.as_slice()) {
-            return Err(other_namespace(kind, namespace));
-        }
+        let parts = scope_of(&scope, kind).and_then(|scope| {
+            let parts = scope.parts_of(namespace);
+            match namespace {
+                Some(namespace) if parts.is_empty() => Err(other_namespace(kind, namespace)),
+                _ => Ok((scope, parts)),
+            }
+        });
+        let (scope, parts) = parts.inspect_err(|denied| self.note_denied(denied))?;
         let mut json = String::from("[");
         for part in parts {
             let filter = resolve(scope, part, kind, filter)?;
-            self.push_list(&mut json, part, namespace, &filter);
+            let listed = self.push_list(&mut json, part, namespace, &filter);
             self.record(Read::List(part.informer, namespace.map(Arc::from), filter))?;
+            listed?;
             self.check_readable(kind, part, namespace)?;
         }
         json.push(']');
@@ -391,6 +414,16 @@ impl Reader {
         found
     }
 
+    /// Keeps the first read that was not allowed, for the audit.
+    fn note_denied(&mut self, denied: &ReadError) {
+        self.denied.get_or_insert_with(|| denied.clone());
+    }
+
+    /// The first read that was not allowed.
+    pub(crate) fn take_denied(&mut self) -> Option<ReadError> {
+        self.denied.take()
+    }
+
     /// What was asked, for registering with the hub.
     pub fn into_reads(self) -> BTreeSet<Read> {
         self.reads
@@ -414,19 +447,38 @@ impl Reader {
         Ok(())
     }
 
-    fn push_list(&self, out: &mut String, part: &Part, namespace: Option<&str>, filter: &Filter) {
-        for object in matching(self.cache(part), namespace, filter) {
+    fn push_list(
+        &self,
+        out: &mut String,
+        part: &Part,
+        namespace: Option<&str>,
+        filter: &Filter,
+    ) -> Result<(), ReadError> {
+        let objects = matching(self.cache(part), namespace, filter);
+        // Finding all the texts before copying the first lets the processor wait for many objects' memory at once, not for one after the
+        // other.
+        let views: Vec<&str> = objects.map(|object| object.view(part.grant.view)).collect();
+        let size: usize = views.iter().map(|view| view.len() + 1).sum();
+        if out.len() + size > self.max_answer_bytes {
+            return Err(ReadError::TooLarge(self.max_answer_bytes));
+        }
+        out.reserve(size);
+        for view in views {
             if out.len() > 1 {
                 out.push(',');
             }
-            out.push_str(object.view(part.grant.view));
+            out.push_str(view);
         }
+        Ok(())
     }
 }
 
 fn scope_of<'a>(scope: &'a Scope, kind: &Kind) -> Result<&'a KindScope, ReadError> {
     let found = scope.kinds.get(kind);
-    found.ok_or_else(|| ReadError::Denied(kind.clone()))
+    found.ok_or_else(|| match scope.ungranted.contains(kind) {
+        true => ReadError::NotGranted(kind.clone()),
+        false => ReadError::Denied(kind.clone()),
+    })
 }
 
 fn other_namespace(kind: &Kind, namespace: &str) -> ReadError {

@@ -6,9 +6,12 @@
 //! Invariant: `readers` and `reads_of` are each other's inverse, and every label read in `readers` is in exactly one of `anchored`
 //! and `unanchored`.
 
+mod few;
+
+use std::borrow::Borrow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use crate::cache::Change;
@@ -17,51 +20,23 @@ use crate::object::{IndexId, Object, ViewId};
 use crate::reader::{Filter, MAX_READS, Read};
 use crate::snapshot::InformerId;
 
+use few::Few;
+
 /// The recorded reads of one plugin's keys.
 #[derive(Debug, Default)]
 pub struct ReadSets {
-    readers: HashMap<Arc<Read>, Readers>,
-    reads_of: HashMap<ObjectKey, Box<[Arc<Read>]>>,
+    /// The keys that asked a question. Most are asked by one.
+    readers: HashMap<Arc<Read>, Few<Arc<ObjectKey>>>,
+    reads_of: HashMap<Arc<ObjectKey>, Box<[Arc<Read>]>>,
     /// Label reads by a label that their objects must have: a change finds them through its object's labels.
-    anchored: HashMap<LabelAnchor, BTreeSet<Arc<Read>>>,
+    anchored: HashMap<LabelAnchor, Few<Arc<Read>>>,
     /// Label reads without such a label (`!canary`): every change of the kind is held against them.
-    unanchored: HashMap<InformerId, BTreeSet<Arc<Read>>>,
+    unanchored: HashMap<InformerId, Few<Arc<Read>>>,
 }
 
-/// The keys that asked a question. Most are asked by one.
-#[derive(Debug)]
-enum Readers {
-    One(ObjectKey),
-    Many(BTreeSet<ObjectKey>),
-}
-
-impl Readers {
-    fn insert(&mut self, key: &ObjectKey) {
-        match self {
-            Self::One(only) if only == key => {}
-            Self::One(only) => *self = Self::Many([only.clone(), key.clone()].into()),
-            Self::Many(keys) => drop(keys.insert(key.clone())),
-        }
-    }
-
-    /// Says whether none is left.
-    fn remove(&mut self, key: &ObjectKey) -> bool {
-        match self {
-            Self::One(only) => only == key,
-            Self::Many(keys) => {
-                keys.remove(key);
-                keys.is_empty()
-            }
-        }
-    }
-
-    fn iter(&self) -> Box<dyn Iterator<Item = &ObjectKey> + '_> {
-        match self {
-            Self::One(key) => Box::new(std::iter::once(key)),
-            Self::Many(keys) => Box::new(keys.iter()),
-        }
-    }
-}
+/// The hash of a label and whose objects have it. The label itself would take as much memory as all else of a read, and is in the
+/// read: where two labels have one hash, their reads are held against the changes of both.
+type LabelAnchor = u64;
 
 impl Read {
     /// Whose objects were read.
@@ -113,13 +88,13 @@ impl ReadSets {
     /// These, and only these, are the key's reads from now on.
     pub fn set(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
         self.clear(key);
-        let reads: Box<[Arc<Read>]> = reads
-            .into_iter()
-            .map(|read| self.register(read, key))
-            .collect();
-        if !reads.is_empty() {
-            self.reads_of.insert(key.clone(), reads);
+        if reads.is_empty() {
+            return;
         }
+        let key = Arc::new(key.clone());
+        let reads = reads.into_iter();
+        let reads = reads.map(|read| self.register(read, &key)).collect();
+        self.reads_of.insert(key, reads);
     }
 
     /// These are the key's reads as well. A key that keeps failing and reads something else each time loses the older ones.
@@ -168,9 +143,9 @@ impl ReadSets {
         let candidates = self.candidates(informer, change);
         let touched = candidates
             .iter()
-            .filter(|read| read.is_touched_by(change, view));
+            .filter(|read| read.informer() == informer && read.is_touched_by(change, view));
         let readers = touched.filter_map(|read| self.readers.get(read));
-        readers.flat_map(Readers::iter).collect()
+        readers.flat_map(Few::iter).map(|key| &**key).collect()
     }
 
     /// The keys whose reads an object of this key could be in, whatever it is. Linear in the number of reads.
@@ -183,7 +158,8 @@ impl ReadSets {
             }
         };
         let readers = self.readers.iter().filter(|(read, _)| is_about(read));
-        readers.flat_map(|(_, readers)| readers.iter()).collect()
+        let keys = readers.flat_map(|(_, readers)| readers.iter());
+        keys.map(|key| &**key).collect()
     }
 
     /// Every recorded read that one of the change's states could be in.
@@ -214,59 +190,52 @@ impl ReadSets {
     /// The label reads that one of the change's states could be in.
     fn by_label(&self, informer: InformerId, change: &Change) -> impl Iterator<Item = &Arc<Read>> {
         let labels = change.states().flat_map(|state| state.labels());
-        let anchored = labels.filter_map(move |(name, value)| {
-            self.anchored.get(&(informer, name.into(), value.into()))
-        });
-        anchored.chain(self.unanchored.get(&informer)).flatten()
+        let anchors = labels.map(move |(name, value)| self.anchor(informer, name, value));
+        let anchored = anchors.filter_map(|anchor| self.anchored.get(&anchor));
+        let all = anchored.chain(self.unanchored.get(&informer));
+        all.flat_map(Few::iter)
     }
 
-    fn register(&mut self, read: Read, key: &ObjectKey) -> Arc<Read> {
+    fn anchor(&self, informer: InformerId, name: &str, value: &str) -> LabelAnchor {
+        self.anchored.hasher().hash_one((informer, name, value))
+    }
+
+    fn register(&mut self, read: Read, key: &Arc<ObjectKey>) -> Arc<Read> {
         let read = match self.readers.get_key_value(&read) {
             Some((known, _)) => known.clone(),
             None => Arc::new(read),
         };
-        match self.readers.entry(read.clone()) {
-            Entry::Occupied(mut readers) => readers.get_mut().insert(key),
-            Entry::Vacant(vacant) => {
-                vacant.insert(Readers::One(key.clone()));
-                self.place(&read);
-            }
+        let is_new = insert_into(&mut self.readers, read.clone(), key);
+        if is_new {
+            self.place(&read);
         }
         read
     }
 
     fn unregister(&mut self, read: &Arc<Read>, key: &ObjectKey) {
-        let Some(readers) = self.readers.get_mut(read) else {
-            return;
-        };
-        if readers.remove(key) {
-            self.readers.remove(read);
+        let is_gone = remove_from(&mut self.readers, read, key);
+        if is_gone {
             self.displace(read);
         }
     }
 
     /// Makes a label read findable from the labels of an object.
     fn place(&mut self, read: &Arc<Read>) {
-        match anchors(read) {
+        match self.anchors(read) {
             Anchors::NotALabelRead => {}
-            Anchors::None(informer) => drop(
-                self.unanchored
-                    .entry(informer)
-                    .or_default()
-                    .insert(read.clone()),
-            ),
+            Anchors::None(informer) => drop(insert_into(&mut self.unanchored, informer, read)),
             Anchors::Labels(labels) => {
                 for label in labels {
-                    self.anchored.entry(label).or_default().insert(read.clone());
+                    insert_into(&mut self.anchored, label, read);
                 }
             }
         }
     }
 
     fn displace(&mut self, read: &Arc<Read>) {
-        match anchors(read) {
+        match self.anchors(read) {
             Anchors::NotALabelRead => {}
-            Anchors::None(informer) => remove_from(&mut self.unanchored, &informer, read),
+            Anchors::None(informer) => drop(remove_from(&mut self.unanchored, &informer, read)),
             Anchors::Labels(labels) => {
                 for label in labels {
                     remove_from(&mut self.anchored, &label, read);
@@ -274,9 +243,24 @@ impl ReadSets {
             }
         }
     }
-}
 
-type LabelAnchor = (InformerId, Box<str>, Box<str>);
+    fn anchors(&self, read: &Read) -> Anchors {
+        let Read::List(informer, _, Filter::Labels(selector)) = read else {
+            return Anchors::NotALabelRead;
+        };
+        match selector.anchor() {
+            None => Anchors::None(*informer),
+            Some((name, values)) => {
+                let values = values.iter();
+                Anchors::Labels(
+                    values
+                        .map(|value| self.anchor(*informer, name, value))
+                        .collect(),
+                )
+            }
+        }
+    }
+}
 
 /// Where a read is found.
 enum Anchors {
@@ -285,32 +269,36 @@ enum Anchors {
     Labels(Vec<LabelAnchor>),
 }
 
-fn anchors(read: &Read) -> Anchors {
-    let Read::List(informer, _, Filter::Labels(selector)) = read else {
-        return Anchors::NotALabelRead;
-    };
-    match selector.anchor() {
-        None => Anchors::None(*informer),
-        Some((name, values)) => {
-            let label = |value: &String| (*informer, name.into(), value.as_str().into());
-            Anchors::Labels(values.iter().map(label).collect())
+/// Adds to a set. Says whether it is the first there.
+fn insert_into<K: Eq + Hash, T: Clone + Ord>(
+    sets: &mut HashMap<K, Few<T>>,
+    key: K,
+    item: &T,
+) -> bool {
+    match sets.entry(key) {
+        Entry::Occupied(mut set) => {
+            set.get_mut().insert(item.clone());
+            false
+        }
+        Entry::Vacant(vacant) => {
+            vacant.insert(Few::One(item.clone()));
+            true
         }
     }
 }
 
-/// Removes a read from a set, and the set when that was the last.
-fn remove_from<K: Eq + Hash>(
-    sets: &mut HashMap<K, BTreeSet<Arc<Read>>>,
-    key: &K,
-    read: &Arc<Read>,
-) {
-    let is_empty = sets.get_mut(key).is_some_and(|reads| {
-        reads.remove(read);
-        reads.is_empty()
-    });
+/// Removes from a set, and the set when that was the last. Says whether it was.
+fn remove_from<K, Q, T>(sets: &mut HashMap<K, Few<T>>, key: &K, item: &Q) -> bool
+where
+    K: Eq + Hash,
+    T: Borrow<Q> + Ord,
+    Q: Ord + ?Sized,
+{
+    let is_empty = sets.get_mut(key).is_some_and(|set| set.remove(item));
     if is_empty {
         sets.remove(key);
     }
+    is_empty
 }
 
 #[cfg(test)]

@@ -105,12 +105,12 @@ impl<T: Item> Tree<T> {
     }
 
     /// All items, in order.
-    pub fn iter(&self) -> Iter<'_, T> {
-        self.range(|_| Ordering::Greater)
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.equal(|_| Ordering::Equal)
     }
 
-    /// The items in order, beginning with the first whose key `order` does not call less. It may call many equal.
-    pub fn range(&self, order: impl Fn(Key<'_, T>) -> Ordering) -> Iter<'_, T> {
+    /// The items whose keys `order` calls equal, in order.
+    pub fn equal<O: Fn(Key<'_, T>) -> Ordering>(&self, order: O) -> Equal<'_, T, O> {
         let mut branches = Vec::new();
         let mut node = &*self.root;
         loop {
@@ -118,8 +118,13 @@ impl<T: Item> Tree<T> {
                 Node::Leaf(items) => {
                     let start =
                         items.partition_point(|item| order(Key::Item(item)) == Ordering::Less);
-                    let leaf = items[start..].iter();
-                    return Iter { branches, leaf };
+                    let mut equal = Equal {
+                        order,
+                        branches,
+                        leaf: [].iter(),
+                    };
+                    equal.enter(&items[start..]);
+                    return equal;
                 }
                 Node::Branch(children) => {
                     // What is equal to the last bound that is less may begin before the next.
@@ -135,7 +140,13 @@ impl<T: Item> Tree<T> {
 
     /// Stores an item and returns the one with an equal key that it replaces.
     pub fn insert(&mut self, item: T) -> Option<T> {
-        let (replaced, split) = Arc::make_mut(&mut self.root).insert(item);
+        self.insert_over(item, |_| false)
+    }
+
+    /// The same, where the item to be replaced is known: `is_old` is true of it, and of no other. Then no key of its leaf is read, which
+    /// is most of what inserting costs: each is somewhere else in memory.
+    pub fn insert_over(&mut self, item: T, is_old: impl Fn(&T) -> bool) -> Option<T> {
+        let (replaced, split) = Arc::make_mut(&mut self.root).insert(item, &is_old);
         if let Some(right) = split {
             let root = std::mem::replace(&mut self.root, Self::default().root);
             let bound = root.first().bound();
@@ -165,6 +176,12 @@ fn search<T: Item>(items: &[T], order: impl Fn(Key<'_, T>) -> Ordering) -> Resul
     items.binary_search_by(|item| order(Key::Item(item)))
 }
 
+/// Where an item is, or belongs.
+fn find<T: Item>(items: &[T], item: &T, is_old: impl Fn(&T) -> bool) -> Result<usize, usize> {
+    let old = items.iter().position(is_old);
+    old.map_or_else(|| search(items, |key| T::compare(key, item)), Ok)
+}
+
 /// The child in which what is sought is, if it is anywhere: the last whose bound is not greater.
 fn child_of<T: Item>(children: &[Child<T>], order: impl Fn(Key<'_, T>) -> Ordering) -> usize {
     let is_before = |child: &Child<T>| order(Key::Bound(&child.bound)) != Ordering::Greater;
@@ -188,9 +205,9 @@ impl<T: Item> Node<T> {
     }
 
     /// Says what was replaced, and the right half of this node if it has been split.
-    fn insert(&mut self, item: T) -> (Option<T>, Option<Child<T>>) {
+    fn insert(&mut self, item: T, is_old: &impl Fn(&T) -> bool) -> (Option<T>, Option<Child<T>>) {
         match self {
-            Self::Leaf(items) => match search(items, |key| T::compare(key, &item)) {
+            Self::Leaf(items) => match find(items, &item, is_old) {
                 Ok(at) => (Some(std::mem::replace(&mut items[at], item)), None),
                 Err(at) => {
                     let right = insert_at(items, at, item).map(|right| Child {
@@ -202,7 +219,7 @@ impl<T: Item> Node<T> {
             },
             Self::Branch(children) => {
                 let at = child_of(children, |key| T::compare(key, &item));
-                let (replaced, split) = Arc::make_mut(&mut children[at].node).insert(item);
+                let (replaced, split) = Arc::make_mut(&mut children[at].node).insert(item, is_old);
                 let split = split.and_then(|right| insert_at(children, at + 1, right));
                 let split = split.map(|right| Child {
                     bound: right[0].bound.clone(),
@@ -287,15 +304,32 @@ fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     }
 }
 
-/// Items in order.
+/// Items whose keys an order calls equal.
 #[derive(Debug)]
-pub struct Iter<'a, T: Item> {
-    /// What is left of each branch on the way to the leaf.
+pub struct Equal<'a, T: Item, O> {
+    order: O,
+    /// What is left of each branch on the way to the leaf. Nothing once the last leaf is reached.
     branches: Vec<std::slice::Iter<'a, Child<T>>>,
     leaf: std::slice::Iter<'a, T>,
 }
 
-impl<'a, T: Item> Iterator for Iter<'a, T> {
+impl<'a, T: Item, O: Fn(Key<'_, T>) -> Ordering> Equal<'a, T, O> {
+    /// Goes on with these items of a leaf. None of them is less. Whether all are equal is told by the last: reading the keys of every
+    /// item would cost more than the rest of a list.
+    fn enter(&mut self, items: &'a [T]) {
+        let is_equal = |item: &T| (self.order)(Key::Item(item)) == Ordering::Equal;
+        let end = match items.last() {
+            Some(last) if !is_equal(last) => items.partition_point(is_equal),
+            _ => items.len(),
+        };
+        if end < items.len() {
+            self.branches.clear();
+        }
+        self.leaf = items[..end].iter();
+    }
+}
+
+impl<'a, T: Item, O: Fn(Key<'_, T>) -> Ordering> Iterator for Equal<'a, T, O> {
     type Item = &'a T;
 
     fn next(&mut self) -> Option<&'a T> {
@@ -305,7 +339,7 @@ impl<'a, T: Item> Iterator for Iter<'a, T> {
             }
             match self.branches.last_mut()?.next().map(|child| &*child.node) {
                 None => drop(self.branches.pop()),
-                Some(Node::Leaf(items)) => self.leaf = items.iter(),
+                Some(Node::Leaf(items)) => self.enter(items),
                 Some(Node::Branch(children)) => self.branches.push(children.iter()),
             }
         }
@@ -420,13 +454,15 @@ mod tests {
     }
 
     #[test]
-    fn a_range_begins_with_the_first_of_many_that_a_coarse_order_calls_equal() {
+    fn an_item_that_is_known_is_replaced_and_one_that_is_not_is_found() {
         let mut tree = Tree::default();
         (0..1000).for_each(|at| drop(tree.insert(number(at, 0))));
-        let hundreds = tree
-            .range(|key| (value(key) / 100).cmp(&4))
-            .map(|item| item.0);
-        assert!(hundreds.eq(400..1000));
+        let is_old = |item: &Number| item.0 == 700;
+        assert_eq!(tree.insert_over(number(700, 1), is_old).unwrap().0, 700);
+        assert_eq!(tree.insert_over(number(701, 1), |_| false).unwrap().0, 701);
+        let changed = tree.iter().filter(|item| *item.1 == 1).map(|item| item.0);
+        assert!(changed.eq(700..=701));
+        assert_eq!(tree.len(), 1000);
     }
 
     proptest! {
@@ -479,8 +515,12 @@ mod tests {
             for (tree, model) in frozen.iter().chain([&(tree, model)]) {
                 prop_assert_eq!(tree.len(), model.len());
                 prop_assert_eq!(numbers(tree), model.iter().copied().collect::<Vec<_>>());
-                let range = tree.range(|key| value(key).cmp(&from)).map(|item| item.0);
-                prop_assert_eq!(range.collect::<Vec<_>>(), model.range(from..).copied().collect::<Vec<_>>());
+                // Orders that call one item equal, some, and half of all.
+                for coarse in [1, 7, 300] {
+                    let equal = tree.equal(|key| (value(key) / coarse).cmp(&(from / coarse))).map(|item| item.0);
+                    let expected = model.iter().copied().filter(|at| at / coarse == from / coarse);
+                    prop_assert_eq!(equal.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+                }
                 prop_assert_eq!(tree.get(|key| value(key).cmp(&from)).is_some(), model.contains(&from));
                 depth(&tree.root, true);
             }

@@ -2,6 +2,7 @@
 //! stops those that run too long. Everything a guest could observe is fixed here, so that it is the same on every machine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ const INSTANCES: u32 = 64;
 pub struct EngineOptions {
     /// Between two epoch ticks. None: no ticker, and a test calls [`Engine::increment_epoch`] by hand.
     pub tick: Option<Duration>,
-    /// How many instances may be alive at once. One more is [`pilothouse_core::plugin::RunError::Host`].
+    /// How many instances may be alive at once. One more is [`pilothouse_core::plugin::RunError::Host`]. Half of them may be kept
+    /// between calls by plugins that reuse theirs.
     pub instances: u32,
 }
 
@@ -63,6 +65,17 @@ pub struct Engine {
     wasmtime: wasmtime::Engine,
     tick: Duration,
     ticker: Option<Arc<JoinHandle<()>>>,
+    /// How many more instances may be kept between calls.
+    idle_room: Arc<AtomicU32>,
+}
+
+/// The right to keep one instance between calls.
+pub(crate) struct IdleRoom(Arc<AtomicU32>);
+
+impl Drop for IdleRoom {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Engine {
@@ -79,7 +92,18 @@ impl Engine {
             wasmtime,
             tick: options.tick.unwrap_or(TICK),
             ticker,
+            // The other half is for runs.
+            idle_room: Arc::new(AtomicU32::new(options.instances / 2)),
         })
+    }
+
+    /// Room to keep an instance between calls, as long as that leaves enough for runs.
+    pub(crate) fn idle_room(&self) -> Option<IdleRoom> {
+        let take = |room: u32| room.checked_sub(1);
+        self.idle_room
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .ok()
+            .map(|_| IdleRoom(self.idle_room.clone()))
     }
 
     /// Moves the epoch on by one tick.
@@ -92,6 +116,18 @@ impl Engine {
         self.ticker
             .as_ref()
             .is_some_and(|ticker| !ticker.is_finished())
+    }
+
+    /// An engine that compiles what one of [`Engine::new`] runs, in a process that does nothing else: it has no room for instances,
+    /// so it reserves no address space, and starts no threads.
+    pub(crate) fn for_compiling() -> Result<wasmtime::Engine, EngineError> {
+        let no_instances = EngineOptions {
+            tick: None,
+            instances: 0,
+        };
+        let mut config = config(&no_instances);
+        config.parallel_compilation(false);
+        wasmtime::Engine::new(&config).map_err(EngineError::Create)
     }
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {

@@ -1,14 +1,12 @@
-//! Runs a plugin: a fresh instance for every call, thrown away after it, so that nothing is left for the next. What goes wrong in
-//! a guest is an error of that run and touches nothing else; what the guest had read is given back all the same.
-#![allow(
-    clippy::disallowed_types,
-    reason = "durations are measured and reported; nothing is decided by them"
-)]
+//! A loaded plugin, and how it is run: in a fresh instance for every call, so that nothing is left for the next, unless the operator says
+//! otherwise. What goes wrong in a guest is an error of that run and touches nothing else.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod call;
+mod totals;
+mod verify;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pilothouse_core::key::ObjectKey;
 use pilothouse_core::manifest::Manifest;
@@ -16,39 +14,83 @@ use pilothouse_core::outcome::{Failure, Outcome};
 use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::{Reader, Scope};
 use pilothouse_core::snapshot::Snapshot;
-use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 
-use crate::bindings::{self, Controller, ControllerPre};
+pub use totals::RunTotals;
+
+use crate::bindings::{self, ControllerPre};
 use crate::engine::Engine;
-use crate::limits::{HANDLES, HOSTCALL_BYTES, LimitPolicy, RunLimits};
-use crate::log::PluginLog;
+use crate::limits::{LimitPolicy, RunLimits};
+use crate::load::LoadReport;
+use crate::log::{LogBudget, PluginLog};
 use crate::state::State;
+use call::{Call, Kept, Left, Site};
+use totals::Totals;
 
 /// Of an error's text: a guest can have a say in it, and it ends up in status and logs.
 const ERROR_BYTES: usize = 2 << 10;
-/// wasmtime's words for more than [`HOSTCALL_BYTES`] in one call; the error's type is private.
-const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";
 
 /// A loaded plugin.
 pub struct WasmPlugin {
+    code: Arc<Code>,
+    limits: RunLimits,
+    options: RunOptions,
+    /// Instances that may be asked again.
+    idle: Mutex<Vec<Kept>>,
+    log: Arc<LogBudget>,
+}
+
+/// What stays the same however a plugin is run.
+struct Code {
     engine: Engine,
     pre: ControllerPre<State>,
     manifest: Manifest,
-    limits: RunLimits,
     name: Arc<str>,
     kind: Option<Arc<str>>,
+    report: LoadReport,
+    totals: Totals,
+}
+
+/// How a plugin is run: the operator's choice, and changed without compiling anything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunOptions {
+    /// Whether an instance that has answered is asked again. Saves the instantiation, which is little for Rust and much for an
+    /// interpreter; costs that a guest can carry something from one call to the next. What a reused instance fails at is tried again
+    /// in a fresh one, so that no failure is inherited.
+    pub reuse: bool,
+    /// The fraction of runs that are done twice, the second time in a fresh instance, and compared: from 0.0 (none) to 1.0 (all). A
+    /// difference is [`RunError::NonDeterministic`].
+    pub verify: f64,
+    /// Log lines a second, over all of its runs. Ten times as many are let through at once.
+    pub log_lines: u32,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            reuse: false,
+            verify: 0.0,
+            log_lines: 100,
+        }
+    }
 }
 
 /// What one run took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunStats {
-    /// Fuel used, instantiation included.
+    /// Fuel used, instantiation included (also of an instance that is reused).
     pub fuel: u64,
     /// Bytes of memory and tables at their largest.
     pub memory_bytes: usize,
     /// Wall-clock time, instantiation and disposal included.
     pub duration: Duration,
+    /// Whether the answer is from an instance that had answered before.
+    pub is_reused: bool,
+    /// Whether it was run a second time, and compared.
+    pub is_verified: bool,
 }
+
+/// What a run came to.
+type Answer = (Result<Outcome, RunError>, RunStats);
 
 impl WasmPlugin {
     pub(crate) fn new(
@@ -56,20 +98,58 @@ impl WasmPlugin {
         pre: ControllerPre<State>,
         manifest: Manifest,
         policy: &LimitPolicy,
+        report: LoadReport,
     ) -> Self {
-        Self {
-            limits: policy.grant(&manifest.limits),
+        let code = Code {
             name: manifest.name.as_str().into(),
             kind: manifest.subject_kind().map(|kind| kind.to_string().into()),
             engine,
             pre,
             manifest,
+            report,
+            totals: Totals::default(),
+        };
+        Self::of(Arc::new(code), policy, RunOptions::default())
+    }
+
+    fn of(code: Arc<Code>, policy: &LimitPolicy, options: RunOptions) -> Self {
+        Self {
+            limits: policy.grant(&code.manifest.limits),
+            idle: Mutex::default(),
+            log: Arc::new(LogBudget::new(code.name.clone(), options.log_lines)),
+            code,
+            options,
         }
+    }
+
+    /// The same plugin, run otherwise. Nothing is compiled; runs that are under way end as they began.
+    pub fn with(&self, policy: &LimitPolicy, options: RunOptions) -> Self {
+        Self::of(self.code.clone(), policy, options)
     }
 
     /// What each run of it may use: what the manifest asks for, as far as the operator's policy goes.
     pub fn limits(&self) -> &RunLimits {
         &self.limits
+    }
+
+    /// How it is run.
+    pub fn options(&self) -> &RunOptions {
+        &self.options
+    }
+
+    /// What loading it took.
+    pub fn report(&self) -> &LoadReport {
+        &self.code.report
+    }
+
+    /// What all runs took since it was loaded, with whichever options.
+    pub fn totals(&self) -> RunTotals {
+        self.code.totals.read()
+    }
+
+    /// How many of its log lines were dropped with these options.
+    pub fn dropped_log_lines(&self) -> u64 {
+        self.log.dropped()
     }
 
     /// [`Plugin::reconcile`], and what it took.
@@ -78,44 +158,136 @@ impl WasmPlugin {
         request: &Request,
         reader: &mut Reader,
     ) -> (Result<Outcome, RunError>, RunStats) {
-        let log = PluginLog::new(self.name.clone(), self.kind.clone(), request.key.clone());
-        let lent = std::mem::replace(
-            reader,
-            Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0),
+        reader.limit_answers(usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX));
+        let mut run = self.run_once(request, reader);
+        let is_chosen = verify::is_chosen(
+            self.options.verify,
+            &self.code.name,
+            &request.key,
+            request.attempt,
         );
-        let state = State::new(&request.key, Some(lent), log, &self.limits);
-        let run = in_fresh_instance(
-            &self.engine,
-            &self.pre,
-            state,
-            &self.limits,
+        if is_chosen && verify::is_comparable(&run.0) {
+            run = self.verify(run, request, reader);
+        }
+        self.code.totals.add(&run.0, &run.1);
+        run
+    }
+
+    /// In a kept instance, if there is one and it answers; otherwise in a fresh one.
+    fn run_once(&self, request: &Request, reader: &mut Reader) -> Answer {
+        let kept = self.options.reuse.then(|| self.idle().pop()).flatten();
+        let Some(kept) = kept else {
+            return self.run_fresh(request, reader);
+        };
+        let (call, kept) = self.site().again(
+            kept,
+            self.state(request, reader, self.own_log(request)),
             |controller, store| controller.call_reconcile(store, &bindings::Request::from(request)),
         );
-        if let Some(lent) = run.reader {
-            *reader = lent;
+        let answer = answer(call, reader);
+        self.idle().extend(kept.filter(|_| answer.0.is_ok()));
+        match answer.0 {
+            // What the guest says itself, and what would take its time a second time.
+            Ok(_) | Err(RunError::Failure(_) | RunError::Timeout(_)) => answer,
+            Err(_) => self.run_fresh(request, reader),
         }
-        let result = run.result.and_then(|answer| match answer {
-            Ok(outcome) => Ok(outcome.into()),
-            Err(failure) => Err(RunError::Failure(bounded(failure.into()))),
-        });
-        (result, run.stats)
     }
+
+    fn run_fresh(&self, request: &Request, reader: &mut Reader) -> Answer {
+        let (answer, left) = self.call_fresh(request, reader, self.own_log(request));
+        if self.options.reuse && answer.0.is_ok() {
+            self.idle()
+                .extend(left.and_then(|left| self.site().keep(left)));
+        }
+        answer
+    }
+
+    fn call_fresh(
+        &self,
+        request: &Request,
+        reader: &mut Reader,
+        log: PluginLog,
+    ) -> (Answer, Option<Left>) {
+        let state = self.state(request, reader, log);
+        let (call, left) = self.site().fresh(state, |controller, store| {
+            controller.call_reconcile(store, &bindings::Request::from(request))
+        });
+        (answer(call, reader), left)
+    }
+
+    /// Runs it once more, in a fresh instance, and compares. The reads of both count.
+    fn verify(&self, first: Answer, request: &Request, reader: &mut Reader) -> Answer {
+        let (result, mut stats) = first;
+        let ((second, again), _) = self.call_fresh(request, reader, PluginLog::silent());
+        let is_like = stats.is_reused == again.is_reused;
+        stats.duration += again.duration;
+        if !verify::is_comparable(&second) {
+            return (result, stats);
+        }
+        stats.is_verified = true;
+        let fuel = is_like.then_some((stats.fuel, again.fuel));
+        match verify::difference(&result, &second, fuel) {
+            Some(difference) => (Err(RunError::NonDeterministic(difference)), stats),
+            None => (result, stats),
+        }
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site {
+            engine: &self.code.engine,
+            pre: &self.code.pre,
+            limits: &self.limits,
+        }
+    }
+
+    fn own_log(&self, request: &Request) -> PluginLog {
+        PluginLog::new(
+            self.log.clone(),
+            self.code.kind.clone(),
+            request.key.clone(),
+        )
+    }
+
+    /// The state of one run, with the reader lent to it.
+    fn state(&self, request: &Request, reader: &mut Reader, log: PluginLog) -> State {
+        let nothing = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
+        let lent = std::mem::replace(reader, nothing);
+        State::new(&request.key, Some(lent), log, &self.limits)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the guest decided; the reader goes back to whom it belongs.
+fn answer(call: Call<Result<bindings::Outcome, bindings::Failure>>, reader: &mut Reader) -> Answer {
+    if let Some(lent) = call.reader {
+        *reader = lent;
+    }
+    let result = call.result.and_then(|answer| match answer {
+        Ok(outcome) => Ok(outcome.into()),
+        Err(failure) => Err(RunError::Failure(bounded(failure.into()))),
+    });
+    (result, call.stats)
 }
 
 impl Plugin for WasmPlugin {
     fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.code.manifest
     }
 
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
         let (result, stats) = self.run(request, reader);
         tracing::debug!(
-            plugin = &*self.name,
-            kind = self.kind.as_deref(),
+            plugin = &*self.code.name,
+            kind = self.code.kind.as_deref(),
             object = %request.key,
             fuel = stats.fuel,
             memory_bytes = stats.memory_bytes,
             duration = ?stats.duration,
+            is_reused = stats.is_reused,
+            is_verified = stats.is_verified,
             is_ok = result.is_ok(),
             "reconcile ran"
         );
@@ -128,108 +300,21 @@ pub(crate) fn describe(
     engine: &Engine,
     pre: &ControllerPre<State>,
     policy: &LimitPolicy,
-) -> Result<Manifest, RunError> {
+) -> (Result<Manifest, RunError>, RunStats) {
     let key = ObjectKey::singleton();
-    let log = PluginLog::new("(being loaded)".into(), None, key.clone());
     // It has not yet said how much memory it needs, so it gets what it could have.
     let limits = RunLimits {
         memory_bytes: policy.max.memory_bytes,
         ..policy.default
     };
-    let state = State::new(&key, None, log, &limits);
-    let run = in_fresh_instance(engine, pre, state, &limits, |controller, store| {
-        controller.call_describe(store)
-    });
-    run.result.map(Manifest::from)
-}
-
-/// What is left of an instance.
-struct Run<T> {
-    result: Result<T, RunError>,
-    reader: Option<Reader>,
-    stats: RunStats,
-}
-
-fn in_fresh_instance<T>(
-    engine: &Engine,
-    pre: &ControllerPre<State>,
-    state: State,
-    limits: &RunLimits,
-    call: impl FnOnce(Controller, &mut Store<State>) -> wasmtime::Result<T>,
-) -> Run<T> {
-    let started = Instant::now();
-    let mut store = Store::new(engine.wasmtime(), state);
-    store.limiter(|state| &mut state.limiter);
-    store.set_epoch_deadline(engine.ticks(limits.timeout));
-    store.set_hostcall_fuel(HOSTCALL_BYTES);
-    store.set_max_component_handles(HANDLES);
-    // The store is not used for wasm again after a panic: its data is taken out, and it is dropped.
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        store.set_fuel(limits.fuel)?;
-        let controller = pre.instantiate(&mut store)?;
-        call(controller, &mut store)
-    }));
-    let result = match result {
-        Ok(answer) => answer.map_err(|error| classify(&error, store.data(), limits)),
-        Err(panic) => Err(RunError::Host(format!("panic: {}", panic_text(&*panic)))),
+    let state = State::new(&key, None, PluginLog::silent(), &limits);
+    let site = Site {
+        engine,
+        pre,
+        limits: &limits,
     };
-    store.data_mut().finish_log();
-    let reader = store.data_mut().take_reader();
-    let mut stats = RunStats {
-        fuel: limits
-            .fuel
-            .saturating_sub(store.get_fuel().unwrap_or_default()),
-        memory_bytes: store.data().limiter.used(),
-        duration: Duration::ZERO,
-    };
-    drop(store);
-    stats.duration = started.elapsed();
-    Run {
-        result,
-        reader,
-        stats,
-    }
-}
-
-/// Whose fault it was, and which.
-fn classify(error: &wasmtime::Error, state: &State, limits: &RunLimits) -> RunError {
-    if error.is::<PoolConcurrencyLimitError>() {
-        return RunError::Host(format!("no room for another instance: {error:#}"));
-    }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => {
-            return RunError::OverLimit(format!("fuel: all of its {} used", limits.fuel));
-        }
-        Some(Trap::Interrupt) => return RunError::Timeout(limits.timeout),
-        _ => {}
-    }
-    // A guest that is refused memory mostly aborts, and its trap does not say why.
-    if let Some(refusal) = state.limiter.refusal() {
-        return RunError::OverLimit(refusal);
-    }
-    let text = cut(&cause_first(error));
-    if text.contains(HOSTCALL_FUEL) {
-        return RunError::OverLimit(format!(
-            "an answer or an argument of more than {HOSTCALL_BYTES} bytes"
-        ));
-    }
-    RunError::Trap(text)
-}
-
-/// What happened, then where: wasmtime says it the other way round and over many lines.
-fn cause_first(error: &wasmtime::Error) -> String {
-    let (cause, outermost) = (error.root_cause().to_string(), error.to_string());
-    if cause == outermost {
-        return cause;
-    }
-    let place = outermost.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{cause}; {place}")
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("of unknown cause")
+    let (call, _) = site.fresh(state, |controller, store| controller.call_describe(store));
+    (call.result.map(Manifest::from), call.stats)
 }
 
 fn bounded(failure: Failure) -> Failure {

@@ -5,6 +5,8 @@
 //! `wit/`. Nothing here knows what an API server is, which language a guest was written in, or whether an outcome is permitted.
 
 mod bindings;
+mod code_cache;
+mod compile;
 mod convert;
 mod engine;
 mod imports;
@@ -12,10 +14,15 @@ mod instance;
 pub mod limits;
 mod load;
 mod log;
+mod native;
 mod scan;
 mod state;
 
+pub use code_cache::{CacheError, CacheStats, CodeCache};
+pub use compile::{
+    COMPILE_CHILD, CompileLimits, CompileOptions, Compiler, compile_child, own_executable,
+};
 pub use engine::{Engine, EngineError, EngineOptions};
-pub use instance::{RunStats, WasmPlugin};
+pub use instance::{RunOptions, RunStats, RunTotals, WasmPlugin};
 pub use limits::{LimitPolicy, RunLimits};
-pub use load::{ABI_VERSION, LoadError, ScanError, load};
+pub use load::{ABI_VERSION, LoadError, LoadReport, ScanError, load};

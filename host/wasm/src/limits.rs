@@ -97,6 +97,11 @@ impl Limiter {
         }
     }
 
+    /// Begins with what an instance holds already.
+    pub(crate) fn hold(&mut self, bytes: usize) {
+        self.used = bytes;
+    }
+
     pub(crate) fn used(&self) -> usize {
         self.used
     }

@@ -4,20 +4,24 @@
     reason = "durations are measured and reported; nothing is decided by them"
 )]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pilothouse_core::manifest::ManifestError;
 use pilothouse_core::plugin::RunError;
+use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 
 pub use crate::scan::ScanError;
 
 use crate::bindings::ControllerPre;
+use crate::code_cache::hex;
+use crate::compile::Compiler;
 use crate::engine::Engine;
 use crate::imports;
-use crate::instance::{self, WasmPlugin};
+use crate::instance::{self, RunStats, WasmPlugin};
 use crate::limits::LimitPolicy;
-use crate::scan::{Scan, scan};
+use crate::native::NativeCode;
+use crate::scan::{Scan, check_nesting, scan};
 
 /// The version of the contract, as it stands in `wit/`.
 pub const ABI_VERSION: &str = "0.1.0";
@@ -61,6 +65,15 @@ pub enum LoadError {
     /// Not valid, or of wasm features that are switched off.
     #[error("does not compile: {0}")]
     Compile(String),
+    /// What is wrong with it, as the compiling process says it.
+    #[error("{0}")]
+    Refused(String),
+    /// Compiling it takes more than it may.
+    #[error("does not compile: compiling needs more than {0}")]
+    CompileLimit(String),
+    /// The compiling process could not be started, or died of something else. A file can have a part in that.
+    #[error("does not compile: the compiling process {0}")]
+    Compiler(String),
     /// An import or export of the right name has another type.
     #[error("does not fit the world: {0}")]
     Link(String),
@@ -77,38 +90,122 @@ fn supported() -> String {
     format!("{track}.x")
 }
 
-/// Makes a plugin of a component, or of a core module with a component-type section.
-///
-/// CPU-bound, and long for a large guest (seconds for Python): not for an async thread.
-pub fn load(engine: &Engine, bytes: &[u8], policy: &LimitPolicy) -> Result<WasmPlugin, LoadError> {
-    let started = Instant::now();
-    let outline = scan(bytes)?;
-    let component = if outline.is_component {
-        check_world(&outline)?;
-        compile(engine, bytes)?
-    } else {
-        let encoded = componentize(bytes, &outline)?;
-        check_world(&scan(&encoded)?)?;
-        compile(engine, &encoded)?
-    };
-    let compiled = started.elapsed();
-    let pre = link(&component)?;
-    let manifest = instance::describe(engine, &pre, policy).map_err(LoadError::Describe)?;
-    manifest.validate()?;
-    tracing::debug!(
-        plugin = manifest.name,
-        bytes = bytes.len(),
-        ?compiled,
-        total = ?started.elapsed(),
-        "plugin loaded"
-    );
-    Ok(WasmPlugin::new(engine.clone(), pre, manifest, policy))
+/// What loading a file took, and what is in it.
+#[derive(Clone, Debug)]
+pub struct LoadReport {
+    /// SHA-256 of the file.
+    pub digest: [u8; 32],
+    /// Size of the file.
+    pub bytes: usize,
+    /// Size of the native code.
+    pub native_bytes: usize,
+    /// Time to compile it; none if the code was cached.
+    pub compiled: Option<Duration>,
+    /// Time for everything.
+    pub total: Duration,
+    /// What it imports, as written in the file: interfaces of a component, modules of a core module.
+    pub imports: Vec<String>,
+    /// What it exports, as written in the file.
+    pub exports: Vec<String>,
+    /// What `describe` took.
+    pub describe: RunStats,
 }
 
-fn componentize(module: &[u8], outline: &Scan) -> Result<Vec<u8>, LoadError> {
+impl LoadReport {
+    /// The digest as people write it.
+    pub fn digest_hex(&self) -> String {
+        hex(&self.digest)
+    }
+}
+
+/// [`Compiler::load`] with the default compiler: in this process, without a cache.
+pub fn load(engine: &Engine, bytes: &[u8], policy: &LimitPolicy) -> Result<WasmPlugin, LoadError> {
+    Compiler::default().load(engine, bytes, policy)
+}
+
+impl Compiler {
+    /// Makes a plugin of a component, or of a core module with a component-type section.
+    ///
+    /// Blocks, and for long if there is something to compile (half a minute for Python): not for an async thread.
+    pub fn load(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        policy: &LimitPolicy,
+    ) -> Result<WasmPlugin, LoadError> {
+        let started = Instant::now();
+        let outline = scan(bytes)?;
+        check_outline(&outline)?;
+        let digest = Sha256::digest(bytes).into();
+        let compiled = self.compile(engine, digest, bytes)?;
+        let pre = link(&compiled.component)?;
+        let (manifest, describe) = instance::describe(engine, &pre, policy);
+        let manifest = manifest.map_err(LoadError::Describe)?;
+        manifest.validate()?;
+        let report = LoadReport {
+            digest,
+            bytes: bytes.len(),
+            native_bytes: compiled.native_bytes,
+            compiled: compiled.took,
+            total: started.elapsed(),
+            imports: outline.imports,
+            exports: outline.exports,
+            describe,
+        };
+        tracing::debug!(
+            plugin = manifest.name,
+            bytes = report.bytes,
+            compiled = ?report.compiled,
+            total = ?report.total,
+            "plugin loaded"
+        );
+        Ok(WasmPlugin::new(
+            engine.clone(),
+            pre,
+            manifest,
+            policy,
+            report,
+        ))
+    }
+}
+
+/// What can be told from the outline: most files that are not plugins never get as far as a compiler.
+fn check_outline(outline: &Scan) -> Result<(), LoadError> {
+    if outline.is_component {
+        return check_world(outline);
+    }
     if !outline.has_world_section {
         return Err(LoadError::NoWorld);
     }
+    Ok(())
+}
+
+/// Native code of a file: everything that takes long, or works on what nobody has looked at yet. Runs in a process of its own where
+/// there is one.
+pub(crate) fn native_code(
+    engine: &wasmtime::Engine,
+    bytes: &[u8],
+) -> Result<NativeCode, LoadError> {
+    let outline = scan(bytes)?;
+    check_outline(&outline)?;
+    check_nesting(bytes)?;
+    let encoded = match outline.is_component {
+        true => None,
+        false => Some(componentize(bytes)?),
+    };
+    if let Some(encoded) = &encoded {
+        check_world(&scan(encoded)?)?;
+    }
+    let component = encoded.as_deref().unwrap_or(bytes);
+    NativeCode::compiled_here(engine, component).map_err(not_compiled)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+pub(crate) fn not_compiled(error: wasmtime::Error) -> LoadError {
+    LoadError::Compile(one_line(&format!("{error:#}")))
+}
+
+fn componentize(module: &[u8]) -> Result<Vec<u8>, LoadError> {
     wit_component::ComponentEncoder::default()
         .validate(true)
         .module(module)
@@ -153,11 +250,6 @@ fn foreign_version(name: &str) -> Option<&str> {
     (track(version) != track(ABI_VERSION)).then_some(version)
 }
 
-fn compile(engine: &Engine, component: &[u8]) -> Result<Component, LoadError> {
-    Component::new(engine.wasmtime(), component)
-        .map_err(|error| LoadError::Compile(one_line(&format!("{error:#}"))))
-}
-
 fn link(component: &Component) -> Result<ControllerPre<crate::state::State>, LoadError> {
     imports::linker_for(component)
         .and_then(|linker| linker.instantiate_pre(component))
@@ -166,7 +258,7 @@ fn link(component: &Component) -> Result<ControllerPre<crate::state::State>, Loa
 }
 
 /// Errors of the libraries below come with newlines and indented causes.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -1,12 +1,16 @@
 //! A plugin's lines in the host's log. Nothing a guest says can forge a line, drive a terminal or fill a disk: text is escaped, cut,
 //! and counted.
 
+mod budget;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use pilothouse_core::key::ObjectKey;
 
-/// Lines of one run. Whoever reads them needs no more; a loop that logs would write millions.
+pub(crate) use budget::LogBudget;
+
+/// Lines of one run. Whoever reads them needs no more; a loop that logs would write millions. Over time there is a [`LogBudget`].
 const LINES: u32 = 100;
 /// Bytes of one line, message and fields together: a stack trace of the usual depth.
 const LINE_BYTES: usize = 4 << 10;
@@ -22,18 +26,19 @@ pub(crate) enum Level {
 
 /// The log of one run.
 pub(crate) struct PluginLog {
-    plugin: Arc<str>,
+    /// None: nothing is written.
+    budget: Option<Arc<LogBudget>>,
     /// The subject's kind; none for a singleton.
     kind: Option<Arc<str>>,
     object: ObjectKey,
     lines: u32,
-    dropped: u32,
+    dropped: u64,
 }
 
 impl PluginLog {
-    pub(crate) fn new(plugin: Arc<str>, kind: Option<Arc<str>>, object: ObjectKey) -> Self {
+    pub(crate) fn new(budget: Arc<LogBudget>, kind: Option<Arc<str>>, object: ObjectKey) -> Self {
         Self {
-            plugin,
+            budget: Some(budget),
             kind,
             object,
             lines: 0,
@@ -41,29 +46,50 @@ impl PluginLog {
         }
     }
 
+    /// A log that nobody reads: of a run that only repeats another one.
+    pub(crate) fn silent() -> Self {
+        Self {
+            budget: None,
+            kind: None,
+            object: ObjectKey::singleton(),
+            lines: 0,
+            dropped: 0,
+        }
+    }
+
     /// Writes one line, or counts it when there have been enough.
     pub(crate) fn line(&mut self, level: Level, message: &str, fields: &[(String, String)]) {
+        let Some(budget) = &self.budget else { return };
         if self.lines == LINES {
-            self.dropped = self.dropped.saturating_add(1);
+            self.dropped += 1;
             return;
         }
         self.lines += 1;
+        if !budget.take() {
+            return;
+        }
         let message = escaped(message, LINE_BYTES);
         let fields = render(fields, LINE_BYTES.saturating_sub(message.len()));
-        self.emit(level, &message, &fields);
+        self.emit(budget, level, &message, &fields);
     }
 
-    /// Says how many lines were dropped. To be called once, after the run.
+    /// Says how many lines were dropped, if that has not been said just now. To be called once, after the run.
     pub(crate) fn finish(&mut self) {
-        let dropped = std::mem::take(&mut self.dropped);
-        if dropped > 0 {
+        let Some(budget) = &self.budget else { return };
+        budget.drop_lines(std::mem::take(&mut self.dropped));
+        if let Some(dropped) = budget.report() {
             let fields = format!("dropped={dropped} limit={LINES}");
-            self.emit(Level::Warn, "plugin logs too much; lines dropped", &fields);
+            self.emit(
+                budget,
+                Level::Warn,
+                "plugin logs too much; lines dropped",
+                &fields,
+            );
         }
     }
 
-    fn emit(&self, level: Level, message: &str, fields: &str) {
-        let plugin = &*self.plugin;
+    fn emit(&self, budget: &LogBudget, level: Level, message: &str, fields: &str) {
+        let plugin = budget.plugin();
         let kind = self.kind.as_deref();
         let object = tracing::field::display(&self.object);
         let fields = (!fields.is_empty()).then_some(fields);
@@ -104,7 +130,7 @@ fn render(fields: &[(String, String)], max: usize) -> String {
 }
 
 /// `text` without control, formatting and unprintable characters, and no longer than about `max` bytes.
-fn escaped(text: &str, max: usize) -> String {
+pub(crate) fn escaped(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max));
     for char in text.chars() {
         if out.len() >= max {

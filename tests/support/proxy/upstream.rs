@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
@@ -18,7 +19,8 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 pub(super) struct Upstream {
     host: String,
-    port: u16,
+    /// A test may choose another.
+    port: AtomicU16,
     /// None for `http`.
     tls: Option<TlsConnector>,
 }
@@ -41,13 +43,19 @@ impl Upstream {
         };
         Ok(Self {
             host: url.host().context("a server without a host")?.to_owned(),
-            port: url.port_u16().unwrap_or(if is_plain { 80 } else { 443 }),
+            port: AtomicU16::new(url.port_u16().unwrap_or(if is_plain { 80 } else { 443 })),
             tls,
         })
     }
 
+    /// For connections from now on.
+    pub(super) fn set_port(&self, port: u16) {
+        self.port.store(port, Ordering::Relaxed);
+    }
+
     pub(super) async fn connect(&self) -> Result<Connection> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let port = self.port.load(Ordering::Relaxed);
+        let stream = TcpStream::connect((self.host.as_str(), port)).await?;
         stream.set_nodelay(true)?;
         match &self.tls {
             None => handshake(stream).await,

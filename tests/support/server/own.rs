@@ -23,7 +23,21 @@ pub struct Snapshot(TempDir);
 
 impl Own {
     pub(super) async fn start(options: ServerOptions) -> Result<Self> {
-        let (directory, port) = (tempfile::tempdir()?, Port::take()?);
+        Self::start_in(tempfile::tempdir()?, options).await
+    }
+
+    /// With what another one had stored.
+    pub(super) async fn start_from(snapshot: &Snapshot, options: ServerOptions) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        copy(
+            &snapshot.0.path().join("data"),
+            &directory.path().join("data"),
+        )?;
+        Self::start_in(directory, options).await
+    }
+
+    async fn start_in(directory: TempDir, options: ServerOptions) -> Result<Self> {
+        let port = Port::take()?;
         let child = spawn(&directory, &port, &options)?;
         let mut own = Self {
             child,
@@ -46,6 +60,10 @@ impl Own {
 
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.path("kubeconfig")
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port.address().port()
     }
 
     /// Starts a process where there is none.

@@ -88,6 +88,16 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
         value: |plugin| plugin.cached_bytes as u64,
     },
     PerPlugin {
+        name: "pilothouse_plugin_paused",
+        help: "1 while the plugin runs nothing because it is paused",
+        value: |plugin| u64::from(plugin.is_paused),
+    },
+    PerPlugin {
+        name: "pilothouse_plugin_quarantined",
+        help: "1 while the plugin runs nothing because its version is not fit to",
+        value: |plugin| u64::from(plugin.quarantine.is_some()),
+    },
+    PerPlugin {
         name: "pilothouse_recorded_reads",
         help: "Recorded reads, counted once per key",
         value: |plugin| plugin.recorded_reads as u64,
@@ -109,6 +119,16 @@ const CONTROLLER_COUNTERS: &[PerPlugin] = &[
         name: "controller_runtime_reconcile_panics",
         help: "Guests that broke: traps, limits, timeouts",
         value: |plugin| plugin.reconciles.trapped,
+    },
+    PerPlugin {
+        name: "pilothouse_refused_outcomes",
+        help: "Outcomes refused as a whole: an action not granted, or not valid",
+        value: |plugin| plugin.reconciles.refused,
+    },
+    PerPlugin {
+        name: "pilothouse_denied_reads",
+        help: "Reconciles that read what they may not",
+        value: |plugin| plugin.reconciles.denied_reads,
     },
 ];
 

@@ -93,6 +93,11 @@ impl RestClient {
         this
     }
 
+    /// Whose requests these are.
+    pub fn server(&self) -> &str {
+        &self.host
+    }
+
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "rest_client_requests",

@@ -1,4 +1,5 @@
-//! From a list-watch into the hub, and into the log: one line when something goes wrong, one when it is over.
+//! From a list-watch into the hub, and into the log: one line when something goes wrong with the kind, one when it is over. What goes
+//! wrong with the server is said for all kinds together.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -12,7 +13,7 @@ use pilothouse_core::source::Source;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
-use super::{Budget, Troubles};
+use super::{Budget, Incidents, Troubles};
 use crate::metrics::Informer;
 use crate::shared::Shared;
 
@@ -22,10 +23,11 @@ pub struct HubSink {
     id: InformerId,
     source: Source,
     troubles: Troubles,
+    incidents: Arc<Incidents>,
     budget: Budget,
     /// Once the kind's path is known.
     metrics: Option<Informer>,
-    /// Since when the informer has not been followed.
+    /// Since when the informer has not been followed, for a reason of its own.
     incident: Option<Instant>,
     /// Objects that were said to be unreadable.
     unreadable: HashSet<ObjectKey>,
@@ -37,6 +39,7 @@ impl HubSink {
         id: InformerId,
         source: Source,
         troubles: Troubles,
+        incidents: Arc<Incidents>,
         budget: Budget,
     ) -> Self {
         Self {
@@ -44,6 +47,7 @@ impl HubSink {
             id,
             source,
             troubles,
+            incidents,
             budget,
             metrics: None,
             incident: None,
@@ -128,7 +132,12 @@ impl CacheSink for HubSink {
 
     fn state(&mut self, state: WatchState) {
         match state {
+            WatchState::Unreachable(reason) => {
+                self.incidents.begin(&self.source, &reason);
+                self.set_trouble(Some(reason));
+            }
             WatchState::Error(reason) => {
+                self.incidents.end(&self.source);
                 if self.incident.is_none() {
                     self.incident = Some(Instant::now());
                     warn!(kind = %self.source, reason, "watch failed");
@@ -138,6 +147,7 @@ impl CacheSink for HubSink {
                 self.set_trouble(Some(reason));
             }
             WatchState::Watching => {
+                self.incidents.end(&self.source);
                 if let Some(since) = self.incident.take() {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
                     info!(kind = %self.source, lasted, "watch recovered");
@@ -156,11 +166,15 @@ impl CacheSink for HubSink {
         self.shared.change(|hub, _| hub.note_stale(self.id));
     }
 
-    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion) {
-        error!(kind = %self.source, %from, %to, "the API server has been rolled back; listing everything anew");
+    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion, is_news: bool) {
         if let Some(metrics) = &self.metrics {
             metrics.rolled_back();
         }
+        if !is_news {
+            debug!(kind = %self.source, %from, %to, "the API server has been rolled back, as others have found");
+            return;
+        }
+        error!(kind = %self.source, %from, %to, "the API server has been rolled back; listing everything anew");
         // That was the line of this incident.
         self.incident.get_or_insert_with(Instant::now);
     }

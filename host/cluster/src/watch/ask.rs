@@ -14,14 +14,31 @@ use kube::client::Body;
 use tokio::time::Instant;
 
 use super::step::Next;
-use crate::client::Client;
+use crate::client::{Client, Reading};
 use crate::request::{self, RequestError};
 
 /// How long a request stays open beside an older one: with one every four seconds, at most five are.
 const LATE: Duration = Duration::from_secs(15);
 
-/// With how long the server was told to keep it open.
-type Answer = Result<(Response<Body>, Duration), RequestError>;
+/// What is sent.
+pub(super) struct Question {
+    pub(super) request: Request<Vec<u8>>,
+    /// How long the server is to keep the answer open.
+    pub(super) timeout: Duration,
+    /// What it counts as, if it is no watch.
+    pub(super) reading: Option<Reading>,
+}
+
+/// An answer that has begun.
+pub(super) struct Opened {
+    pub(super) response: Response<Body>,
+    /// How long the server was told to keep it open.
+    pub(super) timeout: Duration,
+    /// To be kept until the answer has been read.
+    pub(super) reading: Option<Reading>,
+}
+
+type Answer = Result<Opened, RequestError>;
 
 type Pending = FuturesUnordered<BoxFuture<'static, Answer>>;
 
@@ -46,11 +63,11 @@ impl Asker {
     }
 
     /// Waits so long for the head of an answer. Unanswered, the request stays open, at most for `life`, until something else than
-    /// `next` or a probe is asked. The server is to keep the answer to this one open for `timeout`.
+    /// `next` or a probe is asked.
     pub(super) async fn ask(
         &mut self,
         next: &Next,
-        (request, timeout): (Request<Vec<u8>>, Duration),
+        question: Question,
         patience: Duration,
         life: Duration,
     ) -> Answer {
@@ -73,8 +90,12 @@ impl Asker {
         let life = if pending.is_empty() { life } else { LATE };
         let client = self.client.clone();
         let answer = async move {
-            let response = request::send(&client, request, life).await?;
-            Ok((response, timeout))
+            let response = request::send(&client, question.request, life).await?;
+            Ok(Opened {
+                response,
+                timeout: question.timeout,
+                reading: question.reading,
+            })
         };
         pending.push(answer.boxed());
         let answer = first(pending, patience).await;
@@ -124,8 +145,12 @@ mod tests {
     }
 
     async fn ask(asker: &mut Asker, next: &Next) -> Answer {
-        let request = (Request::default(), Duration::ZERO);
-        asker.ask(next, request, PATIENCE, LIFE).await
+        let question = Question {
+            request: Request::default(),
+            timeout: Duration::ZERO,
+            reading: None,
+        };
+        asker.ask(next, question, PATIENCE, LIFE).await
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::WatchError;
+use super::position::is_leap;
 use crate::discovery::Resource;
 use crate::{path, request};
 
@@ -37,6 +38,21 @@ impl Change {
             key: object.key().to_key(),
             version: object.resource_version().clone(),
             what: What::Upsert(object),
+        }
+    }
+
+    /// As it is in a list of this version. An object that is far newer than its list would keep every later state of itself out of the
+    /// cache.
+    pub(super) fn in_list_of(self, version: &ResourceVersion) -> Self {
+        if !is_leap(&self.version, version) {
+            return self;
+        }
+        let found = request::flatten(&self.version.to_string(), 80);
+        let reason = format!("its resourceVersion is far newer than the list's: {found}");
+        Self {
+            key: self.key,
+            version: version.clone(),
+            what: What::Unreadable(reason),
         }
     }
 
@@ -78,11 +94,15 @@ pub(super) fn upsert(
 ) -> Result<Change, WatchError> {
     match Object::parse(&resource.kind, raw.get(), schema) {
         Ok(object) if is_name(resource, &object) => Ok(Change::upsert(object)),
-        Ok(_) => Err(undecodable(
-            resource,
-            raw,
-            "its namespace is not one of the kind",
-        )),
+        Ok(object) => Err(WatchError::OtherScope {
+            resource: resource.qualified_name(),
+            object: object.key().to_key().to_string(),
+            expected: if resource.is_namespaced {
+                "namespaced"
+            } else {
+                "cluster-scoped"
+            },
+        }),
         Err(error) => match identify(resource, raw) {
             Some(Identity { key, version, .. }) => Ok(Change {
                 key,

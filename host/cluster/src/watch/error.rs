@@ -84,12 +84,30 @@ pub enum WatchError {
         /// Why.
         cause: String,
     },
+    /// An object has a namespace and should have none, or the other way round: the kind was made anew with another scope.
+    #[error("{resource} {object:?} is not {expected}, and the kind was; asking what it is now")]
+    OtherScope {
+        /// As in RBAC rules.
+        resource: String,
+        /// Its namespace, if it has one, and name.
+        object: String,
+        /// What discovery said of the kind.
+        expected: &'static str,
+    },
     /// An event came after a newer one, for the first time.
     #[error("an event of {resource} came out of order: {version}")]
     OutOfOrder {
         /// As in RBAC rules.
         resource: String,
         /// Its resourceVersion.
+        version: String,
+    },
+    /// An event's version cannot be one.
+    #[error("an event of {resource} has a resourceVersion far from all before: {version}")]
+    Leap {
+        /// As in RBAC rules.
+        resource: String,
+        /// Its resourceVersion, or the start of it.
         version: String,
     },
     /// The server has nothing newer than this, and had.
@@ -198,6 +216,25 @@ impl Failure {
         };
         let status = source.status();
         status.is_some_and(|status| status.code == 404 && status.reason.is_empty())
+    }
+
+    /// Whether it is the server that fails, most likely for all kinds alike, and not this kind.
+    pub(super) fn is_of_server(&self) -> bool {
+        match &*self.error {
+            WatchError::Request { source, .. } => match source {
+                RequestError::Transport(_) | RequestError::Deadline(_) => true,
+                RequestError::Status(status) => status.code == 429 || status.code >= 500,
+                RequestError::TooLarge(_) | RequestError::Answer(_) => false,
+            },
+            WatchError::Stream { source, .. } => matches!(source, StreamError::Broken(_)),
+            WatchError::Silent { .. } | WatchError::Incomplete { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// What is known of the kind is not true any more.
+    pub(super) fn is_of_other_scope(&self) -> bool {
+        matches!(&*self.error, WatchError::OtherScope { .. })
     }
 
     /// A body that cannot be read further. After a line without end the watch would only bring that line again.

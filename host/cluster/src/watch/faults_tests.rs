@@ -102,7 +102,7 @@ impl CacheSink for Sink {
         self.0.lock().unwrap().state = Some(state);
     }
 
-    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion) {
+    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion, _: bool) {
         panic!("the server never went back from {from:?} to {to:?}");
     }
 }

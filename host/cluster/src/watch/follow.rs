@@ -6,6 +6,7 @@ use pilothouse_core::cache::Delta;
 use pilothouse_core::key::ResourceVersion;
 use tokio::time::Instant;
 
+use super::ask::Opened;
 use super::change::Change;
 use super::error::Failure;
 use super::event::{self, Event};
@@ -15,7 +16,7 @@ use super::position::Order;
 use super::step::{End, Next, Unfinished};
 use super::verdict::Verdict;
 use super::{CacheSink, ListWatch, WatchError, WatchState};
-use crate::request::Status;
+use crate::request::{self, Status};
 
 /// After the time the server was to close the watch at, it has this much to do so.
 const OVERTIME: Duration = Duration::from_secs(30);
@@ -32,7 +33,9 @@ struct Connection {
 impl ListWatch {
     async fn open(&mut self, next: &Next) -> Result<Connection, Failure> {
         let started = Instant::now();
-        let (response, timeout) = self.ask(next).await?;
+        let Opened {
+            response, timeout, ..
+        } = self.ask(next).await?;
         Ok(Connection {
             lines: Lines::new(response.into_body(), self.settings.max_line),
             timeout,
@@ -117,7 +120,12 @@ impl ListWatch {
                         Event::Bookmark {
                             version,
                             ends_initial: true,
-                        } => return self.replace(initial, &version, sink).map_err(failed),
+                        } => {
+                            for change in initial.take_leaps(&version) {
+                                initial.put(self.reread(change, &schema).await);
+                            }
+                            return self.replace(initial, &version, sink).map_err(failed);
+                        }
                         Event::Bookmark { .. } => {
                             initial.set_live();
                             true
@@ -208,10 +216,11 @@ impl ListWatch {
     ) -> Result<End, Failure> {
         loop {
             let until = connection.until;
-            let read = connection
-                .lines
-                .next(self.settings.quiet_limit, until)
-                .await;
+            let read = tokio::select! {
+                biased;
+                () = self.alarm.is_raised() => return Ok(End::Doubted),
+                read = connection.lines.next(self.settings.quiet_limit, until) => read,
+            };
             let line = match read {
                 Ok(Read::Line(line)) => line,
                 Ok(Read::End) => return Ok(End::Closed),
@@ -242,6 +251,7 @@ impl ListWatch {
                 sink.stale(&change.version);
                 Ok(())
             }
+            Order::Leap => Err(self.leap(&change.version)),
             Order::Missed => {
                 sink.stale(&change.version);
                 let error = WatchError::OutOfOrder {
@@ -258,9 +268,13 @@ impl ListWatch {
         version: ResourceVersion,
         sink: &mut impl CacheSink,
     ) -> Result<(), Failure> {
-        if self.state.advance(&version, false) == Order::New {
-            sink.apply(Delta::Bookmark(version));
-            return Ok(());
+        match self.state.advance(&version, false) {
+            Order::New => {
+                sink.apply(Delta::Bookmark(version));
+                return Ok(());
+            }
+            Order::Leap => return Err(self.leap(&version)),
+            Order::Known | Order::Missed => {}
         }
         sink.stale(&version);
         let error = WatchError::Behind {
@@ -268,6 +282,15 @@ impl ListWatch {
             version: version.to_string(),
         };
         Err(Failure::new(error, Verdict::Behind))
+    }
+
+    /// A list says where the server is, and what it was that came.
+    fn leap(&self, version: &ResourceVersion) -> Failure {
+        let error = WatchError::Leap {
+            resource: self.query.name(),
+            version: request::flatten(&version.to_string(), 80),
+        };
+        error.into()
     }
 
     fn ended(&self, status: &Status) -> Failure {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use pilothouse_core::cache::Listing;
-use pilothouse_core::key::ObjectKey;
+use pilothouse_core::key::{ObjectKey, ResourceVersion};
 use pilothouse_core::source::Payload;
 
 use super::change::{Change, What, unreadable};
-use super::position::is_older;
+use super::position::{is_leap, is_older};
 use super::step::Listed;
 
 /// The newest of each object, deletions included: an older event that comes after must not raise what is gone.
@@ -48,6 +48,21 @@ impl Initial {
     /// Something that is no object came: a bookmark that is not the marker.
     pub(super) fn set_live(&mut self) {
         self.is_live = true;
+    }
+
+    /// What cannot be in a list of this version, for another look at it.
+    pub(super) fn take_leaps(&mut self, version: &ResourceVersion) -> Vec<Change> {
+        let leaps = self
+            .changes
+            .extract_if(.., |_, change| is_leap(&change.version, version));
+        leaps
+            .map(|(_, change)| change.in_list_of(version))
+            .collect()
+    }
+
+    /// As it was found when it was looked at again.
+    pub(super) fn put(&mut self, change: Change) {
+        self.changes.insert(change.key.clone(), change);
     }
 
     /// The marker is here.

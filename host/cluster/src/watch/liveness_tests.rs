@@ -477,6 +477,31 @@ async fn a_path_that_is_not_served_any_more_ends_the_list_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_of_another_scope_ends_the_list_watch_for_the_kind_was_made_anew() {
+    use super::play::{Record, list_watch, pods};
+    let mut lost = pod("a", "12");
+    lost["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("namespace");
+    let empty = || page("10", &[], "");
+    let listed = vec![page("12", std::slice::from_ref(&lost), "")];
+    let followed = vec![empty(), stream(&[event("ADDED", &lost)], None)];
+    for script in [listed, followed] {
+        let length = script.len();
+        let scenario = crate::fake::Scenario::new(script);
+        let source = pilothouse_core::source::Source::all(pods().kind);
+        let payload = pilothouse_core::source::Payload::Full;
+        let mut list_watch = list_watch(&scenario, source, payload, lists());
+        let mut record = Record::default();
+        list_watch.run_until_gone(&mut record).await;
+        assert_eq!(scenario.lines().len(), length);
+        let said = record.0.last().unwrap();
+        assert!(said.contains("is not namespaced"), "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_a_probe_that_is_answered_with_everything_only_the_front_is_read() {
     let long = "x".repeat(2 * 1024 * 1024);
     let script = [

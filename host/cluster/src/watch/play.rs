@@ -58,7 +58,7 @@ impl CacheSink for Record {
 
     fn state(&mut self, state: WatchState) {
         self.0.push(match state {
-            WatchState::Error(error) => format!("! {error}"),
+            WatchState::Error(error) | WatchState::Unreachable(error) => format!("! {error}"),
             state => format!("{state:?}"),
         });
     }
@@ -67,7 +67,7 @@ impl CacheSink for Record {
         self.0.push(format!("stale {}", version));
     }
 
-    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion) {
+    fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion, _: bool) {
         self.0.push(format!("rolled back from {from} to {to}"));
     }
 }

@@ -7,6 +7,10 @@ use pilothouse_core::key::ResourceVersion;
 /// Versions remembered of one watch. Beyond that a late event is taken for a missed one: a list more, never a change less.
 const REMEMBERED: usize = 1000;
 
+/// No server comes so far between two events of a watch, nor is an object so much newer than the list it is in: not one that counts
+/// writes, not one that counts nanoseconds within eleven days.
+const LEAP: u64 = 1_000_000_000_000_000;
+
 /// What an event is, by its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -16,6 +20,8 @@ pub(super) enum Order {
     Known,
     /// Older than the last one, and not seen before. What it says is old, but the cache has never heard it.
     Missed,
+    /// So much newer than the last one that it must be wrong. Believed, it would make everything that follows old.
+    Leap,
 }
 
 /// The newest version that is in the cache, and those by which it came there.
@@ -66,6 +72,9 @@ impl Position {
                 Order::Missed
             };
         }
+        if is_leap(version, &self.newest) {
+            return Order::Leap;
+        }
         self.newest = version.clone();
         self.since.push_back(version.clone());
         if self.since.len() > REMEMBERED {
@@ -79,6 +88,11 @@ impl Position {
 /// that does it otherwise are taken as they come.
 pub(super) fn is_older(version: &ResourceVersion, than: &ResourceVersion) -> bool {
     version.is_at_most(than) && version != than
+}
+
+/// Whether a version cannot be one that follows the other.
+pub(super) fn is_leap(version: &ResourceVersion, after: &ResourceVersion) -> bool {
+    version.is_beyond(after, LEAP)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use pilothouse_core::object::Schema;
 use tokio::time::Instant;
 
 use super::change::{self, Change, What};
-use super::position::is_older;
+use super::position::{is_leap, is_older};
 use super::{CacheSink, ListWatch};
 use crate::request;
 
@@ -89,7 +89,7 @@ impl ListWatch {
         } else {
             let began = Instant::now();
             self.unread.left -= 1;
-            let answer = self.ask_for(&change.key, schema).await;
+            let answer = self.ask_for(&change, schema).await;
             let time_left = &mut self.unread.time_left;
             *time_left = time_left.saturating_sub(began.elapsed());
             answer
@@ -157,14 +157,19 @@ impl ListWatch {
         }
     }
 
-    async fn ask_for(&mut self, key: &ObjectKey, schema: &Schema) -> Answer {
+    async fn ask_for(&mut self, change: &Change, schema: &Schema) -> Answer {
+        let (key, version) = (&change.key, &change.version);
         let Some(request) = self.query.object(key) else {
             return Answer::Hopeless;
         };
         let deadline = self.settings.head_deadline.min(self.unread.time_left);
         match request::fetch(&self.asker.client, request, deadline, MAX_OBJECT).await {
             Ok(body) => match self.read_object(&body, schema) {
-                Some(found) if found.key == *key && !matches!(found.what, What::Unreadable(_)) => {
+                Some(found)
+                    if found.key == *key
+                        && !matches!(found.what, What::Unreadable(_))
+                        && !is_leap(&found.version, version) =>
+                {
                     Answer::Is(Box::new(found))
                 }
                 _ => Answer::Hopeless,

@@ -14,6 +14,8 @@
 //!   (410, "too large resource version"), it asks for the newest there is, a quorum read (`TestReflectorFullListIfExpired`,
 //!   `…IfTooLarge`).
 //! - The position goes back only if two quorum reads, one after the other, say that the server is behind it.
+//! - Where another list-watch has found that out everything is listed, also if the server has come further since, and that list is
+//!   all there is.
 //! - No request is repeated more often than once a second for long, and after an outage none waits longer than five.
 //!
 //! Where this differs from client-go's reflector, and why:
@@ -67,6 +69,9 @@ const MAX_FRUITLESS_DOUBLINGS: u32 = 4;
 /// Failures of an unpaged list, after which it is not insisted on: nothing is larger, for the server and for the network.
 const MAX_WHOLE_FAILURES: u32 = 2;
 
+/// A server whose answers to probes say nothing, and may be long, is probed half as often with each of them, so many times.
+const MAX_PROBE_DOUBLINGS: u32 = 6;
+
 /// Watches without a change, after which the server is asked where it is: about half a minute.
 const QUIET_WATCHES_PER_PROBE: u32 = 3;
 
@@ -97,8 +102,14 @@ pub(super) struct State {
     is_suspicious: bool,
     /// The next list is of a server that has gone back in time.
     is_rolled_back: bool,
+    /// Another list-watch has found that the server has gone back in time. Until the next complete list.
+    is_doubted: bool,
     /// Where the server had gone back to, by the list that followed.
     rolled_back_to: Option<ResourceVersion>,
+    /// Answers to probes in a row that said nothing.
+    senseless_probes: u32,
+    /// So many probes are left out because of that.
+    probes_to_skip: u32,
     /// The server's lists and probes do not count alike: it is not asked where it is any more.
     is_incomparable: bool,
     failures: u32,
@@ -132,7 +143,10 @@ impl State {
             owes_probe: false,
             is_suspicious: false,
             is_rolled_back: false,
+            is_doubted: false,
             rolled_back_to: None,
+            senseless_probes: 0,
+            probes_to_skip: 0,
             is_incomparable: false,
             failures: 0,
             immediate: 0,
@@ -228,12 +242,24 @@ impl State {
 
     /// Next, the server is asked where it is, if that says anything.
     fn probe(&mut self) {
-        if self.is_incomparable {
+        let must_skip = self.probes_to_skip > 0;
+        self.probes_to_skip = self.probes_to_skip.saturating_sub(1);
+        if self.is_incomparable || must_skip {
             self.owes_probe = false;
             self.quiet_watches = self.quiet_watches.min(1);
             self.resume();
         } else {
             self.phase = Phase::Probe;
+        }
+    }
+
+    /// Another list-watch has found that the server has gone back in time. Where it is now says little: it may have come further since.
+    /// It is asked all the same: a list older than the position is not believed unless a probe has said that it is right.
+    pub(super) fn doubt(&mut self) {
+        self.is_doubted = true;
+        if self.position.is_some() {
+            self.is_complete = false;
+            self.probe();
         }
     }
 
@@ -277,7 +303,7 @@ impl State {
         }
         Listed {
             version,
-            is_rollback,
+            is_rollback: std::mem::take(&mut self.is_doubted) || is_rollback,
         }
     }
 
@@ -431,6 +457,8 @@ impl State {
                 self.probe_if_due();
                 PACE.saturating_sub(lasted)
             }
+            // A moment, so that not all ask at once. `doubt` comes next.
+            End::Doubted => self.settings.base_delay.mul_f64(self.jitter.fraction()),
             // Whether the server lives is seen soonest by opening it again.
             End::Quiet => {
                 self.quiet_watches += 1;
@@ -474,7 +502,7 @@ impl State {
             }
             // In order, if without a bookmark.
             End::Closed => self.fruitless = 0,
-            End::Quiet | End::Failed(_) => {}
+            End::Quiet | End::Doubted | End::Failed(_) => {}
         }
         let doublings = self.fruitless_lists.min(MAX_FRUITLESS_DOUBLINGS);
         let is_too_many = self.fruitless >= MAX_FRUITLESS << doublings;
@@ -499,6 +527,7 @@ impl State {
     /// A quorum read says that the server is at this version. Also returns how long to wait before [`State::next`].
     pub(super) fn probed(&mut self, version: &ResourceVersion) -> (Probed, Duration) {
         self.owes_probe = false;
+        self.senseless_probes = 0;
         self.quiet_watches = self.quiet_watches.min(1);
         let behind = self
             .position
@@ -529,13 +558,18 @@ impl State {
         self.is_rolled_back = true;
         self.position = None;
         self.start_over();
-        (Probed::RolledBack { from }, Duration::ZERO)
+        let is_news = !self.is_doubted;
+        (Probed::RolledBack { from, is_news }, Duration::ZERO)
     }
 
     /// The server did not say where it is. It is asked for what is wanted all the same: without a quorum in etcd it may still serve
     /// watches. Returns how long to wait before [`State::next`].
     pub(super) fn probe_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         self.owes_probe &= verdict == Verdict::Lost;
+        if verdict == Verdict::Broken {
+            self.senseless_probes = (self.senseless_probes + 1).min(MAX_PROBE_DOUBLINGS);
+            self.probes_to_skip = (1 << self.senseless_probes) - 1;
+        }
         // Not one after the other any more.
         self.is_suspicious = false;
         self.quiet_watches = self.quiet_watches.min(1);

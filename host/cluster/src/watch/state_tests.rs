@@ -400,7 +400,13 @@ fn only_two_probes_that_agree_move_the_position_back() {
     let from = version("100");
     assert_eq!(
         state.probed(&version("51")),
-        (Probed::RolledBack { from }, Duration::ZERO)
+        (
+            Probed::RolledBack {
+                from,
+                is_news: true
+            },
+            Duration::ZERO
+        )
     );
     assert_eq!(state.next(), list(None, Paging::First));
     state.list_failed(Verdict::Lost, Duration::ZERO);

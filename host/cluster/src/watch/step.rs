@@ -46,6 +46,8 @@ pub(super) enum End {
     Closed,
     /// Nothing came for too long.
     Quiet,
+    /// Another list-watch has found that the server has gone back in time.
+    Doubted,
     Failed(Verdict),
 }
 
@@ -76,8 +78,11 @@ pub(super) enum Probed {
     Current,
     /// Behind the cache. That may be a replica that lags, or an answer from a cache in between: ask once more.
     Suspicious,
-    /// Behind the cache, twice: it has gone back in time from there.
-    RolledBack { from: ResourceVersion },
+    /// Behind the cache, twice: it has gone back in time from there. News, unless another list-watch has said so before.
+    RolledBack {
+        from: ResourceVersion,
+        is_news: bool,
+    },
     /// Behind the list that followed a rollback, though nothing has come since: lists and probes count differently here, as some
     /// aggregated servers do, and neither says anything about the other.
     Incomparable,
@@ -92,6 +97,8 @@ pub(super) enum BadList {
     LongVersion(usize),
     #[error("the server continues the list where it already was")]
     Repeats,
+    #[error("the server brings one empty page after the other")]
+    Endless,
     #[error("it is of resourceVersion {listed}, older than {seen}, which was seen before")]
     Behind { listed: String, seen: String },
 }
@@ -101,6 +108,8 @@ impl BadList {
         match self {
             Self::NoVersion | Self::LongVersion(_) | Self::Repeats => Verdict::Broken,
             Self::Behind { .. } => Verdict::Behind,
+            // As if the token had expired: all of it is to come at once.
+            Self::Endless => Verdict::BadVersion,
         }
     }
 }

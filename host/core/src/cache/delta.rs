@@ -80,6 +80,16 @@ impl Change {
         object.expect("a change has a state").key()
     }
 
+    /// Whether an older state has come after a newer one, as it does when the server has gone back in time. What is known of the
+    /// object by its resourceVersions is then void.
+    pub fn goes_back(&self) -> bool {
+        let (Some(old), Some(new)) = (&self.old, &self.new) else {
+            return false;
+        };
+        let (old, new) = (old.resource_version(), new.resource_version());
+        new != old && new.is_at_most(old)
+    }
+
     /// Both states.
     pub fn states(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.old.iter().chain(&self.new)

@@ -3,9 +3,38 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::key::{KeyRef, ObjectKey};
+use crate::key::KeyRef;
 use crate::object::{IndexId, Object};
 use crate::tree::{Item, Key};
+
+/// A key of a tree without its object, in one text: value, namespace, name.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    text: Arc<str>,
+    namespace_at: usize,
+    name_at: usize,
+}
+
+impl Bound {
+    fn new(value: &str, key: KeyRef<'_>) -> Self {
+        Self {
+            text: [value, key.namespace, key.name].concat().into(),
+            namespace_at: value.len(),
+            name_at: value.len() + key.namespace.len(),
+        }
+    }
+
+    fn value(&self) -> &str {
+        &self.text[..self.namespace_at]
+    }
+
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef {
+            namespace: &self.text[self.namespace_at..self.name_at],
+            name: &self.text[self.name_at..],
+        }
+    }
+}
 
 /// An object, ordered by its key.
 #[derive(Clone, Debug)]
@@ -15,16 +44,16 @@ impl Entry {
     pub(super) fn key<'a>(key: Key<'a, Self>) -> KeyRef<'a> {
         match key {
             Key::Item(entry) => entry.0.key(),
-            Key::Bound(bound) => bound.parts(),
+            Key::Bound(bound) => bound.key(),
         }
     }
 }
 
 impl Item for Entry {
-    type Bound = Arc<ObjectKey>;
+    type Bound = Bound;
 
-    fn bound(&self) -> Arc<ObjectKey> {
-        Arc::new(self.0.key().to_key())
+    fn bound(&self) -> Bound {
+        Bound::new("", self.0.key())
     }
 
     fn compare(key: Key<'_, Self>, to: &Self) -> Ordering {
@@ -53,19 +82,24 @@ impl Posting {
         self.object.slot(self.slot as usize)
     }
 
+    /// Whether it is of this state of an object, which has the value in this slot.
+    pub(super) fn is_of(&self, object: &Arc<Object>, slot: usize) -> bool {
+        self.slot as usize == slot && Arc::ptr_eq(&self.object, object)
+    }
+
     pub(super) fn key<'a>(key: Key<'a, Self>) -> (&'a str, KeyRef<'a>) {
         match key {
             Key::Item(posting) => (posting.value(), posting.object.key()),
-            Key::Bound(bound) => (&bound.0, bound.1.parts()),
+            Key::Bound(bound) => (bound.value(), bound.key()),
         }
     }
 }
 
 impl Item for Posting {
-    type Bound = Arc<(Box<str>, ObjectKey)>;
+    type Bound = Bound;
 
-    fn bound(&self) -> Self::Bound {
-        Arc::new((self.value().into(), self.object.key().to_key()))
+    fn bound(&self) -> Bound {
+        Bound::new(self.value(), self.object.key())
     }
 
     fn compare(key: Key<'_, Self>, to: &Self) -> Ordering {

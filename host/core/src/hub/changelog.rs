@@ -8,12 +8,15 @@ use crate::snapshot::InformerId;
 /// Most changes remembered. A reconcile that runs while more than this happens is simply run again.
 const MAX_CHANGES: usize = 65_536;
 
+/// A change, its number, and whose it is.
+type Entry = (u64, InformerId, Change);
+
 /// Every change since the oldest snapshot that a reconcile still runs on.
 ///
 /// Invariant: it holds all changes after `forgotten`, in order, and none when nothing runs.
 #[derive(Default)]
 pub(super) struct Changelog {
-    entries: VecDeque<(u64, InformerId, Change)>,
+    entries: VecDeque<Entry>,
     /// The sequence number up to which changes are not remembered.
     forgotten: u64,
     /// How many reconciles run on the snapshot with this sequence number.
@@ -69,15 +72,19 @@ impl Changelog {
         ))
     }
 
-    /// Forgets what no running reconcile can miss.
-    pub fn trim(&mut self) {
-        let oldest = self.open.keys().next().copied();
-        while let Some((sequence, _, _)) = self.entries.front() {
-            if oldest.is_some_and(|oldest| *sequence > oldest) {
-                break;
-            }
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Forgets what no running reconcile can miss, and hands it out: freeing old objects takes a while.
+    pub fn trim(&mut self) -> Vec<Entry> {
+        let oldest = self.open.keys().next().copied().unwrap_or(u64::MAX);
+        let end = self.entries.partition_point(|(at, _, _)| *at <= oldest);
+        let forgotten: Vec<Entry> = self.entries.drain(..end).collect();
+        if let Some((sequence, _, _)) = forgotten.last() {
             self.forgotten = *sequence;
-            self.entries.pop_front();
         }
+        forgotten
     }
 }

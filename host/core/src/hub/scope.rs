@@ -31,8 +31,10 @@ pub(super) fn sources(read: &ReadDeclaration) -> Vec<Source> {
     namespaces.map(of_namespace).collect()
 }
 
-/// Adds the plugin's views and indexes to the caches and says where they are. `informer` makes one of a source, or finds it.
+/// Adds the plugin's views and indexes to the caches and says where they are. `manifest` is what is granted of the `asked` one.
+/// `informer` makes one of a source, or finds it.
 pub(super) fn join(
+    asked: &Manifest,
     manifest: &Manifest,
     snapshot: &mut Snapshot,
     mut informer: impl FnMut(&mut Snapshot, Source) -> InformerId,
@@ -59,7 +61,12 @@ pub(super) fn join(
         }
         kinds.insert(read.kind.clone(), scope);
     }
-    Scope { kinds }
+    let asked = asked.reads.iter().map(|read| &read.kind);
+    let ungranted = asked.filter(|kind| !kinds.contains_key(kind)).cloned();
+    Scope {
+        ungranted: ungranted.collect(),
+        kinds,
+    }
 }
 
 fn indexes<'a>(

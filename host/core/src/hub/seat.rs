@@ -6,13 +6,14 @@ mod waking;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::Settings;
+use super::health::{Health, Quarantine};
 use super::outage::Outage;
 use super::resync::Resync;
 use super::share::Share;
 use super::status::{BrokenKey, LastError, ReconcileCounts, SeatStatus};
 use super::subject::SubjectKind;
 use super::turn::Controller;
+use super::{Garbage, Settings};
 use crate::backoff::Backoff;
 use crate::cache::Grant;
 use crate::gate::Gates;
@@ -21,7 +22,7 @@ use crate::manifest::{Manifest, Subject};
 use crate::outcome::ActionResult;
 use crate::permission::Permissions;
 use crate::plugin::Plugin;
-use crate::queue::{Time, WorkQueue};
+use crate::queue::{LOW, NORMAL, Time, WorkQueue};
 use crate::reader::Scope;
 use crate::reads::ReadSets;
 use crate::snapshot::{InformerId, Snapshot};
@@ -32,8 +33,8 @@ pub(super) struct Seat {
     controller: Arc<Controller>,
     /// What the plugin has of each informer it uses.
     grants: BTreeMap<InformerId, Grant>,
-    config: String,
-    concurrency: usize,
+    settings: Settings,
+    health: Health,
     subject: Option<SubjectKind>,
     queue: WorkQueue,
     reads: ReadSets,
@@ -59,19 +60,19 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub fn new(plugin: Arc<dyn Plugin>, settings: &Settings, scope: Scope, now: Time) -> Self {
-        let manifest = plugin.manifest();
-        let subject = match &manifest.subject {
-            Subject::Each(selection) => Some(SubjectKind::new(selection, &scope)),
-            Subject::Singleton => None,
-        };
-        let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
-        let grants = parts.map(|part| (part.informer, part.grant.clone()));
+    /// `manifest` is what is granted of the plugin's own.
+    pub fn new(
+        plugin: Arc<dyn Plugin>,
+        manifest: Manifest,
+        settings: &Settings,
+        scope: Scope,
+        now: Time,
+    ) -> Self {
         Self {
-            grants: grants.collect(),
-            config: settings.config.clone(),
-            concurrency: settings.concurrency.max(1) as usize,
-            subject,
+            grants: grants(&scope),
+            subject: subject(&manifest, &scope),
+            settings: settings.clone(),
+            health: Health::default(),
             queue: WorkQueue::new(Backoff::default()),
             reads: ReadSets::default(),
             gates: Gates::default(),
@@ -80,29 +81,111 @@ impl Seat {
             looking: 0,
             results: HashMap::new(),
             share: Share::new(settings.weight),
-            resync: settings
-                .resync
-                .map(|period| Resync::new(period, &manifest.name, now)),
+            resync: resync(settings, &manifest.name, now),
             deciding: 0,
             is_started: false,
             reconciles: ReconcileCounts::default(),
             last_error: None,
             reasons: HashMap::new(),
             controller: Arc::new(Controller {
-                permissions: Permissions::of(manifest),
+                permissions: Permissions::of(plugin.manifest(), &settings.grants),
                 applied: Arc::default(),
                 scope: Arc::new(scope),
+                manifest,
                 plugin,
             }),
         }
+    }
+
+    /// Puts another version here, or the same one with other settings, as it has been prepared; the keys that it is to run first are to
+    /// be [queued](Self::queue_first) then. Returns what the one before had of the informers.
+    pub fn replace(
+        &mut self,
+        plugin: &Arc<dyn Plugin>,
+        settings: &Settings,
+        prepared: &Self,
+        garbage: &mut Garbage,
+        now: Time,
+    ) -> BTreeMap<InformerId, Grant> {
+        let Controller {
+            manifest, scope, ..
+        } = &*prepared.controller;
+        let old = std::mem::replace(&mut self.grants, grants(scope));
+        if manifest.subject_kind() != self.controller.manifest.subject_kind() {
+            self.forget_keys();
+        }
+        garbage.add(std::mem::take(&mut self.reads));
+        self.subject = subject(manifest, scope);
+        self.is_started = prepared.is_started;
+        if Arc::ptr_eq(plugin, &self.controller.plugin) {
+            self.health.forgive();
+        } else {
+            self.health = Health::default();
+        }
+        let controller = Arc::new(Controller {
+            permissions: Permissions::of(plugin.manifest(), &settings.grants),
+            // The field manager is the same.
+            applied: self.controller.applied.clone(),
+            scope: scope.clone(),
+            manifest: manifest.clone(),
+            plugin: plugin.clone(),
+        });
+        garbage.add(std::mem::replace(&mut self.controller, controller));
+        for key in self
+            .gates
+            .keep(|informer| self.grants.contains_key(&informer))
+        {
+            self.queue.release(&key);
+        }
+        self.configure(settings, now);
+        old
+    }
+
+    /// All keys that are queued.
+    pub fn into_keys(mut self, now: Time) -> Vec<ObjectKey> {
+        std::iter::from_fn(|| self.queue.next(now))
+            .map(|taken| taken.key)
+            .collect()
+    }
+
+    /// Queues keys that a version is to run because it is new.
+    pub fn queue_first(&mut self, keys: &[ObjectKey], now: Time) {
+        let priority = if self.subject.is_some() { LOW } else { NORMAL };
+        for key in keys {
+            self.queue.add(key, priority, now);
+        }
+    }
+
+    /// The keys were of another kind.
+    fn forget_keys(&mut self) {
+        self.queue.clear();
+        self.gates = Gates::default();
+        self.outage = None;
+        self.tries.clear();
+        self.results.clear();
+        self.reasons.clear();
+    }
+
+    /// Changes how the plugin is run.
+    pub fn configure(&mut self, settings: &Settings, now: Time) {
+        self.share.set_weight(settings.weight);
+        if settings.resync != self.settings.resync {
+            self.resync = resync(settings, self.name(), now);
+        }
+        self.settings = settings.clone();
     }
 
     pub fn name(&self) -> &str {
         &self.manifest().name
     }
 
+    #[cfg(test)]
+    pub fn plugin(&self) -> Arc<dyn Plugin> {
+        self.controller.plugin.clone()
+    }
+
     fn manifest(&self) -> &Manifest {
-        self.controller.plugin.manifest()
+        &self.controller.manifest
     }
 
     /// What the plugin has of the informers it uses.
@@ -110,13 +193,27 @@ impl Seat {
         &self.grants
     }
 
+    pub fn condemn(&mut self, reason: &str, now: Time) {
+        self.health.condemn(reason, now);
+    }
+
+    pub fn is_fit(&self) -> bool {
+        self.health.is_fit()
+    }
+
+    pub fn quarantine(&self, now: Time) -> Option<&Quarantine> {
+        self.health.current(now)
+    }
+
     /// When something is to be done though nothing changes.
     pub fn next_due(&self, threads: usize) -> Option<Time> {
         let key = match &self.outage {
-            _ if !self.has_room() || self.deciding >= threads => None,
+            _ if self.settings.is_paused || !self.has_room() || self.deciding >= threads => None,
             Some(outage) => outage.next_probe(),
+            None if self.queue.is_ready(Time::ZERO) => Some(Time::ZERO),
             None => self.queue.next_due(),
         };
+        let key = key.map(|due| due.max(self.health.until()));
         let resync = self.resync.as_ref().map(Resync::due);
         key.into_iter().chain(resync).min()
     }
@@ -132,21 +229,36 @@ impl Seat {
             Some(outage) => outage.next_probe().is_some_and(|due| due <= now),
             None => self.queue.is_ready(now),
         };
-        has_key && self.deciding < threads && self.has_room() && self.is_synced(snapshot)
+        has_key
+            && !self.settings.is_paused
+            && !self.health.is_quarantined(now)
+            && self.deciding < threads
+            && self.has_room()
+            && self.is_synced(snapshot)
     }
 
     /// A key that is being looked up for is as good as running.
     fn has_room(&self) -> bool {
-        self.queue.running() + self.looking < self.concurrency
+        self.queue.running() + self.looking < self.concurrency()
+    }
+
+    fn concurrency(&self) -> usize {
+        self.settings.concurrency.max(1) as usize
     }
 
     pub fn drain(&mut self) {
         self.queue.drain();
     }
 
-    /// What waits for a kind that is not synced will not run any more.
-    pub fn is_drained(&self, snapshot: &Snapshot) -> bool {
-        self.queue.is_empty() || (self.queue.running() == 0 && !self.is_synced(snapshot))
+    /// What waits for a kind that is not synced, or for a plugin to be let run again, will not run any more.
+    pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
+        let is_halted = self.settings.is_paused || self.health.is_quarantined(now);
+        let will_run = !is_halted && self.is_synced(snapshot);
+        self.queue.is_empty() || (self.queue.running() == 0 && !will_run)
+    }
+
+    pub fn is_cut_off(&self) -> bool {
+        self.outage.is_some()
     }
 
     pub fn status(&self, snapshot: &Snapshot, now: Time) -> SeatStatus {
@@ -183,7 +295,9 @@ impl Seat {
             failing: self.queue.failing(),
             broken,
             recorded_reads: self.reads.len(),
-            concurrency: self.concurrency,
+            concurrency: self.concurrency(),
+            is_paused: self.settings.is_paused,
+            quarantine: self.health.current(now).cloned(),
             cached_bytes: self
                 .grants
                 .keys()
@@ -195,4 +309,23 @@ impl Seat {
             last_error: self.last_error.clone(),
         }
     }
+}
+
+/// What a plugin has of the informers it uses.
+fn grants(scope: &Scope) -> BTreeMap<InformerId, Grant> {
+    let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
+    let grants = parts.map(|part| (part.informer, part.grant.clone()));
+    grants.collect()
+}
+
+fn subject(manifest: &Manifest, scope: &Scope) -> Option<SubjectKind> {
+    match &manifest.subject {
+        Subject::Each(selection) => Some(SubjectKind::new(selection, scope)),
+        Subject::Singleton => None,
+    }
+}
+
+fn resync(settings: &Settings, name: &str, now: Time) -> Option<Resync> {
+    let period = settings.resync?;
+    Some(Resync::new(period, name, now))
 }

@@ -30,6 +30,10 @@ impl Share {
         }
     }
 
+    pub(super) fn set_weight(&mut self, weight: u32) {
+        self.weight = weight.max(1);
+    }
+
     pub(super) fn used(&self) -> Duration {
         self.used
     }

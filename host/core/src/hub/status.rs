@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::health::Quarantine;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::queue::{Counts, Priority, Time};
 use crate::snapshot::InformerId;
@@ -21,6 +22,10 @@ pub struct ReconcileCounts {
     pub terminal: u64,
     /// The guest broke: traps, limits, timeouts, host errors.
     pub trapped: u64,
+    /// The outcome was refused as a whole: not granted, or no outcome at all.
+    pub refused: u64,
+    /// Runs that read what they may not.
+    pub denied_reads: u64,
 }
 
 /// The latest error of a plugin.
@@ -78,6 +83,10 @@ pub struct SeatStatus {
     pub recorded_reads: usize,
     /// Keys that may run at the same time.
     pub concurrency: usize,
+    /// Whether it runs nothing because it is paused.
+    pub is_paused: bool,
+    /// Why it runs nothing, if its version is not fit to.
+    pub quarantine: Option<Quarantine>,
     /// Its part of the caches: each informer's bytes, shared evenly among those who use it.
     pub cached_bytes: usize,
     /// How reconciles ended.

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use super::PluginId;
 use super::share::Charge;
+use crate::manifest::Manifest;
 use crate::permission::Permissions;
 use crate::plan::{Context, Plan, PlanError, WriteFailure, plan};
 use crate::plugin::{Plugin, Request, RunError};
 use crate::queue::{Priority, Time};
-use crate::reader::{Read, Reader, Scope};
+use crate::reader::{Read, ReadError, Reader, Scope};
 use crate::unchanged::Applied;
 
 /// What is the same for every turn of a plugin.
 pub(super) struct Controller {
     pub plugin: Arc<dyn Plugin>,
+    /// What is granted of its manifest.
+    pub manifest: Manifest,
     pub permissions: Permissions,
     pub applied: Arc<Applied>,
     pub scope: Arc<Scope>,
@@ -55,6 +58,8 @@ pub(super) struct Start {
 pub struct Decision {
     /// The writes to do and when to look again, or why there are none.
     pub result: Result<(Plan, Option<Duration>), TurnError>,
+    /// The first read that was not allowed, for the audit: the guest was told, and may have gone on.
+    pub denied: Option<ReadError>,
     pub(super) reads: BTreeSet<Read>,
 }
 
@@ -78,6 +83,16 @@ pub enum TurnError {
     /// The cluster could not be reached. That is not the key's fault: it is tried again as soon as the cluster can be.
     #[error("{0}")]
     Unavailable(String),
+}
+
+impl TurnError {
+    /// Whether it counts against the version of the plugin: it broke, or asked for what it may not have.
+    pub(super) fn is_strike(&self) -> bool {
+        match self {
+            Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
+            Self::Run(_) | Self::Plan(_) => true,
+        }
+    }
 }
 
 impl From<WriteFailure> for TurnError {
@@ -142,17 +157,19 @@ impl Turn {
             let result = Err(RunError::Host("a turn decides once".into()).into());
             return Decision {
                 result,
+                denied: None,
                 reads: BTreeSet::new(),
             };
         };
         let Controller {
             plugin,
+            manifest,
             permissions,
             applied,
             ..
         } = &*self.controller;
         let context = Context {
-            manifest: plugin.manifest(),
+            manifest,
             permissions,
             applied,
             key: &self.request.key,
@@ -165,6 +182,7 @@ impl Turn {
         };
         Decision {
             result,
+            denied: reader.take_denied(),
             reads: reader.into_reads(),
         }
     }

@@ -74,9 +74,9 @@ fn an_informer_ends_with_the_last_plugin_that_uses_it() {
     let id = id_of(&rig, "v1/Pod");
     sync(&mut rig, id, Payload::Metadata);
     pod_in(&mut rig, id, "one", "x");
-    rig.hub.leave(first);
+    drop(rig.hub.leave(first));
     assert_eq!(rig.hub.informers()[0].objects, 1);
-    rig.hub.leave(second);
+    drop(rig.hub.leave(second));
     assert!(rig.hub.wanted().is_empty());
     pod_in(&mut rig, id, "one", "late");
     assert!(
@@ -96,10 +96,10 @@ fn what_a_plugin_still_runs_when_it_leaves_means_nothing_any_more() {
     rig.sync(&pod());
     rig.put(&service(), "web", "");
     let mut turn = rig.take().unwrap();
-    rig.hub.leave(plugin);
+    drop(rig.hub.leave(plugin));
     let decision = turn.decide();
     rig.finish(&turn, decision);
-    assert!(rig.hub.is_drained() && rig.hub.status(rig.now).is_empty());
+    assert!(rig.hub.is_drained(rig.now) && rig.hub.status(rig.now).is_empty());
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_plugin_that_reads_more_has_to_wait_for_it_and_the_others_do_not() {
     assert_eq!(runs(&mut rig), None);
     sync(&mut rig, id, Payload::Full);
     assert_eq!(runs(&mut rig).as_deref(), Some("heavy"));
-    rig.hub.leave(heavy);
+    drop(rig.hub.leave(heavy));
     assert_eq!(wanted(&rig)[0].1, Payload::Metadata, "less is enough again");
 }
 
@@ -187,7 +187,7 @@ fn the_values_of_secrets_are_the_operators_to_allow() {
         .hub
         .join(secrets(&[".type"]), &Settings::default(), rig.now);
     assert_eq!(wanted(&rig)[0].1, Payload::WithoutValues);
-    rig.hub.leave(plugin.unwrap());
+    drop(rig.hub.leave(plugin.unwrap()));
     let allowed = Settings {
         secret_values: true,
         ..Settings::default()
@@ -283,7 +283,7 @@ fn a_plugin_that_comes_back_waits_for_all_of_each_object_again() {
     let id = id_of(&rig, "v1/Pod");
     sync(&mut rig, id, Payload::Full);
     rig.run();
-    rig.hub.leave(heavy);
+    drop(rig.hub.leave(heavy));
     pod_in(&mut rig, id, "one", "x");
     rig.run();
     rig.join(reads_pods("heavy", &[".spec"], &[]), nothing);

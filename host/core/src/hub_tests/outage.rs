@@ -55,7 +55,10 @@ fn one_key_that_gets_through_brings_all_of_them_back() {
         fail_unavailable(&mut rig);
     }
     rig.now += Duration::from_secs(1);
+    let is_cut_off = |rig: &Rig| rig.hub.seats.keys().any(|id| rig.hub.is_cut_off(*id));
+    assert!(is_cut_off(&rig));
     assert_eq!(rig.run().len(), 100);
+    assert!(!is_cut_off(&rig));
     assert_eq!(rig.hub.status(rig.now)[0].failing, 0, "no key was at fault");
 }
 

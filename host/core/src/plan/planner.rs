@@ -1,6 +1,6 @@
 //! One action at a time: is it permitted, is it sound, and which writes does it come to?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,18 +11,45 @@ use crate::cluster::{Operation, Write};
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::Verb;
 use crate::outcome::{Action, ActionResult, Delete, Event, PatchType};
-use crate::permission::{Denied, check_key};
+use crate::permission::Denied;
 use crate::reader::Reader;
 use crate::selector::{LabelSelector, Requirement};
 use crate::unchanged::{Target, hash, is_same_object};
 
+/// Plans the actions of one outcome, in order. What one takes does not depend on how many came before it: there may be thousands.
 pub(super) struct Planner<'a, 'r> {
-    pub context: Context<'a>,
-    pub reader: &'r mut Reader,
+    context: Context<'a>,
+    reader: &'r mut Reader,
+    /// How often each text was created so far.
+    created: HashMap<String, usize>,
+    /// The objects that are written so far.
+    written: HashSet<(Kind, ObjectKey)>,
+    has_children: bool,
+}
+
+impl<'a, 'r> Planner<'a, 'r> {
+    pub fn new(context: Context<'a>, reader: &'r mut Reader) -> Self {
+        Self {
+            context,
+            reader,
+            created: HashMap::new(),
+            written: HashSet::new(),
+            has_children: false,
+        }
+    }
 }
 
 impl Planner<'_, '_> {
-    pub fn steps(&mut self, earlier: &[Action], action: &Action) -> Result<Vec<What>, ActionError> {
+    /// What the next action comes to.
+    pub fn steps(&mut self, action: &Action) -> Result<Vec<What>, ActionError> {
+        let steps = self.plan(action)?;
+        let writes = steps.iter().filter_map(What::write);
+        self.written
+            .extend(writes.map(|write| (write.kind.clone(), write.key.clone())));
+        Ok(steps)
+    }
+
+    fn plan(&mut self, action: &Action) -> Result<Vec<What>, ActionError> {
         match action {
             Action::Apply {
                 object,
@@ -32,7 +59,7 @@ impl Planner<'_, '_> {
             Action::Create {
                 object,
                 subresource,
-            } => Ok(vec![self.create(earlier, object, subresource)?]),
+            } => Ok(vec![self.create(object, subresource)?]),
             Action::Update {
                 object,
                 subresource,
@@ -60,11 +87,7 @@ impl Planner<'_, '_> {
                 name,
                 present,
             } => Ok(vec![self.finalizer(kind, key, name, *present)?]),
-            Action::Children { .. }
-                if earlier
-                    .iter()
-                    .any(|action| matches!(action, Action::Children { .. })) =>
-            {
+            Action::Children { .. } if std::mem::replace(&mut self.has_children, true) => {
                 Err(ActionError::SecondChildren)
             }
             Action::Children { objects } => self.children(objects),
@@ -80,8 +103,7 @@ impl Planner<'_, '_> {
     ) -> Result<(), Denied> {
         self.context
             .permissions
-            .check(verb, kind, subresource.as_deref())?;
-        check_key(key)
+            .check(verb, kind, key, subresource.as_deref())
     }
 
     /// The object as cached, if the plugin reads its kind.
@@ -143,16 +165,12 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn create(
-        &mut self,
-        earlier: &[Action],
-        text: &str,
-        subresource: &Option<String>,
-    ) -> Result<What, ActionError> {
+    fn create(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
         let mut object = parse(text)?;
-        let is_same =
-            |action: &&Action| matches!(action, Action::Create { object, .. } if object == text);
-        self.derive_name(earlier.iter().filter(is_same).count(), &mut object);
+        let number = self.created.entry(text.to_owned()).or_default();
+        *number += 1;
+        let number = *number - 1;
+        self.derive_name(number, &mut object);
         let (kind, key) = address(&object)?;
         self.check(Verb::Create, &kind, &key, subresource)?;
         Ok(send(
@@ -225,18 +243,28 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// Without a uid of the guest's own, only the object that the snapshot shows is deleted, not a successor of the same name.
-    /// What the snapshot does not show is deleted by name.
+    /// Without preconditions of the guest's own, only the object that the snapshot shows is deleted, as it was when the guest decided
+    /// so: not a successor of the same name, and not one that has changed (the garbage collector's rule). An object that this
+    /// outcome itself has written is at a version nobody knows yet. What the snapshot does not show is deleted by name.
     fn delete(&mut self, delete: &Delete) -> Result<What, ActionError> {
         let Delete { kind, key, .. } = delete;
         self.check(Verb::Delete, kind, key, &None)?;
-        let seen = self
-            .reader
-            .look_at(kind, key)
-            .map(|object| object.uid().to_owned());
+        let seen = self.reader.look_at(kind, key);
+        let uid = || seen.as_ref().map(|object| object.uid().to_owned());
+        let is_as_seen =
+            delete.uid.is_none() && !self.written.contains(&(kind.clone(), key.clone()));
+        let version = || {
+            seen.as_ref()
+                .map(|object| object.resource_version().to_string())
+        };
+        let version = || version().filter(|_| is_as_seen);
         let operation = Operation::Delete {
-            uid: delete.uid.clone().or(seen).filter(|uid| !uid.is_empty()),
-            resource_version: delete.resource_version.clone(),
+            uid: delete
+                .uid
+                .clone()
+                .or_else(uid)
+                .filter(|uid| !uid.is_empty()),
+            resource_version: delete.resource_version.clone().or_else(version),
             propagation: delete.propagation,
             grace_period_seconds: delete.grace_period_seconds,
         };
@@ -255,7 +283,7 @@ impl Planner<'_, '_> {
         if !self.context.manifest.kinds().contains(kind) {
             return Err(Denied::Kind(kind.clone()).into());
         }
-        check_key(key)?;
+        self.context.permissions.check_event(kind, key)?;
         let operation = Operation::Event {
             uid: self
                 .reader
@@ -340,9 +368,10 @@ impl Planner<'_, '_> {
                 if wanted.contains(&(kind.clone(), key.clone())) || member.is_being_deleted() {
                     continue;
                 }
+                self.check(Verb::Delete, kind, &key, &None)?;
                 let operation = Operation::Delete {
                     uid: Some(member.uid().to_owned()),
-                    resource_version: None,
+                    resource_version: Some(member.resource_version().to_string()),
                     propagation: None,
                     grace_period_seconds: None,
                 };

@@ -45,14 +45,14 @@ fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Result<T,
     };
     let text = error.to_string();
     Ok(Err(match error {
-        reader::ReadError::Denied(_) | reader::ReadError::OtherNamespace { .. } => {
-            ReadError::Denied(text)
-        }
+        reader::ReadError::Denied(_)
+        | reader::ReadError::NotGranted(_)
+        | reader::ReadError::OtherNamespace { .. } => ReadError::Denied(text),
         reader::ReadError::UnknownIndex { .. } => ReadError::UnknownIndex(text),
         reader::ReadError::InvalidPointer(_) => ReadError::InvalidPointer(text),
-        reader::ReadError::TooMany | reader::ReadError::Unreadable { .. } => {
-            wasmtime::bail!("{text}")
-        }
+        reader::ReadError::TooMany
+        | reader::ReadError::TooLarge(_)
+        | reader::ReadError::Unreadable { .. } => return Err(wasmtime::Error::new(error)),
     }))
 }
 

@@ -8,7 +8,7 @@ use pilothouse_core::plugin::{Plugin, RunError};
 use pilothouse_core::snapshot::Snapshot;
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy};
 
-use crate::support::{GET, GET_A, SAY_A, guest, reader, reader_of, request, said};
+use crate::support::{GET, GET_A, SAY_A, guest, little_fuel, reader, reader_of, request, said};
 
 fn over_limit(error: RunError) -> String {
     match error {
@@ -48,10 +48,16 @@ fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
         // The host calls this to hand the request over.
         guest().reallocating("(loop $l (br $l))"),
     ] {
-        assert!(over_limit(looping.run_error()).starts_with("fuel: all of its "));
+        let plugin = looping
+            .load_with(crate::support::engine(), &little_fuel())
+            .unwrap();
+        let error = plugin.reconcile(&request("a"), &mut reader()).unwrap_err();
+        assert_eq!(over_limit(error), "fuel: all of its 10000000 used");
     }
     let in_start = guest().with("(func $s (loop $l (br $l))) (start $s)");
-    assert!(in_start.load_error().contains("fuel: all of its "));
+    let error = in_start.load_with(crate::support::engine(), &little_fuel());
+    let error = error.err().expect("it loads").to_string();
+    assert!(error.contains("fuel: all of its 10000000 used"), "{error}");
 }
 
 #[test]

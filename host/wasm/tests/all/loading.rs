@@ -4,7 +4,7 @@ use pilothouse_core::manifest::Subject;
 use pilothouse_core::plugin::Plugin;
 use pilothouse_wasm::{LimitPolicy, load};
 
-use crate::support::{GET, GET_A, engine, guest};
+use crate::support::{GET, GET_A, engine, guest, little_fuel};
 
 fn error_of(bytes: &[u8]) -> String {
     let error = load(engine(), bytes, &LimitPolicy::default())
@@ -188,11 +188,11 @@ fn describe_that_breaks_or_does_not_end_is_an_error_of_loading() {
             .load_error()
             .starts_with("describe: trap: ")
     );
-    let fuel = LimitPolicy::default().default.fuel;
-    let error = guest().describing("(loop $l (br $l))").load_error();
+    let looping = guest().describing("(loop $l (br $l))");
+    let error = looping.load_with(engine(), &little_fuel()).err();
     assert_eq!(
-        error,
-        format!("describe: over limit: fuel: all of its {fuel} used")
+        error.expect("it loads").to_string(),
+        "describe: over limit: fuel: all of its 10000000 used"
     );
 }
 

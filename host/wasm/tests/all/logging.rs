@@ -3,11 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use pilothouse_core::plugin::Plugin;
+use pilothouse_wasm::{LimitPolicy, RunOptions, WasmPlugin};
 
 use crate::support::{Guest, LOG, guest, reader, request};
 
 /// What was logged while `guest` ran once.
 pub fn logged_by(guest: &Guest) -> String {
+    logged_by_runs(&guest.plugin(), 1)
+}
+
+/// What was logged while `plugin` ran so often.
+pub fn logged_by_runs(plugin: &WasmPlugin, runs: usize) -> String {
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for Sink {
@@ -19,7 +25,6 @@ pub fn logged_by(guest: &Guest) -> String {
             Ok(())
         }
     }
-    let plugin = guest.plugin();
     let sink = Sink::default();
     let writer = sink.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -27,7 +32,9 @@ pub fn logged_by(guest: &Guest) -> String {
         .with_writer(move || writer.clone())
         .finish();
     tracing::subscriber::with_default(subscriber, || {
-        drop(plugin.reconcile(&request("a"), &mut reader()));
+        for _ in 0..runs {
+            drop(plugin.reconcile(&request("a"), &mut reader()));
+        }
     });
     let bytes = sink.0.lock().unwrap();
     String::from_utf8(bytes.clone()).unwrap()
@@ -62,4 +69,25 @@ fn a_flood_is_cut_off_and_counted() {
             .contains("dropped=4900 limit=100"),
         "{log}"
     );
+}
+
+#[test]
+fn many_runs_together_are_cut_off_too_and_said_to_be_once() {
+    let chatty = guest().with(LOG).reconciling(
+        "(local $i i32) (loop $l (call $log (i32.const 1) (i32.const 96) (i32.const 1) (i32.const 0) (i32.const 0))
+            (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 50))))",
+    );
+    let options = RunOptions {
+        log_lines: 1,
+        ..RunOptions::default()
+    };
+    let plugin = chatty.plugin().with(&LimitPolicy::default(), options);
+    let log = logged_by_runs(&plugin, 20);
+    let (own, said): (Vec<&str>, Vec<&str>) = log
+        .lines()
+        .partition(|line| !line.contains("plugin logs too much"));
+    // Ten at once, and one a second while this takes.
+    assert!((10..20).contains(&own.len()), "{log}");
+    assert_eq!(said.len(), 1, "{log}");
+    assert_eq!(plugin.dropped_log_lines() + own.len() as u64, 1_000);
 }

@@ -2,7 +2,9 @@
 
 use std::thread;
 
+use pilothouse_core::key::Kind;
 use pilothouse_core::plugin::{Plugin, Request};
+use pilothouse_core::reader::{ListFilter, ReadError};
 
 use crate::support::{GET, NOW_MS, SAY_A, guest, reader, request, said};
 
@@ -109,4 +111,20 @@ fn a_list_is_one_json_array_and_a_kind_out_of_scope_is_denied() {
     let denied = SAY_A.replacen("(i32.const 3)", "(i32.const 2)", 1);
     let text = said(guest().with(GET).reconciling(denied.leak()).run_error());
     assert_eq!(text, "v1/Po is not among the manifest's reads");
+}
+
+#[test]
+fn a_list_that_no_guest_could_hold_is_not_put_together_but_counts_as_read() {
+    let mut reader = reader();
+    reader.limit_answers(100);
+    let pods = Kind::new("", "v1", "Pod");
+    let error = reader
+        .list(&pods, None, &ListFilter::Everything)
+        .unwrap_err();
+    assert_eq!(error, ReadError::TooLarge(100));
+    assert_eq!(
+        reader.into_reads().len(),
+        1,
+        "the key runs again when the list changes"
+    );
 }

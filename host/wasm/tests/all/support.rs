@@ -199,6 +199,13 @@ pub fn engine() -> &'static Engine {
     ENGINE.get_or_init(|| Engine::new(&EngineOptions::default()).unwrap())
 }
 
+/// So little that whoever uses all of it is done long before the timeout, also on a busy machine.
+pub fn little_fuel() -> LimitPolicy {
+    let mut policy = LimitPolicy::default();
+    policy.default.fuel = 10_000_000;
+    policy
+}
+
 pub fn request(name: &str) -> Request {
     Request {
         key: ObjectKey::new("default", name),

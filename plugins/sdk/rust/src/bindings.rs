@@ -2799,7 +2799,8 @@ pub trait Guest {
     #[allow(async_fn_in_trait)]
     fn describe() -> Manifest;
     /// Look at the snapshot and say what should be done about one key. Must be pure: the same request on the same snapshot gives
-    /// the same answer. It is called in a fresh instance, so nothing is remembered from one call to the next.
+    /// the same answer. It is called in a fresh instance, unless the operator has chosen to reuse instances: what is remembered from one
+    /// call to the next makes it impure.
     #[allow(async_fn_in_trait)]
     fn reconcile(request: Request) -> ::core::result::Result<Outcome, Failure>;
 }
@@ -2946,7 +2947,7 @@ pub mod pilothouse {
             /// Why a read has no answer. Finding nothing is an answer, not an error.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ReadError {
-                /// The manifest does not name this kind, or names other namespaces of it.
+                /// The manifest does not name this kind, or names other namespaces of it, or the operator has not granted it.
                 Denied(_rt::String),
                 /// The manifest declares no index of this name for this kind.
                 UnknownIndex(_rt::String),

@@ -1,4 +1,4 @@
-//! For each Widget (`example.dev/v1`): reports its size in its status and keeps a ConfigMap of its name.
+//! For each Widget (`example.dev/v1`): reports its size in its status and, if it has a namespace, keeps a ConfigMap of its name there.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
@@ -24,12 +24,17 @@ impl Controller for Widgets {
             return Ok(Outcome::done());
         };
         let size = &found["spec"]["size"];
-        let metadata = json!({"namespace": request.key.namespace, "name": request.key.name});
+        let mut metadata = json!({"name": request.key.name});
+        if !request.key.namespace.is_empty() {
+            metadata["namespace"] = json!(request.key.namespace);
+        }
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size.to_string()}});
         let status = json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata, "status": {"observedSize": size}});
-        Ok(Outcome::done()
-            .with(Apply::new(&config)?)
-            .with(Apply::new(&status)?.subresource("status")))
+        let outcome = Outcome::done().with(Apply::new(&status)?.subresource("status"));
+        if request.key.namespace.is_empty() {
+            return Ok(outcome);
+        }
+        Ok(outcome.with(Apply::new(&config)?))
     }
 }
 

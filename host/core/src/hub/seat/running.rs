@@ -1,5 +1,6 @@
 //! A plugin's turns: from a key that is handed out to a key that is given back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Seat;
@@ -44,8 +45,12 @@ impl Seat {
         loop {
             let is_probe = self.outage.is_some();
             let taken = match &mut self.outage {
-                Some(outage) => self.queue.claim(&outage.probe(now)?, now)?,
-                None => self.queue.next(now)?,
+                Some(outage) => self.queue.claim(&outage.probe(now)?, now),
+                None => Some(self.queue.next(now)?),
+            };
+            let Some(taken) = taken.and_then(|taken| self.keep_if_mine(taken, now)) else {
+                self.end_empty_outage();
+                continue;
             };
             match self.gates.try_pass(&taken.key, snapshot, now) {
                 Passage::Open => {
@@ -75,6 +80,24 @@ impl Seat {
                 }
             }
         }
+    }
+
+    /// Drops a key whose object the plugin may not see. What it may not see is not gone, and nothing to clean up after.
+    fn keep_if_mine(&mut self, taken: Taken, now: Time) -> Option<Taken> {
+        if self.is_mine(&taken.key) {
+            return Some(taken);
+        }
+        self.queue.forget(&taken.key);
+        self.queue.done(&taken.key, now);
+        None
+    }
+
+    fn is_mine(&self, key: &ObjectKey) -> bool {
+        let Some(subject) = &self.subject else {
+            return true;
+        };
+        let scope = self.controller.scope.kinds.get(subject.kind());
+        scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
     }
 
     /// A lookup for a key has ended, with answers or without.
@@ -120,7 +143,7 @@ impl Seat {
         let request = Request {
             attempt: taken.failures.saturating_add(1),
             previous: self.results.get(&taken.key).cloned().unwrap_or_default(),
-            config: self.config.clone(),
+            config: self.settings.config.clone(),
             key: taken.key,
         };
         let scope = self.controller.scope.clone();
@@ -146,6 +169,14 @@ impl Seat {
         self.share
             .end(turn.charge, now.saturating_sub(turn.started));
         let key = &turn.request.key;
+        self.reconciles.denied_reads += u64::from(decision.denied.is_some());
+        if !self.is_current(turn) {
+            // What it read was another version's business, in another version's numbers.
+            if !self.is_of_another_kind(turn) {
+                self.queue.add(key, NORMAL, now);
+            }
+            return;
+        }
         let is_stale = match missed {
             Missed::TooMuch => true,
             Missed::Changes(mut changes) => changes.any(|(informer, change)| {
@@ -163,7 +194,53 @@ impl Seat {
         }
     }
 
+    /// Whether a turn began on the version that is here now.
+    fn is_current(&self, turn: &Turn) -> bool {
+        Arc::ptr_eq(&turn.controller, &self.controller)
+    }
+
+    /// Whether a turn's key means nothing to the version that is here now.
+    fn is_of_another_kind(&self, turn: &Turn) -> bool {
+        turn.controller.manifest.subject_kind() != self.manifest().subject_kind()
+    }
+
+    /// Says whether the version is in quarantine for it.
     pub fn failed(
+        &mut self,
+        turn: &Turn,
+        error: &TurnError,
+        executed: Executed,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> bool {
+        if self.is_of_another_kind(turn) {
+            self.queue.done(&turn.request.key, now);
+            return false;
+        }
+        let is_condemned = self.judge(turn, Some(error), now);
+        self.fail(turn, error, executed, snapshot, now);
+        is_condemned
+    }
+
+    /// Notes how a run went in the record of the version that made it, if that is still here. One that makes the host panic is not tried
+    /// again soon.
+    fn judge(&mut self, turn: &Turn, error: Option<&TurnError>, now: Time) -> bool {
+        // A cluster that cannot be reached says nothing of the plugin.
+        if !self.is_current(turn) || matches!(error, Some(TurnError::Unavailable(_))) {
+            return false;
+        }
+        if let Some(TurnError::Run(RunError::Host(panic))) = error
+            && panic.starts_with("panic: ")
+        {
+            self.health.condemn(panic, now);
+            return true;
+        }
+        let strike = error.filter(|error| error.is_strike());
+        let reason = strike.map(ToString::to_string);
+        self.health.ran(&turn.request.key, reason.as_deref(), now)
+    }
+
+    fn fail(
         &mut self,
         turn: &Turn,
         error: &TurnError,
@@ -179,10 +256,17 @@ impl Seat {
             at: now,
         });
         if let TurnError::Run(
-            RunError::Trap(_) | RunError::OverLimit(_) | RunError::Timeout(_) | RunError::Host(_),
+            RunError::Trap(_)
+            | RunError::OverLimit(_)
+            | RunError::Timeout(_)
+            | RunError::NonDeterministic(_)
+            | RunError::Host(_),
         ) = error
         {
             self.reconciles.trapped += 1;
+        }
+        if matches!(error, TurnError::Plan(_)) {
+            self.reconciles.refused += 1;
         }
         self.keep(key, executed, snapshot, now);
         match error {
@@ -202,10 +286,10 @@ impl Seat {
         }
         self.tries.remove(key);
         let is_answer = turn.is_probe && matches!(error, TurnError::Write { .. });
-        let is_nobody_left = |outage: &Outage| outage.next_probe().is_none() && self.looking == 0;
-        if is_answer || self.outage.as_ref().is_some_and(is_nobody_left) {
+        if is_answer {
             self.rescue(false);
         }
+        self.end_empty_outage();
         if self.queue.is_broken(key) {
             self.reasons.insert(key.clone(), error.to_string());
         }
@@ -228,6 +312,14 @@ impl Seat {
         outage.strand(taken.key);
     }
 
+    /// An outage with nobody left to try with would never end.
+    fn end_empty_outage(&mut self) {
+        let is_empty = |outage: &Outage| outage.next_probe().is_none();
+        if self.looking == 0 && self.outage.as_ref().is_some_and(is_empty) {
+            self.rescue(false);
+        }
+    }
+
     /// The cluster can be reached: the keys that have been tried once can run. Others have failed while it could be, and wait for
     /// their time, unless it is known that nothing at all could be reached.
     pub fn rescue(&mut self, all: bool) {
@@ -248,6 +340,10 @@ impl Seat {
         now: Time,
     ) {
         let key = &turn.request.key;
+        if self.is_of_another_kind(turn) {
+            return self.queue.done(key, now);
+        }
+        self.judge(turn, None, now);
         self.tries.remove(key);
         let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
         if turn.is_probe || executed.accepted.iter().any(is_certain) {

@@ -74,7 +74,7 @@ impl Seat {
             return;
         };
         let key = change.key().to_key();
-        if change.new.is_none() {
+        if change.new.is_none() || change.goes_back() {
             let kind = snapshot.informers[informer].kind();
             self.controller.applied.forget(kind, &key);
         }

@@ -1,0 +1,60 @@
+//! Kubernetes Events about the host's plugins, for people who look with `kubectl get events`.
+
+use std::sync::Arc;
+
+use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::key::{Kind, ObjectKey};
+use tracing::warn;
+
+/// Who reports.
+const MANAGER: &str = "pilothouse";
+
+/// Writes Events about the host's own pod. Elsewhere than in a pod they are about the namespace `default`, the place of Events about
+/// what has no namespace.
+#[derive(Clone)]
+pub struct Announcer {
+    cluster: Arc<dyn Cluster>,
+    kind: Kind,
+    key: ObjectKey,
+}
+
+impl Announcer {
+    /// `POD_NAMESPACE` and `POD_NAME` are what the downward API is asked to set.
+    pub fn new(cluster: Arc<dyn Cluster>) -> Self {
+        let pod = std::env::var("POD_NAMESPACE")
+            .ok()
+            .zip(std::env::var("POD_NAME").ok());
+        let (kind, key) = match pod {
+            Some((namespace, name)) => ("Pod", ObjectKey::new(&namespace, &name)),
+            None => ("Namespace", ObjectKey::new("", "default")),
+        };
+        Self {
+            cluster,
+            kind: Kind::new("", "v1", kind),
+            key,
+        }
+    }
+
+    /// Tells of something that somebody should look at. Nobody waits for it.
+    pub fn warn(&self, reason: &str, note: String) {
+        let write = Write {
+            kind: self.kind.clone(),
+            key: self.key.clone(),
+            subresource: None,
+            operation: Operation::Event {
+                uid: None,
+                is_warning: true,
+                reason: reason.to_owned(),
+                action: "Reconcile".to_owned(),
+                note,
+            },
+        };
+        let cluster = self.cluster.clone();
+        tokio::spawn(async move {
+            let result = cluster.write(MANAGER, &write).await;
+            if let Some(reason) = result.error() {
+                warn!(reason, "an Event was not written");
+            }
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! The commands that ask a running host.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::config::{ListArgs, Output, PluginArgs};
+use crate::http::COMMAND_HEADER;
+use crate::plugins::commands::Verb;
+
+/// A host that takes longer is not well.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// `pilothouse plugins`.
+pub async fn plugins(args: &ListArgs) -> anyhow::Result<String> {
+    let body = request(args.host.host, "GET", "/plugins").await?;
+    match args.output {
+        Output::Json => Ok(body),
+        Output::Table => table(&body),
+    }
+}
+
+/// `pilothouse pause`, `resume`, `rollback`.
+pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
+    let name = &args.plugin;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_plain) {
+        bail!("{name:?} is not a plugin's name");
+    }
+    let path = format!("/plugins/{name}/{}", verb.word());
+    let body = request(args.host.host, "POST", &path).await?;
+    Ok(body.trim_end().to_owned())
+}
+
+/// Sends a request without a body, and returns the body of a good answer. HTTP/1.0 needs no more than this.
+async fn request(host: SocketAddr, method: &str, path: &str) -> anyhow::Result<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(host).await?;
+        let request = format!(
+            "{method} {path} HTTP/1.0\r\nHost: {host}\r\n{COMMAND_HEADER}: 1\r\nContent-Length: 0\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = tokio::time::timeout(TIMEOUT, exchange)
+        .await
+        .with_context(|| format!("the host at {host} does not answer"))?
+        .with_context(|| {
+            format!("no host at {host}; --host names the address that its --listen says")
+        })?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .with_context(|| format!("{host} is not a pilothouse host"))?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if status != "200" {
+        bail!("{}", body.trim_end());
+    }
+    Ok(body.to_owned())
+}
+
+const COLUMNS: [&str; 7] = [
+    "NAME", "VERSION", "STATE", "QUEUED", "RUNNING", "FAILING", "REASON",
+];
+
+fn table(body: &str) -> anyhow::Result<String> {
+    let plugins: Vec<Value> =
+        serde_json::from_str(body).context("the host's answer is not a list of plugins")?;
+    let mut rows = vec![COLUMNS.map(str::to_owned)];
+    rows.extend(plugins.iter().map(row));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..COLUMNS.len())
+        .map(|column| width(column).unwrap_or_default())
+        .collect();
+    let lines = rows.iter().map(|row| {
+        let cells = row.iter().zip(&widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        cells.join("   ").trim_end().to_owned()
+    });
+    Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn row(plugin: &Value) -> [String; COLUMNS.len()] {
+    let text = |path: &str| match plugin.pointer(path) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    };
+    let or = |first: String, second: String| if first.is_empty() { second } else { first };
+    [
+        or(text("/name"), text("/file")),
+        text("/version"),
+        text("/state"),
+        text("/keys/queued"),
+        text("/keys/running"),
+        text("/keys/failed"),
+        or(text("/reason"), text("/problem")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_a_table_like_kubectls() {
+        let body = r#"[
+            {"file":"a.wasm","name":"endpoints","version":"1.0.0","state":"running","keys":{"queued":12,"running":1,"failed":0}},
+            {"file":"b.wasm","state":"failed","reason":"is damaged","keys":{"queued":0,"running":0,"failed":0}}]"#;
+        let expected = "\
+NAME        VERSION   STATE     QUEUED   RUNNING   FAILING   REASON
+endpoints   1.0.0     running   12       1         0
+b.wasm                failed    0        0         0         is damaged";
+        assert_eq!(table(body).unwrap(), expected);
+    }
+}

@@ -1,0 +1,50 @@
+//! How plugins are compiled: by another process, and once.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use pilothouse_wasm::{CodeCache, CompileOptions, Compiler, own_executable};
+use tracing::warn;
+
+use crate::config::CompileArgs;
+
+/// What `--code-cache` says for no cache at all.
+pub const NOWHERE: &str = "none";
+
+/// The host's compiler. Without a cache directory of its own it compiles each time it starts.
+pub fn compiler(directory: Option<&Path>) -> Compiler {
+    let child = own_executable()
+        .inspect_err(|error| warn!(%error, "the host does not find its own executable; it compiles in this process, without limits"));
+    Compiler::new(CompileOptions {
+        child: child.ok(),
+        cache: cache(directory),
+        ..CompileOptions::default()
+    })
+}
+
+fn cache(directory: Option<&Path>) -> Option<CodeCache> {
+    if directory == Some(Path::new(NOWHERE)) {
+        return None;
+    }
+    let directory = directory.map(Path::to_owned).or_else(usual_directory)?;
+    CodeCache::open(&directory, CodeCache::DEFAULT_BYTES)
+        .inspect_err(|error| {
+            let directory = directory.display();
+            warn!(%directory, %error, "compiled plugins are not kept; --code-cache names a directory of this user's alone");
+        })
+        .ok()
+}
+
+/// The XDG base directory for caches.
+fn usual_directory() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty());
+    let home = || std::env::home_dir().map(|home| home.join(".cache"));
+    let cache = cache.map(PathBuf::from).or_else(home)?;
+    Some(cache.join("pilothouse").join("code"))
+}
+
+/// The compiling process: this executable, started by itself. Begins before there is a log, a runtime or a second thread.
+pub fn run(args: &CompileArgs) -> ExitCode {
+    pilothouse_wasm::compile_child(args.memory_bytes, Duration::from_secs(args.cpu_seconds))
+}

@@ -1,0 +1,243 @@
+//! The plugin directory: what is in it, and when that changes.
+//!
+//! A file is opened once and judged by what was opened: a regular file, inside the directory, not writable by everybody. Symbolic
+//! links are followed as long as they stay inside, so that the ones that ConfigMap and Secret volumes swap work.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use notify::event::{AccessKind, EventKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use rustix::io::Errno;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tracing::warn;
+
+/// The settings for all plugins.
+pub const DEFAULTS: &str = "pilothouse.toml";
+
+/// The largest plugin. componentize-py's are 18 MB.
+const WASM_BYTES: u64 = 64 << 20;
+
+/// The largest file of settings.
+const SETTINGS_BYTES: u64 = 1 << 20;
+
+/// A change is looked at once nothing has changed for so long: a file is written in many steps.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// Not later than this, however much changes.
+const NOT_LATER: Duration = Duration::from_secs(2);
+
+/// The directory is looked at so often though nothing is heard of it: not every file system tells.
+const RESCAN: Duration = Duration::from_secs(10);
+
+/// What tells one state of a file from another, without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    size: i64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+/// What the directory holds of one plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The `.wasm` file, or why it cannot be one.
+    pub wasm: Result<Stamp, String>,
+    /// The text of the `.toml` beside it, or why it cannot be read. None if there is none.
+    pub settings: Option<Result<String, String>>,
+}
+
+/// What the directory holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// By the name of the file, in its order.
+    pub plugins: BTreeMap<String, Found>,
+    /// The text of the settings for all.
+    pub defaults: Option<Result<String, String>>,
+}
+
+/// A directory of plugins.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Refuses what is none, and one that everybody can put code into.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let handle = openat2(
+            CWD,
+            path,
+            OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::empty(),
+        )
+        .with_context(|| {
+            format!("cannot read the plugin directory {shown}; --plugins names a directory with *.wasm files")
+        })?;
+        let stat = fstat(&handle).with_context(|| format!("cannot read {shown}"))?;
+        if is_open_to_all(&stat) {
+            bail!(
+                "everybody may write to the plugin directory {shown}, and what is there runs as a controller; run: chmod o-w {shown}"
+            );
+        }
+        Ok(Self { path: path.into() })
+    }
+
+    /// What is there now.
+    pub fn list(&self) -> anyhow::Result<Listing> {
+        let shown = self.path.display();
+        let entries = std::fs::read_dir(&self.path)
+            .with_context(|| format!("cannot read the plugin directory {shown}"))?;
+        let mut listing = Listing {
+            defaults: self.settings(DEFAULTS),
+            ..Listing::default()
+        };
+        for entry in entries {
+            let name = entry
+                .with_context(|| format!("cannot read the plugin directory {shown}"))?
+                .file_name();
+            let Some(name) = name.to_str().filter(|name| is_plugin(name)) else {
+                continue;
+            };
+            let stem = name.trim_end_matches(".wasm");
+            let found = Found {
+                wasm: self.open_file(name).map(|(_, stamp)| stamp),
+                settings: self.settings(&format!("{stem}.toml")),
+            };
+            listing.plugins.insert(name.to_owned(), found);
+        }
+        Ok(listing)
+    }
+
+    /// The whole of a plugin's file.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        let (file, _) = self.open_file(name)?;
+        read(file, WASM_BYTES)
+    }
+
+    fn settings(&self, name: &str) -> Option<Result<String, String>> {
+        // One that is not there is the usual case, and not an error.
+        std::fs::symlink_metadata(self.path.join(name)).ok()?;
+        let bytes = self
+            .open_file(name)
+            .and_then(|(file, _)| read(file, SETTINGS_BYTES));
+        Some(bytes.and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| "is not text (UTF-8)".to_owned())
+        }))
+    }
+
+    fn open_file(&self, name: &str) -> Result<(File, Stamp), String> {
+        let directory = File::open(&self.path).map_err(|error| error.to_string())?;
+        let opened = openat2(
+            &directory,
+            name,
+            // A pipe that nobody writes to must not be waited for.
+            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+        );
+        let opened = opened.map_err(|error| match error {
+            Errno::XDEV => {
+                "is a symbolic link out of the plugin directory; copy the file there".to_owned()
+            }
+            Errno::LOOP => "is a symbolic link that leads nowhere".to_owned(),
+            error => format!("cannot be opened: {error}"),
+        })?;
+        let stat = fstat(&opened).map_err(|error| error.to_string())?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err("is not a regular file".to_owned());
+        }
+        if is_open_to_all(&stat) {
+            return Err("everybody may write to it; run chmod o-w on it".to_owned());
+        }
+        Ok((opened.into(), stamp(&stat)))
+    }
+}
+
+/// Files that begin with a dot are on their way to another name.
+fn is_plugin(name: &str) -> bool {
+    name.ends_with(".wasm") && !name.starts_with('.')
+}
+
+fn is_open_to_all(stat: &Stat) -> bool {
+    Mode::from_raw_mode(stat.st_mode).contains(Mode::WOTH)
+}
+
+fn stamp(stat: &Stat) -> Stamp {
+    Stamp {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        size: stat.st_size,
+        modified: (stat.st_mtime, stat.st_mtime_nsec),
+        changed: (stat.st_ctime, stat.st_ctime_nsec),
+    }
+}
+
+/// The file may be larger by now than it was.
+fn read(file: File, limit: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("is larger than {limit} bytes"));
+    }
+    Ok(bytes)
+}
+
+/// Hears of changes to a directory.
+pub struct Changes {
+    heard: Arc<Notify>,
+    /// Ends when it is dropped.
+    _watcher: Option<RecommendedWatcher>,
+}
+
+impl Changes {
+    pub fn of(directory: &Directory) -> Self {
+        let heard = Arc::new(Notify::new());
+        let hears = heard.clone();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            // To look at a file is no change of it; and the host looks at all of them.
+            let is_look =
+                |event: &Event| matches!(event.kind, EventKind::Access(AccessKind::Open(_)));
+            if !event.as_ref().is_ok_and(is_look) {
+                hears.notify_one();
+            }
+        });
+        let watcher = watcher.and_then(|mut watcher| {
+            watcher.watch(&directory.path, RecursiveMode::NonRecursive)?;
+            Ok(watcher)
+        });
+        let watcher = watcher.inspect_err(|error| {
+            warn!(%error, "changes of the plugin directory are not heard of; it is looked at every {RESCAN:?}");
+        });
+        Self {
+            heard,
+            _watcher: watcher.ok(),
+        }
+    }
+
+    /// Waits until the directory is worth another look: after a change, once it is quiet again, and every ten seconds either way.
+    pub async fn next(&self) {
+        if timeout(RESCAN, self.heard.notified()).await.is_err() {
+            return;
+        }
+        let quiet = async { while timeout(QUIET, self.heard.notified()).await.is_ok() {} };
+        let _ = timeout(NOT_LATER, quiet).await;
+    }
+}
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

@@ -1,0 +1,364 @@
+//! Puts versions of plugins into the hub: whether one can run, with which settings, and in whose place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pilothouse_cluster::ApiCluster;
+use pilothouse_cluster::identity::Identity;
+use pilothouse_core::hub;
+use pilothouse_core::key::Kind;
+use pilothouse_core::manifest::Manifest;
+use pilothouse_wasm::WasmPlugin;
+use tracing::{error, info, warn};
+
+use super::loading::Version;
+use super::slot::{Running, Slot};
+use crate::metrics::Metrics;
+use crate::settings::{HostDefaults, Sandbox, Settings};
+use crate::shared::Shared;
+use crate::watches::Budget;
+
+pub struct Places {
+    pub cluster: Arc<ApiCluster>,
+    pub shared: Arc<Shared>,
+    pub metrics: Arc<Metrics>,
+    pub budget: Budget,
+}
+
+/// Why a version is put into the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entrance {
+    /// It is the newest.
+    New,
+    /// It runs, and its settings may have changed.
+    Again,
+    /// The one after it was not wanted.
+    Back,
+}
+
+/// What the operator says of all plugins.
+pub struct Operator<'a> {
+    pub defaults: &'a Settings,
+    pub host: &'a HostDefaults,
+}
+
+impl Places {
+    /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
+    /// it can be and `may_begin`. Says whether the hub may want other informers now.
+    pub async fn settle(
+        &self,
+        file: &str,
+        slot: &mut Slot,
+        operator: &Operator<'_>,
+        may_begin: bool,
+    ) -> bool {
+        let mut has_changed = false;
+        let running = slot.running.as_ref().map(|running| &running.version);
+        if let Some(version) = slot.restored.take() {
+            has_changed |= self
+                .enter(file, slot, version, Entrance::Back, operator)
+                .await;
+        } else if let Some(version) = running.cloned() {
+            has_changed |= self
+                .enter(file, slot, version, Entrance::Again, operator)
+                .await;
+        }
+        if let Some(version) = slot.candidate.clone().filter(|_| may_begin) {
+            has_changed |= self
+                .enter(file, slot, version, Entrance::New, operator)
+                .await;
+        }
+        has_changed
+    }
+
+    /// Puts a version into the hub, with the settings of today. Says whether that has changed anything.
+    async fn enter(
+        &self,
+        file: &str,
+        slot: &mut Slot,
+        version: Version,
+        entrance: Entrance,
+        operator: &Operator<'_>,
+    ) -> bool {
+        let mut settings = slot.settings.or(operator.defaults);
+        settings.paused = slot.paused.or(settings.paused);
+        let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
+        let cluster_scoped = self.cluster_scoped(&version.manifest).await;
+        let concurrency = version.plugin.limits().concurrency;
+        let mut settings = settings.for_hub(operator.host, concurrency, cluster_scoped);
+        let reads = settings.grants.reads(&version.manifest);
+        match slot
+            .reviews
+            .ask(&self.cluster, identity.as_ref(), &reads)
+            .await
+        {
+            Ok(forbidden) => settings.grants.forbidden = forbidden,
+            // What was allowed a moment ago goes on; nothing is begun unasked.
+            Err(reason) => {
+                self.wait(file, slot, &version, &reason);
+                return false;
+            }
+        }
+        if entrance == Entrance::Again {
+            slot.waits_no_more();
+        }
+        let is_as_before = |running: &Running| {
+            entrance == Entrance::Again
+                && running.settings == settings
+                && running.sandbox == sandbox
+        };
+        if slot.running.as_ref().is_some_and(is_as_before) {
+            return false;
+        }
+        let granted = settings.grants.limit(&version.manifest);
+        if let Some(reason) = has_no_subject(&granted, identity.as_ref()) {
+            self.wait(file, slot, &version, &reason);
+            return self.suspend(slot, entrance);
+        }
+        if entrance == Entrance::New
+            && let Some(reason) = self.obstacle(&granted).await
+        {
+            self.wait(file, slot, &version, &reason);
+            return false;
+        }
+        let not_granted = missing(&version.manifest, &granted);
+        match self.put(slot, version, settings, sandbox, identity) {
+            Ok(()) => {
+                slot.not_granted = not_granted;
+                if entrance == Entrance::New {
+                    slot.is_let_in();
+                }
+                self.tell(file, slot, entrance);
+                true
+            }
+            Err(reason) => {
+                if slot.refuse(reason.clone()) {
+                    error!(file, reason, "plugin not loaded");
+                }
+                self.suspend(slot, entrance)
+            }
+        }
+    }
+
+    fn wait(&self, file: &str, slot: &mut Slot, version: &Version, reason: &str) {
+        let plugin = &version.manifest.name;
+        if slot.wait(reason.to_owned()) {
+            warn!(plugin, file, reason, "plugin waits");
+        }
+    }
+
+    /// What may not run with the settings of today does not go on with those of yesterday.
+    fn suspend(&self, slot: &mut Slot, entrance: Entrance) -> bool {
+        let is_running = entrance == Entrance::Again;
+        let Some(running) = slot.running.take_if(|_| is_running) else {
+            return false;
+        };
+        self.vacate(&running);
+        slot.candidate.get_or_insert(running.version);
+        true
+    }
+
+    /// Takes a plugin out of the hub. Its identity stays: turns that have begun are still writing.
+    pub fn vacate(&self, running: &Running) {
+        self.shared.leave(running.id);
+        self.metrics.remove_plugin(&running.version.manifest.name);
+    }
+
+    fn put(
+        &self,
+        slot: &mut Slot,
+        version: Version,
+        settings: hub::Settings,
+        sandbox: Sandbox,
+        identity: Option<Identity>,
+    ) -> Result<(), String> {
+        let name = &version.manifest.name;
+        let own = slot.running.as_ref().map(|running| running.id);
+        let namesake = self.shared.look(|hub| hub.id_of(name));
+        if namesake.is_some() && namesake != own {
+            return Err(hub::JoinError::DuplicateName(name.clone()).to_string());
+        }
+        self.cluster.set_identity(name, identity);
+        let plugin = running_as(slot, &version, &sandbox)
+            .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
+        let is_renamed = |running: &mut Running| running.version.manifest.name != *name;
+        if let Some(renamed) = slot.running.take_if(is_renamed) {
+            self.vacate(&renamed);
+            slot.previous = None;
+        }
+        let was_fit = slot
+            .running
+            .as_ref()
+            .is_some_and(|running| self.shared.look(|hub| hub.is_fit(running.id)));
+        let id = match &slot.running {
+            None => {
+                let joined = self.shared.join(plugin.clone(), &settings);
+                let id = joined.map_err(|error| error.to_string())?;
+                self.metrics.add_plugin(name);
+                id
+            }
+            Some(running) => {
+                let id = running.id;
+                let is_light = running.version.digest == version.digest
+                    && running.sandbox == sandbox
+                    && is_light(&running.settings, &settings);
+                if is_light {
+                    self.shared
+                        .change(|hub, now| hub.configure(id, &settings, now));
+                } else {
+                    let replaced = self.shared.replace(id, plugin.clone(), &settings);
+                    let longest = replaced.map_err(|error| error.to_string())?;
+                    // So long nothing was handed out.
+                    let took_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+                    info!(plugin = name, took_us, "plugin put in its place");
+                }
+                id
+            }
+        };
+        let old = slot.running.as_ref().map(|running| &running.version);
+        if let Some(old) = old.filter(|old| old.digest != version.digest) {
+            self.metrics.lives().swapped(name);
+            if was_fit {
+                slot.previous = Some(old.clone());
+            }
+        }
+        slot.running = Some(Running {
+            id,
+            version,
+            plugin,
+            settings,
+            sandbox,
+        });
+        Ok(())
+    }
+
+    fn tell(&self, file: &str, slot: &Slot, entrance: Entrance) {
+        let Some(running) = &slot.running else {
+            return;
+        };
+        let manifest = &running.version.manifest;
+        let (plugin, version) = (&manifest.name, &manifest.version);
+        if entrance == Entrance::Again {
+            return info!(plugin, file, "plugin runs with other settings");
+        }
+        info!(
+            plugin,
+            version,
+            digest = &running.version.digest[..12],
+            file,
+            "plugin loaded"
+        );
+        if !slot.not_granted.is_empty() {
+            let not_granted = slot.not_granted.join(", ");
+            let settings = file.replace(".wasm", ".toml");
+            warn!(
+                plugin,
+                not_granted,
+                "the plugin asks for more than it is granted; to grant it all, write into {settings}: grants = \"as-requested\""
+            );
+        }
+    }
+
+    /// The kinds of a manifest that have no namespaces. Those that are not known are taken to have some.
+    async fn cluster_scoped(&self, manifest: &Manifest) -> BTreeSet<Kind> {
+        let mut found = BTreeSet::new();
+        for kind in manifest.kinds() {
+            let resource = self.cluster.discovery().resolve(kind).await;
+            if resource.is_ok_and(|resource| !resource.is_namespaced) {
+                found.insert(kind.clone());
+            }
+        }
+        found
+    }
+
+    /// Why one of the kinds that a plugin is granted cannot be had.
+    async fn obstacle(&self, granted: &Manifest) -> Option<String> {
+        if let Some(reason) = self.budget.is_used_up(&self.shared) {
+            return Some(reason);
+        }
+        let discovery = self.cluster.discovery();
+        for read in &granted.reads {
+            match discovery.resolve(&read.kind).await {
+                Err(error) => return Some(error.to_string()),
+                Ok(resource) if !resource.is_namespaced && !read.namespaces.is_empty() => {
+                    let kind = &read.kind;
+                    return Some(format!(
+                        "{kind} has no namespaces, and the manifest's reads narrow it to some"
+                    ));
+                }
+                Ok(_) => {}
+            }
+        }
+        for write in &granted.writes {
+            if let Err(error) = discovery
+                .resolve_write(&write.kind, write.subresource.as_deref())
+                .await
+            {
+                return Some(error.to_string());
+            }
+        }
+        None
+    }
+}
+
+/// The plugin that runs, if it is this version in this sandbox: its record, and the instances it keeps, are not to be lost to a change of
+/// other settings.
+fn running_as(slot: &Slot, version: &Version, sandbox: &Sandbox) -> Option<Arc<WasmPlugin>> {
+    let is_it = |running: &&Running| {
+        running.version.digest == version.digest && running.sandbox == *sandbox
+    };
+    slot.running
+        .as_ref()
+        .filter(is_it)
+        .map(|running| running.plugin.clone())
+}
+
+/// Without its own kind a plugin has no keys.
+fn has_no_subject(granted: &Manifest, identity: Option<&Identity>) -> Option<String> {
+    let kind = granted.subject_kind()?;
+    if granted.reads.iter().any(|read| read.kind == *kind) {
+        return None;
+    }
+    Some(match identity {
+        Some(identity) => format!("{identity} may not list and watch {kind}"),
+        None => format!("{kind} is read in none of the namespaces that the settings name"),
+    })
+}
+
+/// Whether no key need run again for this change.
+fn is_light(old: &hub::Settings, new: &hub::Settings) -> bool {
+    let same = hub::Settings {
+        concurrency: old.concurrency,
+        weight: old.weight,
+        resync: old.resync,
+        is_paused: old.is_paused,
+        ..new.clone()
+    };
+    same == *old
+}
+
+/// What is asked for and not granted, a line each.
+fn missing(asked: &Manifest, granted: &Manifest) -> Vec<String> {
+    let is_read = |kind: &Kind| granted.reads.iter().any(|read| read.kind == *kind);
+    let reads = asked.reads.iter().filter(|read| !is_read(&read.kind));
+    let reads = reads.map(|read| format!("read {}", read.kind));
+    let have: BTreeMap<_, _> = granted
+        .writes
+        .iter()
+        .map(|write| ((&write.kind, &write.subresource), &write.verbs))
+        .collect();
+    let writes = asked.writes.iter().flat_map(|write| {
+        let verbs = have.get(&(&write.kind, &write.subresource));
+        let missing = write
+            .verbs
+            .iter()
+            .filter(move |verb| !verbs.is_some_and(|verbs| verbs.contains(verb)));
+        missing.map(move |verb| {
+            let subresource = write.subresource.as_deref();
+            let subresource = subresource.map(|name| format!("/{name}"));
+            let subresource = subresource.unwrap_or_default();
+            format!("{} {}{subresource}", verb.as_str(), write.kind)
+        })
+    });
+    reads.chain(writes).collect()
+}

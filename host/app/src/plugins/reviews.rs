@@ -1,0 +1,78 @@
+//! What the cluster lets a plugin's identity read. The caches are filled with the host's permissions, so that each plugin's own
+//! must be asked for: by SubjectAccessReviews, again and again, for they may be revoked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pilothouse_cluster::ApiCluster;
+use pilothouse_cluster::identity::Identity;
+use pilothouse_core::key::Kind;
+use tokio::time::Instant;
+
+/// What is revoked is noticed after this long, and a request.
+pub const ASK_AGAIN: Duration = Duration::from_secs(15);
+
+/// Kinds, and namespaces of them; no namespace means all.
+type Reads = BTreeSet<(Kind, String)>;
+
+/// The last answers for one plugin. Its versions may read different things, and share what is known.
+#[derive(Default)]
+pub struct Reviews(Option<Answers>);
+
+struct Answers {
+    identity: Identity,
+    /// Whether each may be read, and since when that is known.
+    known: BTreeMap<(Kind, String), (bool, Instant)>,
+}
+
+impl Reviews {
+    /// Which of the reads are forbidden to the identity; none are to the host's own. An error if that is not known of one, and never was.
+    pub async fn ask(
+        &mut self,
+        cluster: &ApiCluster,
+        identity: Option<&Identity>,
+        reads: &Reads,
+    ) -> Result<Reads, String> {
+        let Some(identity) = identity else {
+            self.0 = None;
+            return Ok(Reads::new());
+        };
+        let of_another = |answers: &Answers| answers.identity != *identity;
+        if self.0.as_ref().is_none_or(of_another) {
+            self.0 = None;
+        }
+        let answers = self.0.get_or_insert_with(|| Answers {
+            identity: identity.clone(),
+            known: BTreeMap::new(),
+        });
+        let mut forbidden = Reads::new();
+        let mut is_cut_off = false;
+        for place in reads {
+            let known = answers.known.get(place).copied();
+            let is_fresh = known.is_some_and(|(_, since)| since.elapsed() < ASK_AGAIN);
+            let answer = match known {
+                Some((is_allowed, _)) if is_fresh || is_cut_off => Ok(is_allowed),
+                known => {
+                    let answer = cluster.may_read(identity, &place.0, &place.1).await;
+                    // Nobody can revoke anything while the cluster cannot be reached; and one failure is waited for, not one for each.
+                    is_cut_off |= answer.is_err();
+                    answer.or_else(|reason| known.map(|(is_allowed, _)| is_allowed).ok_or(reason))
+                }
+            };
+            let is_allowed = answer?;
+            if !is_fresh {
+                let known = (is_allowed, Instant::now());
+                answers.known.insert(place.clone(), known);
+            }
+            if !is_allowed {
+                forbidden.insert(place.clone());
+            }
+        }
+        Ok(forbidden)
+    }
+
+    /// Whether there is somebody to ask about again.
+    pub fn is_needed(&self) -> bool {
+        self.0.is_some()
+    }
+}

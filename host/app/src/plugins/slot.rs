@@ -1,0 +1,251 @@
+//! One file of the plugin directory, and the versions of the plugin that came from it.
+
+use std::sync::Arc;
+
+use pilothouse_core::hub::{self, PluginId};
+use pilothouse_core::queue::Time;
+use pilothouse_wasm::WasmPlugin;
+
+use super::loading::{Digest, Loaded, Outcome, Version};
+use super::reviews::Reviews;
+use super::roster::{Entry, State};
+use crate::directory::{Found, Stamp};
+use crate::settings::{self, Sandbox, Settings};
+
+/// Invariant: what runs goes on until something better is ready. `candidate` is to take its place as soon as it can.
+#[derive(Default)]
+pub struct Slot {
+    /// The state of the file that was loaded last, or is being loaded.
+    stamp: Option<Stamp>,
+    ticket: Option<u64>,
+    is_loading: bool,
+    /// The text of the settings that was read last.
+    settings_text: Option<Result<String, String>>,
+    /// What it says, or said when it last made sense.
+    pub settings: Settings,
+    settings_problem: Option<String>,
+    defaults_problem: Option<String>,
+    /// Why the newest file is of no use.
+    problem: Option<String>,
+    pub candidate: Option<Version>,
+    /// What the candidate waits for.
+    waits_for: Option<String>,
+    pub running: Option<Running>,
+    /// The version before the one that runs, if that was fit to run.
+    pub previous: Option<Version>,
+    /// A version that is to come back.
+    pub restored: Option<Version>,
+    /// The version that was rolled back: its file is not tried again.
+    rejected: Option<Digest>,
+    /// What `pause` or `resume` said last.
+    pub paused: Option<bool>,
+    /// What the cluster lets the plugin's identity read.
+    pub reviews: Reviews,
+    /// What is not granted.
+    pub not_granted: Vec<String>,
+    /// The end of the quarantine that was told of last.
+    quarantine: Option<Time>,
+}
+
+/// A plugin in the hub.
+pub struct Running {
+    pub id: PluginId,
+    pub version: Version,
+    /// The version's plugin, in its sandbox.
+    pub plugin: Arc<WasmPlugin>,
+    pub settings: hub::Settings,
+    pub sandbox: Sandbox,
+}
+
+impl Slot {
+    /// The file as it is now. Says whether it is to be loaded.
+    pub fn see(&mut self, found: Found) -> bool {
+        if self.settings_text != found.settings {
+            self.read_settings(&found.settings);
+            self.settings_text = found.settings;
+        }
+        let stamp = match found.wasm {
+            Ok(stamp) => stamp,
+            Err(reason) => {
+                self.stamp = None;
+                self.is_loading = false;
+                self.ticket = None;
+                self.problem = Some(reason);
+                return false;
+            }
+        };
+        if self.stamp == Some(stamp) {
+            return false;
+        }
+        self.stamp = Some(stamp);
+        true
+    }
+
+    /// A load has begun; any before it is of no interest any more.
+    pub fn begins(&mut self, ticket: u64) {
+        self.is_loading = true;
+        self.ticket = Some(ticket);
+    }
+
+    fn read_settings(&mut self, text: &Option<Result<String, String>>) {
+        let parsed = match text {
+            None => Ok(Settings::default()),
+            Some(Ok(text)) => settings::parse(text),
+            Some(Err(reason)) => Err(reason.clone()),
+        };
+        self.settings_problem = match parsed {
+            Ok(settings) => {
+                self.settings = settings;
+                None
+            }
+            Err(reason) => Some(format!("settings: {reason}")),
+        };
+    }
+
+    /// The versions that need no compilation.
+    pub fn known(&self) -> Vec<Digest> {
+        let versions = self.versions().map(|version| version.digest.clone());
+        versions.chain(self.rejected.clone()).collect()
+    }
+
+    fn versions(&self) -> impl Iterator<Item = &Version> {
+        let running = self.running.as_ref().map(|running| &running.version);
+        running.into_iter().chain(&self.previous)
+    }
+
+    /// A load has ended. Says whether it was the last one.
+    pub fn loaded(&mut self, loaded: Loaded) -> bool {
+        if Some(loaded.ticket) != self.ticket {
+            return false;
+        }
+        self.is_loading = false;
+        if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.rejected.as_ref() == Some(digest))
+        {
+            return true;
+        }
+        self.waits_for = None;
+        self.candidate = None;
+        self.problem = None;
+        match loaded.result {
+            Err(reason) => self.problem = Some(reason),
+            Ok(Outcome::New(version)) => self.candidate = Some(version),
+            Ok(Outcome::Known(digest)) => {
+                let is_running = |running: &Running| running.version.digest == digest;
+                if !self.running.as_ref().is_some_and(is_running) {
+                    let is_it = |version: &&Version| version.digest == digest;
+                    let known = self.versions().find(is_it).cloned();
+                    self.candidate = known;
+                }
+            }
+        }
+        true
+    }
+
+    /// The candidate cannot be let in. Says whether that is news.
+    pub fn wait(&mut self, reason: String) -> bool {
+        let is_news = self.waits_for.as_ref() != Some(&reason);
+        self.waits_for = Some(reason);
+        is_news
+    }
+
+    /// What runs can be looked after again: only a candidate can be waiting.
+    pub fn waits_no_more(&mut self) {
+        if self.candidate.is_none() {
+            self.waits_for = None;
+        }
+    }
+
+    /// The candidate is not let in, as things are. Says whether that is news.
+    pub fn refuse(&mut self, reason: String) -> bool {
+        self.waits_for = None;
+        let is_news = self.problem.as_ref() != Some(&reason);
+        self.problem = Some(reason);
+        is_news
+    }
+
+    /// The name that the plugin gives itself.
+    pub fn name(&self) -> Option<String> {
+        let running = self.running.as_ref().map(|running| &running.version);
+        let version = running.or(self.candidate.as_ref())?;
+        Some(version.manifest.name.clone())
+    }
+
+    /// It is in quarantine. Says whether that is news.
+    pub fn quarantined(&mut self, until: Time) -> bool {
+        self.quarantine.replace(until) != Some(until)
+    }
+
+    /// What is to be said of the newest file, though another version runs.
+    pub fn note(&mut self, problem: String) {
+        self.problem = Some(problem);
+    }
+
+    /// The candidate runs.
+    pub fn is_let_in(&mut self) {
+        self.candidate = None;
+        self.waits_for = None;
+        self.problem = None;
+        self.rejected = None;
+    }
+
+    /// Has the version before come back, and says which that is. The one that runs is not tried again.
+    pub fn roll_back(&mut self) -> Option<String> {
+        let running = self.running.as_ref()?;
+        let version = self.previous.take()?;
+        self.rejected = Some(running.version.digest.clone());
+        let name = version.manifest.version.clone();
+        self.restored = Some(version);
+        Some(name)
+    }
+
+    /// Whether nobody knows yet what it is.
+    pub fn is_loading_first(&self) -> bool {
+        self.is_loading && self.running.is_none()
+    }
+
+    /// Without settings that make sense nothing is begun; what runs goes on with the last that did.
+    pub fn may_begin(&self) -> bool {
+        self.settings_problem.is_none() || self.running.is_some()
+    }
+
+    /// What is wrong with the settings for all, if nothing was ever right with them.
+    pub fn set_defaults_problem(&mut self, problem: Option<&String>) {
+        self.defaults_problem = problem.cloned();
+    }
+
+    pub fn entry(&self, file: &str) -> Entry {
+        let running = self.running.as_ref().map(|running| &running.version);
+        let version = running.or(self.candidate.as_ref());
+        let faults = [
+            &self.problem,
+            &self.settings_problem,
+            &self.defaults_problem,
+        ];
+        let mut faults = faults.into_iter().flatten();
+        let fault = faults.next();
+        let state = match &self.running {
+            Some(running) => State::Joined(running.id),
+            None if self.is_loading => State::Loading,
+            None => match (fault, &self.waits_for) {
+                (Some(reason), _) => State::Failed(reason.clone()),
+                (_, Some(reason)) => State::Waiting(reason.clone()),
+                _ => State::Loading,
+            },
+        };
+        Entry {
+            file: file.to_owned(),
+            manifest: version.map(|version| version.manifest.clone()),
+            digest: version.map(|version| version.digest.to_string()),
+            problem: fault
+                .or(self.waits_for.as_ref())
+                .cloned()
+                .filter(|_| self.running.is_some()),
+            previous: self
+                .previous
+                .as_ref()
+                .map(|version| version.manifest.version.clone()),
+            not_granted: self.not_granted.clone(),
+            state,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `pilothouse rbac`: the permissions that the host needs for its plugins, and no more, as YAML for `kubectl apply`.
+
+mod rules;
+mod yaml;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::Context;
+use pilothouse_cluster::connect::{Connection, Environment, Options};
+use pilothouse_cluster::discovery::Discovery;
+use pilothouse_cluster::identity::Identity;
+use pilothouse_core::grants::{Granted, Grants};
+use pilothouse_core::key::Kind;
+use pilothouse_core::manifest::Manifest;
+use pilothouse_core::plugin::Plugin;
+use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy};
+
+use crate::compile;
+use crate::config::RbacArgs;
+use crate::settings::{self, GrantSetting};
+use rules::{Named, Rules};
+use yaml::Account;
+
+/// A plugin, and what it is granted.
+struct Asked {
+    manifest: Manifest,
+    grants: Grants,
+    identity: Option<Identity>,
+}
+
+impl Asked {
+    /// The account that the plugin is to act as, if it has one of its own.
+    fn account(&self, args: &RbacArgs) -> Option<Account> {
+        let of_plugin = || Account {
+            name: format!("{}-{}", args.name, self.manifest.name),
+            namespace: args.namespace.clone(),
+        };
+        let own = self.identity.as_ref().map(|identity| Account {
+            name: identity.name().to_owned(),
+            namespace: identity.namespace().to_owned(),
+        });
+        own.or_else(|| args.per_plugin.then(of_plugin))
+    }
+}
+
+pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let compiler = compile::compiler(None);
+    let mut asked = Vec::new();
+    for file in &args.files {
+        let read = || read(&engine, &compiler, file);
+        asked.push(read().with_context(|| format!("{}", file.display()))?);
+    }
+    let kinds: BTreeSet<&Kind> = asked.iter().flat_map(|one| one.manifest.kinds()).collect();
+    let names = names(args, &kinds).await?;
+    for one in &mut asked {
+        let kinds = one.manifest.kinds().into_iter().cloned();
+        let has_none = |kind: &Kind| names.get(kind).is_some_and(|named| !named.is_namespaced);
+        one.grants.cluster_scoped = kinds.filter(has_none).collect();
+    }
+    let host = Account {
+        name: args.name.clone(),
+        namespace: args.namespace.clone(),
+    };
+    let mut text = String::new();
+    if names.values().any(|named| named.is_guessed) {
+        text += "# The names of resources are guessed from their kinds. With --kubeconfig or --context a cluster is asked.\n";
+    }
+    let mut all = Rules::of_host();
+    for one in &asked {
+        let rules = Rules::of(&one.manifest, &one.grants, &names);
+        if let Some(own) = one.account(args) {
+            all.impersonate(&own.name, &own.namespace);
+            text += &yaml::documents(&own, &rules);
+            all.add(rules.reads());
+        } else {
+            all.add(rules);
+        }
+    }
+    Ok(text + yaml::documents(&host, &all).trim_end())
+}
+
+/// What a file asks for, and what the settings beside it grant. Without settings: all.
+fn read(engine: &Engine, compiler: &Compiler, file: &Path) -> anyhow::Result<Asked> {
+    let bytes = std::fs::read(file).context("cannot read the file")?;
+    let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
+    let settings = settings::beside(file)?;
+    let grants = settings.grants.unwrap_or(GrantSetting::AsRequested);
+    Ok(Asked {
+        manifest: plugin.manifest().clone(),
+        grants: Grants {
+            what: Granted::from(grants),
+            namespaces: settings.namespaces.unwrap_or_default(),
+            ..Grants::default()
+        },
+        identity: settings.identity,
+    })
+}
+
+/// The names of resources: the cluster's own if one is named, and guesses if not.
+async fn names(args: &RbacArgs, kinds: &BTreeSet<&Kind>) -> anyhow::Result<BTreeMap<Kind, Named>> {
+    let mut names = BTreeMap::new();
+    if args.kubeconfig.is_none() && args.context.is_none() {
+        names.extend(
+            kinds
+                .iter()
+                .map(|kind| ((*kind).clone(), Named::guess(kind))),
+        );
+        return Ok(names);
+    }
+    let options = Options {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+    };
+    let connection = Connection::open(&options, &Environment::of_process()).await?;
+    let discovery = Discovery::new(connection.client);
+    for kind in kinds {
+        let resource = discovery.resolve(kind).await?;
+        let named = Named {
+            plural: resource.plural.clone(),
+            is_namespaced: resource.is_namespaced,
+            is_guessed: false,
+        };
+        names.insert((*kind).clone(), named);
+    }
+    Ok(names)
+}

@@ -1,0 +1,213 @@
+//! From what plugins do to what RBAC calls it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pilothouse_core::grants::Grants;
+use pilothouse_core::key::Kind;
+use pilothouse_core::manifest::{Manifest, Verb};
+
+/// What the API calls a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub plural: String,
+    pub is_namespaced: bool,
+    pub is_guessed: bool,
+}
+
+/// Built-in kinds without namespaces that controllers care for.
+const CLUSTER_SCOPED: [&str; 12] = [
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "StorageClass",
+    "PriorityClass",
+    "IngressClass",
+    "CustomResourceDefinition",
+    "APIService",
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+];
+
+impl Named {
+    /// English, as apimachinery's `UnsafeGuessKindToResource`.
+    pub fn guess(kind: &Kind) -> Self {
+        let name = kind.kind.to_lowercase();
+        let plural = if name == "endpoints" {
+            name
+        } else if name.ends_with('s') {
+            format!("{name}es")
+        } else if let Some(stem) = name.strip_suffix('y') {
+            format!("{stem}ies")
+        } else {
+            format!("{name}s")
+        };
+        Self {
+            plural,
+            is_namespaced: !CLUSTER_SCOPED.contains(&&*kind.kind),
+            is_guessed: true,
+        }
+    }
+}
+
+/// The same verbs for the same names, merged: one line of a role.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    pub group: String,
+    /// With the subresource, if it is one: `pods/status`.
+    pub resource: String,
+    /// Empty means all.
+    pub names: BTreeSet<String>,
+}
+
+pub type Verbs = BTreeMap<Target, BTreeSet<String>>;
+
+/// What is allowed where. An empty namespace is the whole cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules(pub BTreeMap<String, Verbs>);
+
+const READ: [&str; 3] = ["get", "list", "watch"];
+
+impl Rules {
+    /// What the host needs for itself: it reports Events, its own and those of plugins.
+    pub fn of_host() -> Self {
+        let mut rules = Self::default();
+        rules.allow(
+            &[],
+            "events.k8s.io",
+            "events",
+            &BTreeSet::new(),
+            &["create", "patch"],
+        );
+        rules
+    }
+
+    pub fn of(manifest: &Manifest, grants: &Grants, names: &BTreeMap<Kind, Named>) -> Self {
+        let mut rules = Self::default();
+        let all = BTreeSet::new();
+        for read in grants.limit(manifest).reads {
+            let named = &names[&read.kind];
+            rules.allow(
+                &read.namespaces,
+                &read.kind.group,
+                &named.plural,
+                &all,
+                &READ,
+            );
+        }
+        for write in grants.writes(manifest) {
+            let named = &names[&write.kind];
+            let resource = match &write.subresource {
+                Some(subresource) => format!("{}/{subresource}", named.plural),
+                None => named.plural.clone(),
+            };
+            for verb in &write.verbs {
+                let (namespaces, group) = (&write.namespaces, &write.kind.group);
+                for verb in verbs(*verb, write.subresource.is_some()) {
+                    // What is created has no name yet, as far as RBAC can see.
+                    let names = if *verb == "create" {
+                        &all
+                    } else {
+                        &write.names
+                    };
+                    rules.allow(namespaces, group, &resource, names, &[verb]);
+                }
+            }
+        }
+        rules
+    }
+
+    /// Leave to act as a service account (KEP-5284 has narrower verbs for it; see docs/settings.md).
+    pub fn impersonate(&mut self, name: &str, namespace: &str) {
+        let names = BTreeSet::from([name.to_owned()]);
+        let namespaces = [namespace.to_owned()];
+        self.allow(&namespaces, "", "serviceaccounts", &names, &["impersonate"]);
+        let review = ["create"];
+        self.allow(
+            &[],
+            "authorization.k8s.io",
+            "subjectaccessreviews",
+            &BTreeSet::new(),
+            &review,
+        );
+    }
+
+    /// Without the writes.
+    pub fn reads(&self) -> Self {
+        let is_read = |verb: &String| READ.contains(&verb.as_str());
+        let mut reads = Self::default();
+        for (namespace, verbs) in &self.0 {
+            for (target, verbs) in verbs.iter().filter(|(_, verbs)| verbs.iter().any(is_read)) {
+                let verbs = verbs.iter().filter(|verb| is_read(verb)).cloned();
+                let place = reads.0.entry(namespace.clone()).or_default();
+                place.entry(target.clone()).or_default().extend(verbs);
+            }
+        }
+        reads
+    }
+
+    pub fn add(&mut self, other: Self) {
+        for (namespace, verbs) in other.0 {
+            let place = self.0.entry(namespace).or_default();
+            for (target, verbs) in verbs {
+                place.entry(target).or_default().extend(verbs);
+            }
+        }
+    }
+
+    fn allow(
+        &mut self,
+        namespaces: &[String],
+        group: &str,
+        resource: &str,
+        names: &BTreeSet<String>,
+        verbs: &[&str],
+    ) {
+        let everywhere = [String::new()];
+        let namespaces = if namespaces.is_empty() {
+            &everywhere
+        } else {
+            namespaces
+        };
+        for namespace in namespaces {
+            let target = Target {
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                names: names.clone(),
+            };
+            let have = self.0.entry(namespace.clone()).or_default();
+            let have = have.entry(target).or_default();
+            have.extend(verbs.iter().map(|verb| (*verb).to_owned()));
+        }
+    }
+}
+
+/// The requests behind an action. Server-side apply of an object that is not there is a create, too; of a subresource it never is.
+fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
+    match verb {
+        Verb::Apply if is_subresource => &["patch"],
+        Verb::Apply => &["patch", "create"],
+        Verb::Create => &["create"],
+        Verb::Update => &["update"],
+        Verb::Patch => &["patch"],
+        Verb::Delete => &["delete"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_guessed_as_upstream_guesses_them() {
+        for (kind, plural) in [
+            ("Pod", "pods"),
+            ("Endpoints", "endpoints"),
+            ("Ingress", "ingresses"),
+            ("NetworkPolicy", "networkpolicies"),
+        ] {
+            assert_eq!(Named::guess(&Kind::new("", "v1", kind)).plural, plural);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The operator's settings of a plugin: `NAME.toml` beside `NAME.wasm`, and `pilothouse.toml` in the same directory, which has
+//! the same keys and is for all. docs/settings.md lists them.
+
+mod grants;
+mod parse;
+mod quantity;
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use pilothouse_cluster::identity::Identity;
+use pilothouse_core::grants::{Granted, Grants};
+use pilothouse_core::hub;
+use pilothouse_core::key::Kind;
+use pilothouse_wasm::{LimitPolicy, RunOptions};
+use serde::Deserialize;
+
+pub use grants::GrantSetting;
+pub use parse::parse;
+pub use quantity::{bytes, duration};
+
+/// What a file says; what it does not say is none.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Settings {
+    /// Run nothing.
+    pub paused: Option<bool>,
+    /// What the plugin may do of what its manifest asks for.
+    pub grants: Option<GrantSetting>,
+    /// Only in these namespaces; an empty list means all.
+    pub namespaces: Option<BTreeSet<String>>,
+    /// Whether it may read the values of Secrets.
+    pub secret_values: Option<bool>,
+    /// The service account that the plugin's writes are made as, and that must be allowed to read what it reads.
+    #[serde(default, deserialize_with = "parse::identity")]
+    pub identity: Option<Identity>,
+    /// Share of the workers' time, against the others' 1 each.
+    #[serde(default, deserialize_with = "parse::at_least_one")]
+    pub weight: Option<u32>,
+    /// Keys that may run at the same time.
+    #[serde(default, deserialize_with = "parse::at_least_one")]
+    pub concurrency: Option<u32>,
+    /// Run every object again after one to two times this period; zero is never.
+    #[serde(default, deserialize_with = "parse::duration")]
+    pub resync: Option<Duration>,
+    /// Whether an instance that has answered is asked again.
+    pub reuse_instances: Option<bool>,
+    /// The fraction of runs that are done twice and compared.
+    #[serde(default, deserialize_with = "parse::fraction")]
+    pub verify: Option<f64>,
+    /// Log lines a second.
+    #[serde(default, deserialize_with = "parse::at_least_one")]
+    pub log_lines: Option<u32>,
+    /// Limits of one run: what it gets if the manifest asks for nothing, and the most it gets.
+    #[serde(default)]
+    pub limits: LimitSettings,
+    /// The plugin's own configuration.
+    #[serde(default)]
+    pub config: toml::Table,
+}
+
+/// Limits of one run.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LimitSettings {
+    /// Bytes of linear memory.
+    #[serde(default, deserialize_with = "parse::bytes")]
+    pub memory: Option<u64>,
+    /// Wasm instructions.
+    #[serde(default, deserialize_with = "parse::at_least_one_u64")]
+    pub fuel: Option<u64>,
+    /// Wall-clock time.
+    #[serde(default, deserialize_with = "parse::positive_duration")]
+    pub timeout: Option<Duration>,
+}
+
+/// What holds where no file says anything.
+#[derive(Clone, Debug)]
+pub struct HostDefaults {
+    /// The grants of a plugin without any.
+    pub grants: GrantSetting,
+    /// How often every object runs again.
+    pub resync: Option<Duration>,
+}
+
+impl Settings {
+    /// These settings, and the defaults where they say nothing. Of tables, each key is for itself.
+    pub fn or(&self, defaults: &Self) -> Self {
+        let mut config = defaults.config.clone();
+        config.extend(self.config.clone());
+        Self {
+            paused: self.paused.or(defaults.paused),
+            grants: self.grants.clone().or_else(|| defaults.grants.clone()),
+            namespaces: self
+                .namespaces
+                .clone()
+                .or_else(|| defaults.namespaces.clone()),
+            secret_values: self.secret_values.or(defaults.secret_values),
+            identity: self.identity.clone().or_else(|| defaults.identity.clone()),
+            weight: self.weight.or(defaults.weight),
+            concurrency: self.concurrency.or(defaults.concurrency),
+            resync: self.resync.or(defaults.resync),
+            reuse_instances: self.reuse_instances.or(defaults.reuse_instances),
+            verify: self.verify.or(defaults.verify),
+            log_lines: self.log_lines.or(defaults.log_lines),
+            limits: LimitSettings {
+                memory: self.limits.memory.or(defaults.limits.memory),
+                fuel: self.limits.fuel.or(defaults.limits.fuel),
+                timeout: self.limits.timeout.or(defaults.limits.timeout),
+            },
+            config,
+        }
+    }
+
+    /// What the hub is told. `limits` are those that the plugin runs with, `cluster_scoped` the kinds of its manifest that have no
+    /// namespaces.
+    pub fn for_hub(
+        &self,
+        defaults: &HostDefaults,
+        concurrency: u32,
+        cluster_scoped: BTreeSet<Kind>,
+    ) -> hub::Settings {
+        let grants = self.grants.as_ref().unwrap_or(&defaults.grants);
+        let resync = self.resync.or(defaults.resync);
+        hub::Settings {
+            config: config_json(&self.config),
+            concurrency: self.concurrency.unwrap_or(concurrency),
+            weight: self.weight.unwrap_or(1),
+            resync: resync.filter(|period| !period.is_zero()),
+            secret_values: self.secret_values.unwrap_or(false),
+            grants: Grants {
+                what: Granted::from(grants.clone()),
+                namespaces: self.namespaces.clone().unwrap_or_default(),
+                cluster_scoped,
+                forbidden: BTreeSet::new(),
+            },
+            is_paused: self.paused.unwrap_or(false),
+        }
+    }
+
+    /// What the sandbox is told.
+    pub fn for_sandbox(&self) -> Sandbox {
+        let mut policy = LimitPolicy::default();
+        for limits in [&mut policy.default, &mut policy.max] {
+            let (memory, fuel) = (&mut limits.memory_bytes, &mut limits.fuel);
+            *memory = self.limits.memory.unwrap_or(*memory);
+            *fuel = self.limits.fuel.unwrap_or(*fuel);
+            limits.timeout = self.limits.timeout.unwrap_or(limits.timeout);
+        }
+        let defaults = RunOptions::default();
+        let options = RunOptions {
+            reuse: self.reuse_instances.unwrap_or(defaults.reuse),
+            verify: self.verify.unwrap_or(defaults.verify),
+            log_lines: self.log_lines.unwrap_or(defaults.log_lines),
+        };
+        Sandbox { policy, options }
+    }
+}
+
+/// What the files beside a `.wasm` file say.
+pub fn beside(wasm: &Path) -> anyhow::Result<Settings> {
+    let read = |file: PathBuf| match std::fs::read_to_string(&file) {
+        Ok(text) => parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", file.display())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Settings::default()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    let own = read(wasm.with_extension("toml"))?;
+    Ok(own.or(&read(wasm.with_file_name(crate::directory::DEFAULTS))?))
+}
+
+/// How a plugin's guest is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sandbox {
+    pub policy: LimitPolicy,
+    pub options: RunOptions,
+}
+
+/// TOML's dates and times have no JSON of their own: they are text.
+fn config_json(config: &toml::Table) -> String {
+    fn json(value: &toml::Value) -> serde_json::Value {
+        match value {
+            toml::Value::String(text) => text.as_str().into(),
+            toml::Value::Integer(number) => (*number).into(),
+            toml::Value::Float(number) => (*number).into(),
+            toml::Value::Boolean(is) => (*is).into(),
+            toml::Value::Datetime(time) => time.to_string().into(),
+            toml::Value::Array(values) => values.iter().map(json).collect(),
+            toml::Value::Table(table) => table
+                .iter()
+                .map(|(key, value)| (key.clone(), json(value)))
+                .collect(),
+        }
+    }
+    json(&toml::Value::Table(config.clone())).to_string()
+}
+
+#[cfg(test)]
+#[path = "settings/settings_tests.rs"]
+mod tests;

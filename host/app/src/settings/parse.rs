@@ -1,0 +1,94 @@
+//! From a file's text to settings. What is wrong is said in one line: where, what, and what was probably meant.
+
+use std::time::Duration;
+
+use pilothouse_cluster::identity::Identity;
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer};
+
+use super::{Settings, quantity};
+
+/// Names nearer than this to what was written are proposed (1 is the same).
+const NEAR: f64 = 0.7;
+
+/// Reads settings. An error names the line.
+pub fn parse(text: &str) -> Result<Settings, String> {
+    toml::from_str(text).map_err(|error| {
+        let message = with_proposal(&error.message().replace('\n', " "));
+        match error.span() {
+            Some(span) => {
+                let before = text.as_bytes().get(..span.start).unwrap_or_default();
+                let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+                format!("line {line}: {message}")
+            }
+            None => message,
+        }
+    })
+}
+
+/// Serde lists every name that would have been right; the nearest is what was meant.
+fn with_proposal(message: &str) -> String {
+    let is_unknown = ["unknown field", "unknown variant"]
+        .iter()
+        .any(|start| message.starts_with(start));
+    let mut names = message.split('`').skip(1).step_by(2);
+    let Some(found) = names.next().filter(|_| is_unknown) else {
+        return message.to_owned();
+    };
+    let nearness = |name: &&str| strsim::jaro_winkler(found, name);
+    let nearest = names.max_by(|a, b| nearness(a).total_cmp(&nearness(b)));
+    match nearest.filter(|name| nearness(name) >= NEAR) {
+        Some(nearest) => format!("{message}; did you mean `{nearest}`?"),
+        None => message.to_owned(),
+    }
+}
+
+pub fn identity<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Identity>, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map(Some).map_err(Error::custom)
+}
+
+pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    quantity::duration(&text).map(Some).map_err(Error::custom)
+}
+
+pub fn positive_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let found = duration(from)?;
+    if found == Some(Duration::ZERO) {
+        return Err(Error::custom("a timeout must be more than 0"));
+    }
+    Ok(found)
+}
+
+pub fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let number = f64::deserialize(from)?;
+    if (0.0..=1.0).contains(&number) {
+        return Ok(Some(number));
+    }
+    Err(Error::invalid_value(
+        Unexpected::Float(number),
+        &"a fraction from 0.0 to 1.0",
+    ))
+}
+
+pub fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(from)?;
+    let bytes = quantity::bytes(&text).map_err(Error::custom)?;
+    Ok(u64::try_from(bytes).ok())
+}
+
+pub fn at_least_one_u64<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    match i64::deserialize(from)? {
+        number @ 1.. => Ok(u64::try_from(number).ok()),
+        number => Err(Error::invalid_value(
+            Unexpected::Signed(number),
+            &"a whole number of 1 or more",
+        )),
+    }
+}
+
+pub fn at_least_one<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let number = at_least_one_u64(from)?;
+    Ok(number.map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
+}

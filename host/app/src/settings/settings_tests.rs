@@ -1,0 +1,142 @@
+use super::*;
+use pilothouse_core::key::ObjectKey;
+use pilothouse_core::manifest::{Limits, Verb};
+use proptest::prelude::*;
+
+const ALL: &str = r#"
+paused = true
+namespaces = ["web", "shop"]
+secret-values = true
+weight = 4
+concurrency = 2
+resync = "12h"
+reuse-instances = true
+verify = 0.5
+log-lines = 7
+
+[grants]
+reads = ["Pod", { kind = "apps/v1/Deployment", namespaces = ["web"] }]
+writes = [{ kind = "Endpoints", verbs = ["apply"], names = ["front"] }]
+
+[limits]
+memory = "128Mi"
+fuel = 2_000_000
+timeout = "500ms"
+
+[config]
+greeting = "hello"
+retries = 3
+since = 2026-01-01
+"#;
+
+fn hub_settings(text: &str) -> hub::Settings {
+    let defaults = HostDefaults {
+        grants: GrantSetting::OwnKind,
+        resync: None,
+    };
+    parse(text).unwrap().for_hub(&defaults, 16, BTreeSet::new())
+}
+
+#[test]
+fn every_setting_reaches_the_plugin() {
+    let settings = hub_settings(ALL);
+    assert!(settings.is_paused && settings.secret_values);
+    assert_eq!((settings.weight, settings.concurrency), (4, 2));
+    assert_eq!(settings.resync, Some(Duration::from_secs(12 * 3600)));
+    assert_eq!(
+        settings.config,
+        r#"{"greeting":"hello","retries":3,"since":"2026-01-01"}"#
+    );
+    assert_eq!(settings.grants.namespaces.len(), 2);
+    let allows = |verb, name| {
+        let kind = Kind::new("", "v1", "Endpoints");
+        let key = ObjectKey::new("web", name);
+        settings.grants.allows_write(verb, &kind, None, &key)
+    };
+    assert!(allows(Verb::Apply, "front"));
+    assert!(!allows(Verb::Delete, "front") && !allows(Verb::Apply, "back"));
+    let sandbox = parse(ALL).unwrap().for_sandbox();
+    let limits = sandbox.policy.grant(&Limits::default());
+    assert_eq!(limits.memory_bytes, 128 << 20);
+    assert_eq!(limits.fuel, 2_000_000);
+    assert_eq!(limits.timeout, Duration::from_millis(500));
+    assert!(sandbox.options.reuse);
+    assert_eq!(
+        (sandbox.options.verify, sandbox.options.log_lines),
+        (0.5, 7)
+    );
+}
+
+#[test]
+fn without_settings_a_plugin_is_granted_what_the_host_grants_by_default() {
+    let settings = hub_settings("");
+    assert_eq!(settings.grants.what, Granted::OwnKind);
+    assert_eq!(settings.concurrency, 16);
+    assert_eq!(settings.config, "{}");
+    let all = hub_settings("grants = \"as-requested\"");
+    assert_eq!(all.grants.what, Granted::AsRequested);
+}
+
+#[test]
+fn a_plugins_own_settings_go_before_those_for_all() {
+    let all = parse("weight = 2\npaused = true\n[config]\na = 1\nb = 2").unwrap();
+    let own = parse("paused = false\n[config]\nb = 3").unwrap();
+    let both = own.or(&all);
+    assert_eq!((both.weight, both.paused), (Some(2), Some(false)));
+    assert_eq!(config_json(&both.config), r#"{"a":1,"b":3}"#);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
+    for (text, wanted) in [
+        ("\nconcurency = 2", "line 2: unknown field `concurency`"),
+        ("concurency = 2", "did you mean `concurrency`?"),
+        ("grants = \"as-request\"", "did you mean `as-requested`?"),
+        ("[grants]\nread = []", "did you mean `reads`?"),
+        ("[limits]\nmemroy = \"1Mi\"", "did you mean `memory`?"),
+        (
+            "[grants]\nwrites = [{ kind = \"Pod\", verbs = [\"aply\"] }]",
+            "did you mean `apply`?",
+        ),
+        ("[grants]\nreads = [\"pods\"]", "\"pods\" is not a kind"),
+        (
+            "weight = 0",
+            "line 1: invalid value: integer `0`, expected a whole number of 1 or more",
+        ),
+        (
+            "identity = \"web/x\"",
+            "write serviceaccount:NAMESPACE/NAME",
+        ),
+        ("resync = \"soon\"", "\"soon\" is not a duration"),
+        ("verify = 1.5", "a fraction from 0.0 to 1.0"),
+        ("[limits]\ntimeout = \"0\"", "more than 0"),
+        ("[limits]\nmemory = \"4GB\"", "not an amount of memory"),
+        (
+            "paused = \"yes\"",
+            "invalid type: string \"yes\", expected a boolean",
+        ),
+        ("paused = ", "line 1:"),
+        ("grants = 3", "\"own-kind\", \"as-requested\" or a table"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(wanted), "{text:?}: {error}");
+        assert!(!error.contains('\n'), "{error:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in ".{0,200}") {
+        let _ = parse(&text);
+    }
+
+    /// Sound settings with a piece cut out, doubled or replaced.
+    #[test]
+    fn no_damage_makes_the_parser_panic(at in 0..ALL.len(), length in 0..40usize, with in ".{0,8}") {
+        let (start, end) = (at, (at + length).min(ALL.len()));
+        let _ = parse(&format!("{}{with}{}", &ALL[..start], &ALL[end..]));
+        let _ = parse(&format!("{}{}", &ALL[..end], &ALL[start..]));
+    }
+}

@@ -1,0 +1,181 @@
+//! What the log says when the API server fails: one line when it begins and one when it is over, however many kinds are watched.
+//!
+//! Kinds that fail within half a minute fail together. One that fails later begins an incident of its own, so that a server that
+//! goes down is told of also while one aggregated API is down for days.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pilothouse_core::source::Source;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+/// Longer than the slowest list-watch takes to notice that its server is frozen.
+const TOGETHER: Duration = Duration::from_secs(30);
+
+/// The incidents that are not over.
+pub struct Incidents {
+    /// Whose: host and port.
+    server: String,
+    open: Mutex<Vec<Incident>>,
+}
+
+struct Incident {
+    since: Instant,
+    /// The informers that are still not followed.
+    sources: BTreeSet<Source>,
+    /// How many there have been.
+    informers: usize,
+}
+
+impl Incidents {
+    pub fn new(server: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            open: Mutex::default(),
+        }
+    }
+
+    /// An informer is not followed any more, because of the server.
+    pub fn begin(&self, source: &Source, reason: &str) {
+        let mut open = self.lock();
+        if open
+            .iter()
+            .any(|incident| incident.sources.contains(source))
+        {
+            debug!(kind = %source, reason, "watch still fails");
+            return;
+        }
+        let latest = open.last_mut();
+        if let Some(incident) = latest.filter(|incident| incident.since.elapsed() < TOGETHER) {
+            incident.sources.insert(source.clone());
+            incident.informers += 1;
+            let informers = incident.informers;
+            debug!(kind = %source, reason, informers, "watch failed, too");
+            return;
+        }
+        open.push(Incident {
+            since: Instant::now(),
+            sources: BTreeSet::from([source.clone()]),
+            informers: 1,
+        });
+        warn!(server = self.server, reason, kind = %source, "watches fail; other kinds are likely to follow");
+    }
+
+    /// An informer is followed again, or fails for a reason of its own.
+    pub fn end(&self, source: &Source) {
+        let mut open = self.lock();
+        let found = open
+            .iter_mut()
+            .position(|incident| incident.sources.remove(source));
+        let Some(place) = found else {
+            return;
+        };
+        debug!(kind = %source, "watch recovered");
+        if open[place].sources.is_empty() {
+            let Incident {
+                since, informers, ..
+            } = open.remove(place);
+            let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
+            info!(server = self.server, lasted, informers, "watches recovered");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Incident>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+
+    use pilothouse_core::key::Kind;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    /// What is logged, above the level of debugging.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Log {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    impl Log {
+        fn lines(&self) -> Vec<String> {
+            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            text.lines().map(str::to_owned).collect()
+        }
+    }
+
+    fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .without_time()
+            .with_target(false)
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn kind(name: &str) -> Source {
+        Source::all(Kind::new("", "v1", name))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_fails_for_many_kinds_is_one_line_and_one_when_it_is_back() {
+        let (log, _guard) = logged();
+        let incidents = Incidents::new("server:6443");
+        for number in 0..50 {
+            incidents.begin(&kind(&format!("Kind{number}")), "it is gone");
+            tokio::time::advance(Duration::from_millis(200)).await;
+        }
+        incidents.begin(&kind("Kind7"), "it is still gone");
+        for number in 0..50 {
+            incidents.end(&kind(&format!("Kind{number}")));
+        }
+        incidents.end(&kind("Other"));
+        let lines = log.lines();
+        let wanted = [
+            " WARN watches fail; other kinds are likely to follow server=\"server:6443\" reason=\"it is gone\" kind=v1/Kind0",
+            " INFO watches recovered server=\"server:6443\" lasted=\"10.0 s\" informers=50",
+        ];
+        assert_eq!(lines, wanted);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_much_later_is_another_incident() {
+        let (log, _guard) = logged();
+        let incidents = Incidents::new("server:6443");
+        incidents.begin(&kind("Aggregated"), "its own server is gone");
+        tokio::time::advance(TOGETHER).await;
+        for name in ["Pod", "Service"] {
+            incidents.begin(&kind(name), "all is gone");
+        }
+        for name in ["Service", "Pod"] {
+            incidents.end(&kind(name));
+        }
+        let lines = log.lines();
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[2].ends_with("informers=2"), "{lines:?}");
+    }
+}

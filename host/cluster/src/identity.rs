@@ -1,0 +1,196 @@
+//! Whom the host acts as on behalf of a plugin: a service account, by impersonation
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/>). The API server adds a service account's
+//! groups by itself. Its priority and fairness comes after impersonation, so each identity is a flow of its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use http::{HeaderValue, Request};
+use pilothouse_core::key::Kind;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::ApiCluster;
+use crate::request::{self, RequestError};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+const MAX_ANSWER: usize = 1024 * 1024;
+
+/// A service account.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    namespace: String,
+    name: String,
+}
+
+/// Not `serviceaccount:NAMESPACE/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an identity; write serviceaccount:NAMESPACE/NAME")]
+pub struct IdentityError(String);
+
+impl FromStr for Identity {
+    type Err = IdentityError;
+
+    fn from_str(text: &str) -> Result<Self, IdentityError> {
+        let is_name = |name: &str| {
+            let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+            !name.is_empty() && name.len() <= 253 && name.bytes().all(is_plain)
+        };
+        let account = text.strip_prefix("serviceaccount:");
+        match account.and_then(|account| account.split_once('/')) {
+            Some((namespace, name)) if is_name(namespace) && is_name(name) => Ok(Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err(IdentityError(text.to_owned())),
+        }
+    }
+}
+
+/// As the API server names its user.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+}
+
+impl Identity {
+    /// The account's namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn groups(&self) -> [String; 3] {
+        [
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{}", self.namespace),
+            "system:authenticated".to_owned(),
+        ]
+    }
+}
+
+/// The plugins that have an identity of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Identities(RwLock<BTreeMap<String, Identity>>);
+
+impl Identities {
+    /// Has a plugin's request be made as its identity, if it has one.
+    pub(crate) fn sign(&self, plugin: &str, request: &mut Request<Vec<u8>>) {
+        let identities = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let user = identities.get(plugin).map(Identity::to_string);
+        // A name that is no header value cannot be: an identity is of DNS names.
+        if let Some(Ok(user)) = user.map(|user| HeaderValue::from_str(&user)) {
+            request.headers_mut().insert("impersonate-user", user);
+        }
+    }
+}
+
+/// May somebody do this?
+#[derive(Debug, Deserialize)]
+struct Review {
+    #[serde(default)]
+    status: ReviewStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ReviewStatus {
+    #[serde(default)]
+    allowed: bool,
+}
+
+impl ApiCluster {
+    /// Whom a plugin's writes are made as from now on; none is the host.
+    pub fn set_identity(&self, plugin: &str, identity: Option<Identity>) {
+        let mut identities = self
+            .identities
+            .0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        match identity {
+            Some(identity) => drop(identities.insert(plugin.to_owned(), identity)),
+            None => drop(identities.remove(plugin)),
+        }
+    }
+
+    /// Whether an identity may list and watch a kind in a namespace (empty: in all): two SubjectAccessReviews.
+    pub async fn may_read(
+        &self,
+        identity: &Identity,
+        kind: &Kind,
+        namespace: &str,
+    ) -> Result<bool, String> {
+        let resource = self.discovery().resolve(kind).await;
+        let resource = resource.map_err(|error| error.to_string())?;
+        for verb in ["list", "watch"] {
+            let attributes = json!({
+                "verb": verb, "group": &*kind.group, "version": &*kind.version,
+                "resource": resource.plural, "namespace": namespace,
+            });
+            let allowed = self.review(identity, &attributes).await;
+            if !allowed.map_err(|error| error.to_string())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn review(
+        &self,
+        identity: &Identity,
+        attributes: &serde_json::Value,
+    ) -> Result<bool, RequestError> {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {
+                "user": identity.to_string(),
+                "groups": identity.groups(),
+                "resourceAttributes": attributes,
+            },
+        });
+        let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(review.to_string().into_bytes())
+            .expect("a constant path");
+        let body = match request::fetch(&self.client, request, DEADLINE, MAX_ANSWER).await {
+            // The host may not ask. Then it may not go on as if it had been told yes.
+            Err(error) if matches!(error.code(), Some(401 | 403)) => {
+                tracing::warn!(%error, %identity, "the host may not ask what an identity may read; it is taken to be nothing");
+                return Ok(false);
+            }
+            answer => answer?,
+        };
+        let review: Result<Review, _> = serde_json::from_slice(&body);
+        // An answer that cannot be read is no leave.
+        Ok(review.is_ok_and(|review| review.status.allowed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_a_service_account() {
+        let identity: Identity = "serviceaccount:web/deployer".parse().unwrap();
+        assert_eq!(identity.to_string(), "system:serviceaccount:web:deployer");
+        for wrong in [
+            "",
+            "web/deployer",
+            "serviceaccount:deployer",
+            "serviceaccount:web/",
+            "serviceaccount:web/a/b",
+            "serviceaccount:web/a\r\nb",
+            "user:root/x",
+        ] {
+            assert!(wrong.parse::<Identity>().is_err(), "{wrong:?}");
+        }
+    }
+}

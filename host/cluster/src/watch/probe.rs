@@ -1,0 +1,72 @@
+//! Where the server is: a quorum read of one object's metadata, held against how far the cache has come.
+
+use std::time::Duration;
+
+use pilothouse_core::key::ResourceVersion;
+use tokio::time::Instant;
+
+use super::ask::Opened;
+use super::error::Failure;
+use super::step::{Next, Probed};
+use super::{CacheSink, ListWatch, WatchError, WatchState, lines, list};
+
+/// As much as is read of the answer to a probe: one object's metadata. Where a server ignores the limit, the list's own is enough.
+const MAX_PROBE: usize = 1024 * 1024;
+
+impl ListWatch {
+    /// Where the server is. What it cannot be asked is no error: whoever is asked next will say what is wrong.
+    pub(super) async fn probe(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+        let started = Instant::now();
+        let version = match self.fetch_version(next).await {
+            Ok(version) => version,
+            Err(Failure { error, verdict }) => {
+                tracing::debug!(source = %self.query.source, %error, "cannot ask where the server is");
+                return self.state.probe_failed(verdict, started.elapsed());
+            }
+        };
+        let (probed, delay) = self.state.probed(&version);
+        match probed {
+            Probed::Current => {}
+            Probed::Suspicious => {
+                tracing::debug!(source = %self.query.source, resource_version = %version, "the server is behind the cache; asking once more");
+            }
+            Probed::Incomparable => {
+                tracing::warn!(source = %self.query.source, resource_version = %version, "the versions of the server's lists cannot be compared; not asking any more whether it has gone back in time");
+            }
+            Probed::RolledBack { from, is_news } => {
+                sink.rolled_back(&from, &version, is_news);
+                if !is_news {
+                    return delay;
+                }
+                self.alarm.raise();
+                let error = WatchError::RolledBack {
+                    resource: self.query.name(),
+                    from: from.to_string(),
+                    to: version.to_string(),
+                };
+                self.announce(sink, WatchState::Error(error.to_string()));
+            }
+        }
+        delay
+    }
+
+    async fn fetch_version(&mut self, next: &Next) -> Result<ResourceVersion, Failure> {
+        let until = Instant::now() + self.settings.page_deadline;
+        let Opened {
+            response, reading, ..
+        } = self.ask(next).await?;
+        let front = lines::read_front(
+            response.into_body(),
+            self.settings.quiet_limit,
+            until,
+            MAX_PROBE,
+        );
+        let front = front.await.map_err(|error| self.unanswered(next, error));
+        let (body, is_whole) = front?;
+        self.heard = Instant::now();
+        if let Some(reading) = reading.filter(|_| is_whole) {
+            reading.received(body.len());
+        }
+        Ok(ResourceVersion::new(&list::version(&self.query, &body)?))
+    }
+}

@@ -1,0 +1,301 @@
+//! What the operator lets a plugin have of what its manifest asks for.
+//!
+//! The manifest is a wish; what is granted is the part of it that is allowed. What is not granted is not watched for the plugin,
+//! answered with an error when it is read, and refused when it is written. Grants never add to a manifest.
+
+use std::collections::BTreeSet;
+
+use crate::key::{Kind, ObjectKey};
+use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration};
+
+/// What a plugin is granted. The default: as little as lets it run at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// Which reads and writes.
+    pub what: Granted,
+    /// Only in these namespaces; empty means all. Kinds without namespaces are not concerned.
+    pub namespaces: BTreeSet<String>,
+    /// Which of the manifest's kinds have no namespaces.
+    pub cluster_scoped: BTreeSet<Kind>,
+    /// Kinds, and namespaces of them, that the cluster does not let the plugin's identity read; no namespace means in all.
+    pub forbidden: BTreeSet<(Kind, String)>,
+}
+
+/// Which of the manifest's reads and writes are granted. Reads of the subject's own kind always are: without them there is no key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Granted {
+    /// Nothing more.
+    #[default]
+    OwnKind,
+    /// All of them.
+    AsRequested,
+    /// These.
+    Listed {
+        /// Of the reads.
+        reads: Vec<ReadGrant>,
+        /// Of the writes.
+        writes: Vec<WriteGrant>,
+    },
+}
+
+/// Leave to read a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadGrant {
+    /// The kind, in every version.
+    pub kind: KindName,
+    /// Only in these namespaces; empty means all.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// Leave to write a kind, or one of its subresources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteGrant {
+    /// The kind, in every version.
+    pub kind: KindName,
+    /// The subresource; none for the object itself.
+    pub subresource: Option<String>,
+    /// What may be done; empty means whatever the manifest asks for.
+    pub verbs: BTreeSet<Verb>,
+    /// Only in these namespaces; empty means all.
+    pub namespaces: BTreeSet<String>,
+    /// Only objects of these names; empty means all.
+    pub names: BTreeSet<String>,
+}
+
+/// Writes that a plugin asks for and is granted, for the same objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteGranted {
+    /// The kind.
+    pub kind: Kind,
+    /// The subresource; none for the object itself.
+    pub subresource: Option<String>,
+    /// What may be done.
+    pub verbs: BTreeSet<Verb>,
+    /// In these namespaces; empty means all.
+    pub namespaces: Vec<String>,
+    /// To objects of these names; empty means all.
+    pub names: BTreeSet<String>,
+}
+
+/// A kind without its version: a grant outlives the next version of an API.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KindName {
+    /// The API group; empty for core.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+}
+
+impl KindName {
+    fn is_of(&self, kind: &Kind) -> bool {
+        *self.group == *kind.group && *self.kind == *kind.kind
+    }
+}
+
+impl Grants {
+    /// Whatever the manifest asks for.
+    pub fn as_requested() -> Self {
+        Self {
+            what: Granted::AsRequested,
+            ..Self::default()
+        }
+    }
+
+    /// What of a manifest's reads is granted by the operator, whatever the cluster says of the plugin's identity: kinds and namespaces
+    /// of them, no namespace meaning all.
+    pub fn reads(&self, manifest: &Manifest) -> BTreeSet<(Kind, String)> {
+        let reads = manifest.reads.iter();
+        let granted = reads.filter_map(|read| self.granted_read(manifest, read));
+        granted.flat_map(|read| places(&read)).collect()
+    }
+
+    /// The manifest without what is not granted: reads, and what rests on them; and the writes that are granted for some object.
+    pub fn limit(&self, manifest: &Manifest) -> Manifest {
+        let reads: Vec<ReadDeclaration> = manifest
+            .reads
+            .iter()
+            .filter_map(|read| self.read(manifest, read))
+            .collect();
+        let is_read = |kind: &Kind| reads.iter().any(|read| read.kind == *kind);
+        let mut limited = manifest.clone();
+        limited.indexes.retain(|index| is_read(&index.kind));
+        if let Subject::Each(selection) = &mut limited.subject {
+            selection.companions.retain(is_read);
+        }
+        limited.writes = manifest
+            .writes
+            .iter()
+            .filter_map(|write| self.write(write, is_read(&write.kind)))
+            .collect();
+        limited.reads = reads;
+        limited
+    }
+
+    /// The writes of a manifest that are granted, each with the objects it is granted for.
+    pub fn writes(&self, manifest: &Manifest) -> Vec<WriteGranted> {
+        let granted = |write: &WriteDeclaration, verbs, namespaces: &BTreeSet<String>, names| {
+            let mut own: Vec<String> = namespaces.iter().cloned().collect();
+            let is_everywhere = self.cluster_scoped.contains(&write.kind);
+            let is_somewhere = is_everywhere || narrow(&mut own, &self.namespaces);
+            is_somewhere.then(|| WriteGranted {
+                kind: write.kind.clone(),
+                subresource: write.subresource.clone(),
+                verbs,
+                namespaces: if is_everywhere { vec![] } else { own },
+                names,
+            })
+        };
+        let writes = manifest.writes.iter();
+        match &self.what {
+            Granted::OwnKind => Vec::new(),
+            Granted::AsRequested => writes
+                .filter_map(|write| {
+                    let verbs = write.verbs.iter().copied().collect();
+                    granted(write, verbs, &BTreeSet::new(), BTreeSet::new())
+                })
+                .collect(),
+            Granted::Listed { writes: grants, .. } => writes
+                .flat_map(|write| grants.iter().map(move |grant| (write, grant)))
+                .filter(|(write, grant)| grant.is_for(&write.kind, write.subresource.as_deref()))
+                .filter_map(|(write, grant)| {
+                    let verbs = write.verbs.iter().copied();
+                    let verbs: BTreeSet<Verb> = verbs.filter(|verb| grant.has(*verb)).collect();
+                    granted(write, verbs, &grant.namespaces, grant.names.clone())
+                })
+                .filter(|write| !write.verbs.is_empty())
+                .collect(),
+        }
+    }
+
+    /// Whether a write is granted that the manifest asks for.
+    pub fn allows_write(
+        &self,
+        verb: Verb,
+        kind: &Kind,
+        subresource: Option<&str>,
+        key: &ObjectKey,
+    ) -> bool {
+        let is_granted = match &self.what {
+            Granted::OwnKind => false,
+            Granted::AsRequested => true,
+            Granted::Listed { writes, .. } => writes.iter().any(|grant| {
+                grant.is_for(kind, subresource)
+                    && grant.has(verb)
+                    && has(&grant.namespaces, &key.namespace)
+                    && has(&grant.names, &key.name)
+            }),
+        };
+        is_granted && self.reaches(kind, &key.namespace)
+    }
+
+    /// Whether objects of a kind in a namespace are the plugin's business at all.
+    pub fn reaches(&self, kind: &Kind, namespace: &str) -> bool {
+        self.cluster_scoped.contains(kind) || has(&self.namespaces, namespace)
+    }
+
+    fn read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
+        let mut read = self.granted_read(manifest, read)?;
+        let kind = read.kind.clone();
+        let is_forbidden = |namespace: &str| {
+            let place = (kind.clone(), namespace.to_owned());
+            self.forbidden.contains(&place)
+        };
+        if read.namespaces.is_empty() {
+            return (!is_forbidden("")).then_some(read);
+        }
+        read.namespaces.retain(|namespace| !is_forbidden(namespace));
+        (!read.namespaces.is_empty()).then_some(read)
+    }
+
+    fn granted_read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
+        let granted = match &self.what {
+            _ if manifest.subject_kind() == Some(&read.kind) => BTreeSet::new(),
+            Granted::OwnKind => return None,
+            Granted::AsRequested => BTreeSet::new(),
+            Granted::Listed { reads, .. } => {
+                let of_kind = |grant: &&ReadGrant| grant.kind.is_of(&read.kind);
+                let grants: Vec<&ReadGrant> = reads.iter().filter(of_kind).collect();
+                if grants.is_empty() {
+                    return None;
+                }
+                // One that is for all namespaces is for those of the others, too.
+                let is_for_all = grants.iter().any(|grant| grant.namespaces.is_empty());
+                let namespaces = grants.iter().flat_map(|grant| &grant.namespaces);
+                namespaces.filter(|_| !is_for_all).cloned().collect()
+            }
+        };
+        let mut read = read.clone();
+        if self.cluster_scoped.contains(&read.kind) {
+            return Some(read);
+        }
+        for allowed in [&granted, &self.namespaces] {
+            if !narrow(&mut read.namespaces, allowed) {
+                return None;
+            }
+        }
+        Some(read)
+    }
+
+    fn write(&self, write: &WriteDeclaration, is_read: bool) -> Option<WriteDeclaration> {
+        let mut write = write.clone();
+        match &self.what {
+            Granted::OwnKind => return None,
+            Granted::AsRequested => {}
+            Granted::Listed { writes, .. } => {
+                let of_kind =
+                    |grant: &&WriteGrant| grant.is_for(&write.kind, write.subresource.as_deref());
+                let grants: Vec<&WriteGrant> = writes.iter().filter(of_kind).collect();
+                write
+                    .verbs
+                    .retain(|verb| grants.iter().any(|grant| grant.has(*verb)));
+            }
+        }
+        // Children are found by a list, applied and pruned.
+        let is_whole = |verb| write.verbs.contains(verb);
+        write.children &= is_read && [Verb::Apply, Verb::Delete].iter().all(is_whole);
+        (!write.verbs.is_empty()).then_some(write)
+    }
+}
+
+impl WriteGrant {
+    fn is_for(&self, kind: &Kind, subresource: Option<&str>) -> bool {
+        self.kind.is_of(kind) && self.subresource.as_deref() == subresource
+    }
+
+    fn has(&self, verb: Verb) -> bool {
+        self.verbs.is_empty() || self.verbs.contains(&verb)
+    }
+}
+
+/// The kind, in each namespace of the read.
+fn places(read: &ReadDeclaration) -> Vec<(Kind, String)> {
+    if read.namespaces.is_empty() {
+        return vec![(read.kind.clone(), String::new())];
+    }
+    let namespaces = read.namespaces.iter();
+    namespaces
+        .map(|namespace| (read.kind.clone(), namespace.clone()))
+        .collect()
+}
+
+/// Whether a set that may be "all" has a name.
+fn has(names: &BTreeSet<String>, name: &str) -> bool {
+    names.is_empty() || names.contains(name)
+}
+
+/// Cuts namespaces, of which none means all, to those allowed. False if nothing is left.
+fn narrow(namespaces: &mut Vec<String>, allowed: &BTreeSet<String>) -> bool {
+    if allowed.is_empty() {
+        return true;
+    }
+    if namespaces.is_empty() {
+        namespaces.extend(allowed.iter().cloned());
+        return true;
+    }
+    namespaces.retain(|namespace| allowed.contains(namespace));
+    !namespaces.is_empty()
+}
+
+#[cfg(test)]
+#[path = "grants_tests.rs"]
+mod tests;

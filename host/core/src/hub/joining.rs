@@ -1,0 +1,283 @@
+//! Plugins come and go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::changelog::Missed;
+use super::preparation::{Joining, Preparation};
+use super::seat::Seat;
+use super::{Hub, PluginId, Settings, scope};
+use crate::cache::{Cache, Change, Grant};
+use crate::key::ObjectKey;
+use crate::plugin::Plugin;
+use crate::queue::Time;
+use crate::snapshot::InformerId;
+use crate::source::Payload;
+
+/// Most changes that are done on a prepared plugin's caches while everybody waits: about three milliseconds.
+const MAX_WAITING: usize = if cfg!(test) { 2 } else { 100 };
+
+/// After so many rounds in which more than that happened, everybody waits for the rest.
+const MAX_ROUNDS: usize = 8;
+
+/// Most keys of a new version that are queued at a time: about two milliseconds.
+const MAX_KEYS: usize = if cfg!(test) { 2 } else { 1_000 };
+
+/// Why a plugin cannot join.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum JoinError {
+    /// Names are unique: they are field managers and metric labels.
+    #[error("a plugin named {0:?} is already loaded")]
+    DuplicateName(String),
+    /// The operator decides who sees them.
+    #[error(
+        "{0:?} reads the values of Secrets: allow it with secret-values = true in the plugin's settings, or have its manifest name the fields of v1/Secret that it needs, without .data"
+    )]
+    SecretValues(String),
+    /// The host finishes what it has and takes nothing new.
+    #[error("the host is stopping")]
+    Draining,
+}
+
+/// What has become of a [`Preparation`].
+pub enum Exchange {
+    /// Too much has changed meanwhile: build it again, and come back.
+    Again(Box<Preparation>),
+    /// The plugin has joined.
+    Done(Garbage),
+    /// The plugin cannot join.
+    Refused(JoinError, Garbage),
+}
+
+/// What the hub needs no more. Freeing it takes a while (a tenth of a second for 100,000 objects): drop it where nobody waits.
+#[derive(Default)]
+#[must_use = "drop it where nobody waits for the hub"]
+pub struct Garbage(Vec<Box<dyn Send>>);
+
+impl Garbage {
+    pub(super) fn add(&mut self, what: impl Send + 'static) {
+        self.0.push(Box::new(what));
+    }
+}
+
+impl Hub {
+    /// Adds a plugin at once: its informers, views and indexes, and a first run for every object of its subject. Takes a second for
+    /// 100,000 objects. Where others wait for the hub, [`prepare`](Self::prepare) it.
+    pub fn join(
+        &mut self,
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+        now: Time,
+    ) -> Result<PluginId, JoinError> {
+        let (id, preparation) = self.prepare(plugin, settings)?;
+        self.finish(preparation, now)?;
+        Ok(id)
+    }
+
+    /// Puts another version in a plugin's place at once; see [`prepare_replacement`](Self::prepare_replacement).
+    pub fn replace(
+        &mut self,
+        id: PluginId,
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+        now: Time,
+    ) -> Result<(), JoinError> {
+        let preparation = self.prepare_replacement(id, plugin, settings)?;
+        self.finish(preparation, now)
+    }
+
+    fn finish(&mut self, mut preparation: Preparation, now: Time) -> Result<(), JoinError> {
+        loop {
+            preparation.build(now);
+            match self.exchange(preparation, now) {
+                Exchange::Again(again) => preparation = *again,
+                Exchange::Done(_) => return Ok(()),
+                Exchange::Refused(error, _) => return Err(error),
+            }
+        }
+    }
+
+    /// Begins to add a plugin. The preparation is to be built, without the hub, and given to [`exchange`](Self::exchange): until then
+    /// the hub remembers all changes.
+    pub fn prepare(
+        &mut self,
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+    ) -> Result<(PluginId, Preparation), JoinError> {
+        let id = self.last_plugin + 1;
+        let joining = Joining::new(id, plugin, settings, false);
+        self.check(&joining)?;
+        self.last_plugin = id;
+        Ok((id, self.begin(Some(joining))))
+    }
+
+    /// Begins to put another version in a plugin's place, or the same one with other settings. What runs ends as it began; every key
+    /// runs again, on the new version. The queue stays, and with it each key's failures and what the plugin has used of the workers'
+    /// time.
+    pub fn prepare_replacement(
+        &mut self,
+        id: PluginId,
+        plugin: Arc<dyn Plugin>,
+        settings: &Settings,
+    ) -> Result<Preparation, JoinError> {
+        let joining = Joining::new(id, plugin, settings, true);
+        self.check(&joining)?;
+        Ok(self.begin(Some(joining)))
+    }
+
+    /// Begins to free what plugins that have left alone needed, if there is any. To be built and exchanged as that of a plugin.
+    pub fn prepare_trim(&mut self) -> Option<Preparation> {
+        let mut informers = self.snapshot.informers.iter();
+        let is_loose = informers.any(|cache| cache.is_loose());
+        is_loose.then(|| self.begin(None))
+    }
+
+    fn begin(&mut self, joining: Option<Joining>) -> Preparation {
+        self.changelog.open(self.snapshot.sequence);
+        Preparation::new(self, joining)
+    }
+
+    fn check(&self, joining: &Joining) -> Result<(), JoinError> {
+        if self.is_draining {
+            return Err(JoinError::Draining);
+        }
+        let manifest = &joining.manifest;
+        let name = &manifest.name;
+        let mut others = self.seats.iter().filter(|(id, _)| **id != joining.id);
+        if others.any(|(_, seat)| seat.name() == name) {
+            return Err(JoinError::DuplicateName(name.clone()));
+        }
+        let reads_values = manifest.reads.iter().any(|read| {
+            scope::is_secret(&read.kind) && scope::payload(manifest, read) == Payload::Full
+        });
+        if reads_values && !joining.settings.secret_values {
+            return Err(JoinError::SecretValues(name.clone()));
+        }
+        Ok(())
+    }
+
+    /// Puts what has been prepared and built in the place of what is here: the plugin has joined.
+    pub fn exchange(&mut self, mut preparation: Preparation, now: Time) -> Exchange {
+        if !preparation.is_built() {
+            return Exchange::Again(Box::new(preparation));
+        }
+        if let Some((id, keys)) = &mut preparation.first {
+            let rest = keys.split_off(keys.len().min(MAX_KEYS));
+            self.queue_first(*id, &std::mem::replace(keys, rest), now);
+            return if keys.is_empty() {
+                Exchange::Done(std::mem::take(&mut preparation.garbage))
+            } else {
+                Exchange::Again(Box::new(preparation))
+            };
+        }
+        let mut garbage = Garbage::default();
+        let missed = self.missed(&preparation);
+        let joining = preparation.joining.as_ref();
+        if let Some(Err(error)) = joining.map(|joining| self.check(joining)) {
+            garbage.add((preparation, missed, self.changelog.trim()));
+            return Exchange::Refused(error, garbage);
+        }
+        if joining.is_some_and(|joining| joining.replaces && !self.seats.contains_key(&joining.id))
+        {
+            // It has left meanwhile.
+            garbage.add((preparation, missed, self.changelog.trim()));
+            return Exchange::Done(garbage);
+        }
+        let Some(missed) = missed else {
+            let mut anew = self.begin(preparation.joining.take());
+            anew.garbage.add((preparation, self.changelog.trim()));
+            return Exchange::Again(Box::new(anew));
+        };
+        if missed.len() > MAX_WAITING && preparation.rounds < MAX_ROUNDS {
+            self.changelog.open(self.snapshot.sequence);
+            let before = std::mem::replace(&mut preparation.live, self.snapshot.clone());
+            preparation.garbage.add((before, self.changelog.trim()));
+            preparation.missed = missed;
+            preparation.rounds += 1;
+            return Exchange::Again(Box::new(preparation));
+        }
+        preparation.follow(&missed, &self.snapshot, now);
+        let informers = Arc::make_mut(&mut self.snapshot.informers);
+        for id in &preparation.informers {
+            let cache = preparation.snapshot.informers[*id].clone();
+            match informers.get_mut(*id) {
+                Some(place) => garbage.add(std::mem::replace(place, cache)),
+                None => informers.push(cache),
+            }
+        }
+        self.ids = std::mem::take(&mut preparation.ids);
+        self.layout += 1;
+        let joining = preparation.joining.take();
+        let replacement = joining.and_then(|joining| self.seat(joining, &mut garbage, now));
+        garbage.add((preparation, missed, self.changelog.trim()));
+        let Some((id, seat)) = replacement else {
+            return Exchange::Done(garbage);
+        };
+        let mut first = Preparation::new(self, None);
+        first.replaced = Some((id, seat));
+        first.garbage = garbage;
+        Exchange::Again(Box::new(first))
+    }
+
+    /// Lets the plugin in, or another version. Of that, what has been prepared is returned, because its first keys are still to be queued.
+    fn seat(
+        &mut self,
+        joining: Joining,
+        garbage: &mut Garbage,
+        now: Time,
+    ) -> Option<(PluginId, Seat)> {
+        let prepared = joining.seat?;
+        if !joining.replaces {
+            self.seats.insert(joining.id, prepared);
+            return None;
+        }
+        let seat = self.seats.get_mut(&joining.id)?;
+        let grants = seat.replace(&joining.plugin, &joining.settings, &prepared, garbage, now);
+        // After the new ones have come, so that what both use stays.
+        self.release(grants, garbage);
+        Some((joining.id, prepared))
+    }
+
+    fn queue_first(&mut self, id: PluginId, keys: &[ObjectKey], now: Time) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            seat.queue_first(keys, now);
+        }
+    }
+
+    /// What has happened to the prepared caches since the preparation was last told, after which nothing is remembered for it any more.
+    /// None if that cannot be said, or if other plugins have come or gone: then it is of no use.
+    fn missed(&mut self, preparation: &Preparation) -> Option<Vec<(InformerId, Change)>> {
+        let missed = match self.changelog.close(preparation.live.sequence) {
+            Missed::Changes(changes) if preparation.layout == self.layout => changes,
+            _ => return None,
+        };
+        let concern = missed.filter(|(informer, _)| preparation.informers.contains(informer));
+        Some(concern.map(|(id, change)| (id, change.clone())).collect())
+    }
+
+    /// Removes a plugin, whatever it has queued. What still runs is allowed to end, and means nothing any more. An informer that
+    /// nobody else uses has ended with it: its cache is empty. What the other caches hold for this plugin alone stays until
+    /// [`prepare_trim`](Self::prepare_trim).
+    pub fn leave(&mut self, plugin: PluginId) -> Garbage {
+        let mut garbage = Garbage::default();
+        let Some(seat) = self.seats.remove(&plugin) else {
+            return garbage;
+        };
+        self.layout += 1;
+        self.release(seat.grants().clone(), &mut garbage);
+        garbage.add(seat);
+        garbage
+    }
+
+    fn release(&mut self, grants: BTreeMap<InformerId, Grant>, garbage: &mut Garbage) {
+        for (informer, grant) in grants {
+            let cache = self.snapshot.cache_mut(informer);
+            cache.leave(&grant);
+            if cache.users() == 0 {
+                let source = cache.source().clone();
+                self.ids.remove(&source);
+                garbage.add(std::mem::replace(cache, Cache::new(source)));
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Plugins that are replaced, paused, put in quarantine, or not granted what they ask for.
+
+use super::*;
+use crate::grants::{Granted, Grants};
+use crate::reader::ReadError;
+
+fn fake(
+    manifest: Manifest,
+    reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+) -> Arc<dyn Plugin> {
+    Arc::new(Fake {
+        manifest,
+        reconcile: Box::new(reconcile),
+    })
+}
+
+fn fine(_: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+    Ok(Outcome::default())
+}
+
+fn trap(_: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+    Err(RunError::Trap("unreachable".into()))
+}
+
+fn failing(_: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+    Err(Failure::Retry("not yet".into()).into())
+}
+
+fn version(version: &str) -> Manifest {
+    Manifest {
+        version: version.into(),
+        ..manifest("a")
+    }
+}
+
+/// A hub with one plugin, its caches synced, that knows of these services and has run for all.
+fn with_services(
+    names: &[&str],
+    reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+) -> (Rig, PluginId) {
+    let mut rig = Rig::with(version("1.0.0"), reconcile);
+    for name in names {
+        rig.put(&service(), name, "");
+    }
+    rig.run();
+    let id = rig.hub.last_plugin;
+    (rig, id)
+}
+
+fn replace(rig: &mut Rig, id: PluginId, plugin: Arc<dyn Plugin>) {
+    let settings = Settings::default();
+    rig.hub.replace(id, plugin, &settings, rig.now).unwrap();
+}
+
+#[test]
+fn every_key_runs_on_the_new_version_and_none_on_two_at_once() {
+    let (mut rig, id) = with_services(&["a", "b", "c"], fine);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let mut old = rig.take().unwrap();
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    // `a` runs still, on the old version.
+    assert_eq!(rig.run(), ["b", "c"]);
+    assert_eq!(rig.hub.status(rig.now)[0].version, "2.0.0");
+    let decision = old.decide();
+    rig.finish(&old, decision);
+    assert_eq!(rig.run(), ["a"]);
+    assert_eq!(rig.run(), [""; 0]);
+}
+
+#[test]
+fn what_an_old_version_read_wakes_nobody() {
+    let reads_pod = |_: &Request, reader: &mut Reader| {
+        reader
+            .get(&pod(), &ObjectKey::new("default", "p"))
+            .map_err(|error| RunError::Trap(error.to_string()))?;
+        Ok(Outcome::default())
+    };
+    let (mut rig, id) = with_services(&["a"], reads_pod);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let mut old = rig.take().unwrap();
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    let decision = old.decide();
+    rig.finish(&old, decision);
+    assert_eq!(rig.run(), ["a"]);
+    rig.put(&pod(), "p", "");
+    assert_eq!(rig.run(), [""; 0]);
+}
+
+#[test]
+fn failures_are_remembered_across_versions() {
+    let (mut rig, id) = with_services(&["a"], failing);
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    let turn = rig.take().unwrap();
+    assert!(turn.request.attempt > 1, "{}", turn.request.attempt);
+}
+
+#[test]
+fn keys_of_another_kind_are_forgotten() {
+    let (mut rig, id) = with_services(&["a"], failing);
+    let mut other = version("2.0.0");
+    other.subject = Subject::Each(Selection {
+        kind: pod(),
+        ..selection()
+    });
+    rig.put(&pod(), "p", "");
+    replace(&mut rig, id, fake(other, fine));
+    assert_eq!(rig.run(), ["p"]);
+}
+
+#[test]
+fn what_only_the_old_version_read_is_not_watched_any_more() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    let mut less = version("2.0.0");
+    less.reads.truncate(1);
+    less.writes.clear();
+    replace(&mut rig, id, fake(less, fine));
+    let wanted = rig.hub.wanted();
+    let kinds: Vec<String> = wanted
+        .values()
+        .map(|(source, _)| source.to_string())
+        .collect();
+    assert_eq!(kinds, ["v1/Service"]);
+    assert_eq!(rig.run(), ["a"]);
+}
+
+#[test]
+fn a_key_does_not_wait_for_a_write_that_nobody_watches_any_more() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let turn = rig.take().unwrap();
+    let accepted = Accepted {
+        kind: pod(),
+        key: ObjectKey::new("default", "p"),
+        effect: Effect::Version(ResourceVersion::new("999999")),
+    };
+    let executed = Executed {
+        accepted: vec![accepted],
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.put(&service(), "a", r#""changed":"again""#);
+    assert!(rig.take().is_none(), "the pod is not to be seen yet");
+    let mut less = version("2.0.0");
+    less.reads.truncate(1);
+    replace(&mut rig, id, fake(less, fine));
+    assert_eq!(rig.run(), ["a"]);
+}
+
+#[test]
+fn a_paused_plugin_runs_nothing_and_loses_nothing() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    let paused = Settings {
+        is_paused: true,
+        ..Settings::default()
+    };
+    rig.hub.configure(id, &paused, rig.now);
+    rig.put(&service(), "b", "");
+    assert_eq!(rig.run(), [""; 0]);
+    assert!(rig.hub.status(rig.now)[0].is_paused);
+    assert!(rig.hub.is_drained(rig.now), "nobody waits for it to end");
+    rig.hub.configure(id, &Settings::default(), rig.now);
+    assert_eq!(rig.run(), ["b"]);
+}
+
+#[test]
+fn a_version_that_breaks_on_everything_runs_nothing_until_its_quarantine_is_over() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, trap);
+    let quarantined = rig.hub.quarantined(rig.now);
+    assert_eq!(quarantined.len(), 1, "{quarantined:?}");
+    assert_eq!(quarantined[0].0, id);
+    assert_eq!(quarantined[0].1.reason, "trap: unreachable");
+    rig.now += Duration::from_secs(29);
+    rig.put(&service(), "g", "");
+    assert_eq!(rig.run(), [""; 0]);
+    rig.now += Duration::from_secs(1);
+    assert!(!rig.run().is_empty(), "it is given another try");
+    let again = rig.hub.quarantined(rig.now);
+    assert_eq!(again[0].1.until - rig.now, Duration::from_secs(60));
+}
+
+#[test]
+fn a_version_that_makes_the_host_panic_is_in_quarantine_at_once() {
+    let panics =
+        |_: &Request, _: &mut Reader| Err(RunError::Host("panic: index out of bounds".into()));
+    let (rig, _) = with_services(&["a"], panics);
+    assert_eq!(rig.hub.quarantined(rig.now).len(), 1);
+}
+
+#[test]
+fn the_hub_says_when_a_quarantine_is_over() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    rig.hub.condemn(id, "it cheats", rig.now);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("it is in quarantine");
+    };
+    assert_eq!(due, Some(rig.now + Duration::from_secs(30)));
+}
+
+#[test]
+fn a_new_version_has_a_clean_record() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, trap);
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    assert_eq!(rig.run(), names);
+    assert!(rig.hub.quarantined(rig.now).is_empty());
+}
+
+#[test]
+fn other_settings_end_a_quarantine_and_not_what_is_remembered_of_it() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, trap);
+    assert_eq!(rig.hub.quarantined(rig.now).len(), 1);
+    let plugin = rig.hub.seats[&id].plugin();
+    replace(&mut rig, id, plugin);
+    assert!(!rig.run().is_empty());
+    let again = rig.hub.quarantined(rig.now);
+    assert_eq!(again[0].1.until - rig.now, Duration::from_secs(60));
+}
+
+#[test]
+fn an_old_versions_last_turns_do_not_count_against_the_new_one() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, fine);
+    for name in names {
+        rig.put(&service(), name, r#""changed":"yes""#);
+    }
+    let mut turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
+    assert_eq!(turns.len(), names.len());
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    for turn in &mut turns {
+        turn.decide();
+        let error = TurnError::Run(RunError::Trap("unreachable".into()));
+        let is_condemned = rig.hub.failed(turn, &error, Executed::default(), rig.now);
+        assert!(!is_condemned);
+    }
+    assert!(rig.hub.quarantined(rig.now).is_empty());
+}
+
+#[test]
+fn what_is_not_granted_is_not_watched_and_a_read_of_it_is_answered_so() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = seen.clone();
+    let reads_pod = move |_: &Request, reader: &mut Reader| {
+        let answer = reader.get(&pod(), &ObjectKey::new("default", "p"));
+        sees.lock()
+            .unwrap()
+            .push(answer.map(|found| found.map(str::to_owned)));
+        Ok(Outcome::default())
+    };
+    let mut rig = Rig::with(version("1.0.0"), fine);
+    let settings = Settings {
+        grants: Grants::default(),
+        ..Settings::default()
+    };
+    let id = rig.join_with(manifest("b"), &settings, reads_pod);
+    rig.put(&service(), "a", "");
+    rig.run();
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [Err(ReadError::NotGranted(pod()))],
+        "it has no other answer"
+    );
+    let status = rig.hub.status(rig.now);
+    assert_eq!(status[1].reads.len(), 1);
+    assert_eq!(status[1].reconciles.denied_reads, 1);
+    // Granted after all: its keys run again.
+    let granted = Settings::default();
+    let plugin = rig.hub.seats[&id].plugin();
+    rig.hub.replace(id, plugin, &granted, rig.now).unwrap();
+    rig.run();
+    assert_eq!(seen.lock().unwrap().last(), Some(&Ok(None)));
+}
+
+#[test]
+fn keys_of_namespaces_that_are_taken_away_are_dropped_and_not_taken_for_gone() {
+    let gone = Arc::new(Mutex::new(0));
+    let counts = gone.clone();
+    let counting = move |request: &Request, reader: &mut Reader| {
+        let found = reader.get(&service(), &request.key);
+        *counts.lock().unwrap() += usize::from(found.is_ok_and(|found| found.is_none()));
+        Err(Failure::Retry("not yet".into()).into())
+    };
+    let (mut rig, id) = with_services(&["a", "b"], counting);
+    let elsewhere = Settings {
+        grants: Grants {
+            namespaces: ["elsewhere".to_owned()].into(),
+            ..Grants::as_requested()
+        },
+        ..Settings::default()
+    };
+    let plugin = rig.hub.seats[&id].plugin();
+    rig.hub.replace(id, plugin, &elsewhere, rig.now).unwrap();
+    let source = |(id, (source, _)): (InformerId, (Source, Payload))| {
+        (source.namespace.is_some()).then_some(id)
+    };
+    let informers: Vec<InformerId> = rig.hub.wanted().into_iter().filter_map(source).collect();
+    for informer in informers {
+        let delta = Delta::Replace(Listing {
+            resource_version: ResourceVersion::new("1000"),
+            ..Listing::default()
+        });
+        rig.hub.apply(informer, delta, rig.now);
+    }
+    rig.now += Duration::from_secs(60);
+    assert_eq!(rig.run(), [""; 0]);
+    assert_eq!(*gone.lock().unwrap(), 0);
+    assert!(rig.hub.is_drained(rig.now));
+}
+
+#[test]
+fn an_action_that_is_not_granted_is_refused_and_a_strike() {
+    let applies = |_: &Request, _: &mut Reader| {
+        Ok(Outcome {
+            actions: vec![Action::Apply {
+                object: r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"p"}}"#.into(),
+                subresource: None,
+                force: false,
+            }],
+            ..Outcome::default()
+        })
+    };
+    let mut rig = Rig::with(version("1.0.0"), fine);
+    let settings = Settings {
+        grants: Grants {
+            what: Granted::OwnKind,
+            ..Grants::default()
+        },
+        ..Settings::default()
+    };
+    rig.join_with(manifest("b"), &settings, applies);
+    for name in ["a", "b", "c", "d", "e"] {
+        rig.put(&service(), name, "");
+    }
+    rig.run();
+    let status = &rig.hub.status(rig.now)[1];
+    assert_eq!(status.reconciles.refused, 5);
+    let quarantine = status.quarantine.as_ref().unwrap();
+    assert!(
+        quarantine.reason.contains("apply of v1/Pod")
+            && quarantine.reason.contains("is not granted"),
+        "{}",
+        quarantine.reason
+    );
+}
+
+#[test]
+fn a_run_of_another_kinds_key_ends_without_a_trace() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let mut old = rig.take().unwrap();
+    let mut other = version("2.0.0");
+    other.subject = Subject::Each(Selection {
+        kind: pod(),
+        ..selection()
+    });
+    replace(&mut rig, id, fake(other, fine));
+    let decision = old.decide();
+    rig.finish(&old, decision);
+    assert_eq!(rig.run(), [""; 0], "there is no pod of this name");
+}
+
+#[test]
+fn keys_that_are_taken_away_while_the_cluster_cannot_be_reached_keep_nobody_waiting() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let error = TurnError::Unavailable("nobody answers".into());
+    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    assert!(rig.hub.is_cut_off(id));
+    let elsewhere = Settings {
+        grants: Grants {
+            namespaces: ["elsewhere".to_owned()].into(),
+            ..Grants::as_requested()
+        },
+        ..Settings::default()
+    };
+    let plugin = rig.hub.seats[&id].plugin();
+    rig.hub.replace(id, plugin, &elsewhere, rig.now).unwrap();
+    for (informer, (source, _)) in rig.hub.wanted() {
+        let delta = Delta::Replace(Listing {
+            resource_version: ResourceVersion::new("1000"),
+            ..Listing::default()
+        });
+        assert_eq!(source.namespace.as_deref(), Some("elsewhere"));
+        rig.hub.apply(informer, delta, rig.now);
+    }
+    rig.now += Duration::from_secs(60);
+    assert_eq!(rig.run(), [""; 0]);
+    assert!(!rig.hub.is_cut_off(id), "nobody is left to try with");
+}

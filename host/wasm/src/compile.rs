@@ -1,0 +1,196 @@
+//! Compiles plugins: by another process where there is one, because a stranger's file can make a compiler slow, large, or crash; and
+//! once only where there is a cache.
+//!
+//! [`Compiler`] is the host's side; [`compile_child`] is all that the other process does.
+#![allow(
+    clippy::disallowed_types,
+    reason = "a child process is waited for in real time"
+)]
+
+mod child;
+mod parent;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use wasmtime::component::Component;
+
+use crate::code_cache::{CacheStats, CodeCache, EntryKey};
+use crate::engine::Engine;
+use crate::load::{self, LoadError};
+use crate::native::NativeCode;
+
+pub use child::{COMPILE_CHILD, compile_child};
+
+/// What one compilation may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// Address space of the compiling process, in bytes (`RLIMIT_AS`).
+    pub memory_bytes: u64,
+    /// CPU time, in whole seconds (`RLIMIT_CPU`).
+    pub cpu: Duration,
+    /// Wall-clock time. Compiling is niced, so on a busy host it takes longer than its CPU time.
+    pub wall: Duration,
+}
+
+impl Default for CompileLimits {
+    /// Python, the largest guest known, takes 500 MiB and 15 s.
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            cpu: Duration::from_secs(60),
+            wall: Duration::from_secs(300),
+        }
+    }
+}
+
+/// How plugins are compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// An executable which, when run as `CHILD compile-child MEMORY_BYTES CPU_SECONDS`, calls [`compile_child`]: the host's own
+    /// ([`own_executable`]). None: compile in this process, without limits.
+    pub child: Option<PathBuf>,
+    /// Where compiled code is kept. None: nowhere.
+    pub cache: Option<CodeCache>,
+    /// Of a child process.
+    pub limits: CompileLimits,
+    /// Compilations at the same time; others wait.
+    pub parallel: NonZeroUsize,
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self {
+            child: None,
+            cache: None,
+            limits: CompileLimits::default(),
+            // The other half goes on running guests.
+            parallel: NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN),
+        }
+    }
+}
+
+/// This process's executable, for [`CompileOptions::child`]. On Linux also if its file has been replaced since: a newer one would
+/// compile for another wasmtime.
+pub fn own_executable() -> std::io::Result<PathBuf> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe()
+}
+
+/// Makes native code of files. Cloning shares it; there should be one in a process. The default one compiles in this process and
+/// keeps nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Compiler {
+    options: CompileOptions,
+    running: Arc<Running>,
+}
+
+/// Compiled, and how.
+pub(crate) struct Compiled {
+    pub(crate) component: Component,
+    pub(crate) native_bytes: usize,
+    /// Compiling alone; nothing if it was cached.
+    pub(crate) took: Option<Duration>,
+}
+
+impl Compiler {
+    /// A compiler with these options.
+    pub fn new(options: CompileOptions) -> Self {
+        Self {
+            options,
+            running: Arc::default(),
+        }
+    }
+
+    /// What the cache did so far; zeros without one.
+    pub fn cache_stats(&self) -> CacheStats {
+        let cache = self.options.cache.as_ref();
+        cache.map(CodeCache::stats).unwrap_or_default()
+    }
+
+    /// Native code of a file that has been scanned, loaded into the engine.
+    pub(crate) fn compile(
+        &self,
+        engine: &Engine,
+        digest: [u8; 32],
+        bytes: &[u8],
+    ) -> Result<Compiled, LoadError> {
+        let Some(cache) = &self.options.cache else {
+            return self
+                .compile_anew(engine, bytes)
+                .map(|(compiled, _)| compiled);
+        };
+        let key = EntryKey::new(digest, engine.wasmtime());
+        if let Some(code) = cache.get(&key) {
+            match code.load(engine.wasmtime()) {
+                Ok(component) => {
+                    return Ok(Compiled {
+                        component,
+                        native_bytes: code.bytes().len(),
+                        took: None,
+                    });
+                }
+                // Ours, and yet not to be loaded: what the key says of the engine does not say enough.
+                Err(error) => cache.refuse(&key, &format!("{error:#}")),
+            }
+        }
+        let (compiled, code) = self.compile_anew(engine, bytes)?;
+        cache.put(&key, &code);
+        Ok(compiled)
+    }
+
+    fn compile_anew(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+    ) -> Result<(Compiled, NativeCode), LoadError> {
+        let _turn = self.running.wait(self.options.parallel);
+        let started = Instant::now();
+        let code = match &self.options.child {
+            Some(child) => parent::compile(child, bytes, &self.options.limits)?,
+            None => load::native_code(engine.wasmtime(), bytes)?,
+        };
+        let took = Some(started.elapsed());
+        let component = code.load(engine.wasmtime()).map_err(load::not_compiled)?;
+        let compiled = Compiled {
+            component,
+            native_bytes: code.bytes().len(),
+            took,
+        };
+        Ok((compiled, code))
+    }
+}
+
+/// How many compilations are under way.
+#[derive(Debug, Default)]
+struct Running {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Running {
+    fn wait(&self, most: NonZeroUsize) -> Turn<'_> {
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self
+            .ended
+            .wait_while(count, |count| *count >= most.get())
+            .unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        Turn(self)
+    }
+}
+
+struct Turn<'a>(&'a Running);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.ended.notify_one();
+    }
+}

@@ -1,0 +1,178 @@
+//! The double-run check: the same request on the same snapshot must give the same answer. In a fresh instance a guest cannot help it (see
+//! `imports::wasi`); what this finds is a guest that carries something from one call to the next, and a fault of the host's.
+
+use pilothouse_core::key::ObjectKey;
+use pilothouse_core::outcome::{Action, Outcome};
+use pilothouse_core::plugin::RunError;
+
+type Answer = Result<Outcome, RunError>;
+
+/// Whether this run is one of the fraction that is checked. Decided by plugin, key and attempt alone, so that it, too, is the same each
+/// time.
+pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u32) -> bool {
+    if fraction <= 0.0 {
+        return false;
+    }
+    // FNV-1a, then spread: its upper bits hardly depend on the last bytes.
+    let parts = [
+        plugin.as_bytes(),
+        key.namespace.as_bytes(),
+        key.name.as_bytes(),
+    ];
+    let bytes = parts.iter().flat_map(|part| part.iter().chain(b"/"));
+    let hash = bytes
+        .chain(&attempt.to_be_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let spread = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    #[allow(clippy::cast_precision_loss, reason = "of 32 bits there is none")]
+    let place = spread as f64 / f64::from(u32::MAX);
+    place < fraction || fraction >= 1.0
+}
+
+/// Whether an answer can be held against another one: how long a run takes, and what the host has no room for, may differ.
+pub(super) fn is_comparable(answer: &Answer) -> bool {
+    !matches!(answer, Err(RunError::Timeout(_) | RunError::Host(_)))
+}
+
+/// In what two answers differ, and if `fuel` is given, two runs.
+pub(super) fn difference(
+    first: &Answer,
+    second: &Answer,
+    fuel: Option<(u64, u64)>,
+) -> Option<String> {
+    let differs = match (first, second) {
+        (Ok(first), Ok(second)) => of_outcomes(first, second),
+        (Err(first), Err(second)) => {
+            let (first, second) = (first.to_string(), second.to_string());
+            (first != second).then(|| format!("failed with {first:?}, then with {second:?}"))
+        }
+        (Ok(_), Err(error)) => Some(format!(
+            "succeeded, then failed with {:?}",
+            error.to_string()
+        )),
+        (Err(error), Ok(_)) => Some(format!(
+            "failed with {:?}, then succeeded",
+            error.to_string()
+        )),
+    };
+    differs.or_else(|| {
+        let (first, second) = fuel?;
+        (first != second).then(|| format!("used {first} of fuel, then {second}"))
+    })
+}
+
+fn of_outcomes(first: &Outcome, second: &Outcome) -> Option<String> {
+    let pairs = first.actions.iter().zip(&second.actions);
+    if let Some((index, (one, other))) = pairs.enumerate().find(|(_, (one, other))| one != other) {
+        let number = index + 1;
+        return Some(match differing_byte(one, other) {
+            Some(byte) => format!("action {number} differs at byte {byte}"),
+            None => format!("action {number} differs"),
+        });
+    }
+    let (one, other) = (first.actions.len(), second.actions.len());
+    if one != other {
+        return Some(format!("{one} actions, then {other}"));
+    }
+    (first.requeue_after != second.requeue_after).then(|| {
+        let (one, other) = (first.requeue_after, second.requeue_after);
+        format!("requeue after {one:?}, then after {other:?}")
+    })
+}
+
+/// Where the texts of two actions of one kind part.
+fn differing_byte(one: &Action, other: &Action) -> Option<usize> {
+    if std::mem::discriminant(one) != std::mem::discriminant(other) {
+        return None;
+    }
+    let (one, other) = (text(one)?, text(other)?);
+    let same = one
+        .bytes()
+        .zip(other.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    (one != other).then_some(same)
+}
+
+fn text(action: &Action) -> Option<&str> {
+    match action {
+        Action::Apply { object, .. }
+        | Action::Create { object, .. }
+        | Action::Update { object, .. } => Some(object),
+        Action::Patch { body, .. } => Some(body),
+        Action::Event(event) => Some(&event.note),
+        Action::Delete(_) | Action::Finalizer { .. } | Action::Children { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn applying(object: &str) -> Answer {
+        let object = object.to_owned();
+        let apply = Action::Apply {
+            object,
+            subresource: None,
+            force: false,
+        };
+        let actions = vec![apply];
+        Ok(Outcome {
+            actions,
+            requeue_after: None,
+        })
+    }
+
+    fn said(first: &Answer, second: &Answer, fuel: Option<(u64, u64)>) -> String {
+        difference(first, second, fuel).unwrap_or_default()
+    }
+
+    #[test]
+    fn answers_that_differ_are_told_apart_by_the_first_difference() {
+        let (one, two) = (applying("{\"a\":1}"), applying("{\"a\":2}"));
+        assert_eq!(said(&one, &two, Some((1, 2))), "action 1 differs at byte 5");
+        assert_eq!(
+            said(&one, &applying("{"), None),
+            "action 1 differs at byte 1"
+        );
+        let nothing = Ok(Outcome::default());
+        assert_eq!(said(&one, &nothing, None), "1 actions, then 0");
+        let later = Ok(Outcome {
+            requeue_after: Some(Duration::from_secs(1)),
+            ..Outcome::default()
+        });
+        assert_eq!(
+            said(&nothing, &later, None),
+            "requeue after None, then after Some(1s)"
+        );
+        let trap = Err(RunError::Trap("x".into()));
+        assert_eq!(
+            said(&nothing, &trap, None),
+            "succeeded, then failed with \"trap: x\""
+        );
+        assert_eq!(
+            said(&one, &applying("{\"a\":1}"), Some((7, 8))),
+            "used 7 of fuel, then 8"
+        );
+        assert_eq!(difference(&one, &applying("{\"a\":1}"), Some((7, 7))), None);
+    }
+
+    #[test]
+    fn about_the_fraction_is_chosen_and_always_the_same() {
+        let chosen = |fraction| {
+            let keys = (0..10_000).map(|number| ObjectKey::new("ns", &format!("pod-{number}")));
+            keys.filter(|key| is_chosen(fraction, "plugin", key, 1))
+                .count()
+        };
+        assert_eq!((chosen(0.0), chosen(1.0)), (0, 10_000));
+        assert!((900..1100).contains(&chosen(0.1)), "{}", chosen(0.1));
+        assert_eq!(chosen(0.1), chosen(0.1));
+        let key = ObjectKey::new("ns", "a");
+        let attempts = (1..1_000).filter(|attempt| is_chosen(0.5, "plugin", &key, *attempt));
+        assert!((400..600).contains(&attempts.count()));
+    }
+}

@@ -1,0 +1,150 @@
+//! How many lines a plugin may log over time, whoever many runs they come from: a token bucket. What is too much is counted, and said once
+//! in a while.
+#![allow(
+    clippy::disallowed_types,
+    reason = "logging takes place in real time; what is decided here takes the time as an argument"
+)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Between two reports of dropped lines.
+const REPORT: Duration = Duration::from_secs(10);
+/// Seconds' worth of lines that are let through at once.
+const BURST: u32 = 10;
+
+/// A plugin's share of the log.
+pub(crate) struct LogBudget {
+    plugin: Arc<str>,
+    began: Instant,
+    bucket: Mutex<Bucket>,
+}
+
+impl LogBudget {
+    pub(crate) fn new(plugin: Arc<str>, lines_per_second: u32) -> Self {
+        Self {
+            plugin,
+            began: Instant::now(),
+            bucket: Mutex::new(Bucket::new(lines_per_second)),
+        }
+    }
+
+    pub(crate) fn plugin(&self) -> &str {
+        &self.plugin
+    }
+
+    /// Whether another line may be written.
+    pub(crate) fn take(&self) -> bool {
+        self.with(Bucket::take)
+    }
+
+    /// Counts lines that were dropped for another reason.
+    pub(crate) fn drop_lines(&self, lines: u64) {
+        self.with(|bucket, _| bucket.drop_lines(lines));
+    }
+
+    /// How many lines were dropped since this was last asked, if it is time to say so.
+    pub(crate) fn report(&self) -> Option<u64> {
+        self.with(Bucket::report)
+    }
+
+    /// How many lines were dropped in all.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.with(|bucket, _| bucket.dropped)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Bucket, Duration) -> T) -> T {
+        let now = self.began.elapsed();
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut bucket, now)
+    }
+}
+
+/// The decisions, with the time as an argument.
+struct Bucket {
+    per_second: f64,
+    tokens: f64,
+    filled_at: Duration,
+    dropped: u64,
+    reported: u64,
+    reported_at: Option<Duration>,
+}
+
+impl Bucket {
+    fn new(lines_per_second: u32) -> Self {
+        let per_second = f64::from(lines_per_second);
+        Self {
+            per_second,
+            tokens: per_second * f64::from(BURST),
+            filled_at: Duration::ZERO,
+            dropped: 0,
+            reported: 0,
+            reported_at: None,
+        }
+    }
+
+    fn take(&mut self, now: Duration) -> bool {
+        let passed = now.saturating_sub(self.filled_at).as_secs_f64();
+        let full = self.per_second * f64::from(BURST);
+        self.tokens = (self.tokens + passed * self.per_second).min(full);
+        self.filled_at = now;
+        if self.tokens < 1.0 {
+            self.dropped += 1;
+            return false;
+        }
+        self.tokens -= 1.0;
+        true
+    }
+
+    fn drop_lines(&mut self, lines: u64) {
+        self.dropped += lines;
+    }
+
+    fn report(&mut self, now: Duration) -> Option<u64> {
+        let more = self.dropped - self.reported;
+        let is_due = self.reported_at.is_none_or(|last| now >= last + REPORT);
+        if more == 0 || !is_due {
+            return None;
+        }
+        (self.reported, self.reported_at) = (self.dropped, Some(now));
+        Some(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_burst_is_let_through_and_then_so_many_a_second() {
+        let mut bucket = Bucket::new(5);
+        let mut taken = |at| (0..100).filter(|_| bucket.take(seconds(at))).count();
+        assert_eq!(
+            [taken(0), taken(1), taken(3), taken(1_000)],
+            [50, 5, 10, 50]
+        );
+        assert_eq!(bucket.dropped, 400 - 115);
+    }
+
+    #[test]
+    fn dropped_lines_are_reported_at_once_and_then_once_a_period() {
+        let mut bucket = Bucket::new(1);
+        assert_eq!(bucket.report(seconds(0)), None);
+        bucket.drop_lines(3);
+        assert_eq!(bucket.report(seconds(1)), Some(3));
+        bucket.drop_lines(4);
+        assert_eq!(bucket.report(seconds(10)), None);
+        assert_eq!(bucket.report(seconds(11)), Some(4));
+        assert_eq!(bucket.report(seconds(99)), None);
+    }
+
+    #[test]
+    fn no_lines_are_no_lines() {
+        let mut bucket = Bucket::new(0);
+        assert!(!bucket.take(seconds(0)) && !bucket.take(seconds(1_000)));
+    }
+}

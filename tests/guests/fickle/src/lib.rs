@@ -1,0 +1,81 @@
+//! A controller of many versions and names: a test writes others into the file's bytes, and another behaviour, where these texts are.
+//!
+//! For each ConfigMap labelled `fickle` it writes its version into the annotation `fickle` of another one, named `NAME-seen`.
+
+use std::hint::black_box;
+
+use pilothouse_sdk::{
+    Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+};
+use serde_json::{Value, json};
+
+/// Of so many letters that there can be many.
+static NAME: &str = "fickle-name=fickle    ";
+static VERSION: &str = "fickle-version=1.0.0";
+static BEHAVIOUR: &str = "fickle-does=nothing-bad";
+
+struct Fickle;
+
+/// What stands behind the `=`. The compiler must not know it.
+fn value(text: &'static str) -> &'static str {
+    let text = black_box(text);
+    text.split_once('=').map_or("", |(_, value)| value)
+}
+
+fn config_map() -> Kind {
+    Kind::core("v1", "ConfigMap")
+}
+
+impl Controller for Fickle {
+    fn manifest() -> Manifest {
+        let subject = Selection::of(&config_map()).label("fickle", "true");
+        Manifest::new(value(NAME).trim_end(), value(VERSION), subject)
+            .reads(&config_map(), [".metadata", ".data"])
+            .reads(&Kind::core("v1", "Pod"), [".metadata.labels"])
+            .writes(&config_map(), [Verb::Apply])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        match value(BEHAVIOUR).trim_end() {
+            "trap" => panic!("as told"),
+            "loop" => loop {
+                black_box(0);
+            },
+            "denied" => return denied(request),
+            _ => {}
+        }
+        let Some(subject) = cluster.get::<Value>(&config_map(), &request.key)? else {
+            return Ok(Outcome::done());
+        };
+        let config: Value = serde_json::from_str(&request.config).unwrap_or_default();
+        let pods = cluster.get::<Value>(&Kind::core("v1", "Pod"), &request.key);
+        if value(BEHAVIOUR).trim_end() == "reads-alone" {
+            return Ok(Outcome::done());
+        }
+        let seen = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "namespace": request.key.namespace,
+                "name": format!("{}-seen", request.key.name),
+            },
+            "data": {
+                "version": value(VERSION),
+                "of": subject["metadata"]["resourceVersion"],
+                "greeting": config["greeting"].as_str().unwrap_or_default(),
+                "pods": if pods.is_ok() { "readable" } else { "denied" },
+            },
+        });
+        Ok(Outcome::done().with(Apply::new(&seen)?))
+    }
+}
+
+/// Writes what its manifest does not ask for.
+fn denied(request: &Request) -> Result<Outcome, Failure> {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"namespace": request.key.namespace, "name": "stolen"},
+    });
+    Ok(Outcome::done().with(Apply::new(&secret)?))
+}
+
+pilothouse_sdk::register!(Fickle);

@@ -1,0 +1,297 @@
+//! For each ConfigMap: asks for what the ConfigMap's name says, most of it something that no plugin should get. `well` behaves.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pilothouse_sdk::{
+    Action, Apply, Cluster, Controller, Create, Delete, Failure, Filter, Kind, Level, Manifest,
+    ObjectKey, Outcome, Patch, Request, Selection, Update, Verb,
+};
+use serde_json::{Value, json};
+
+struct Hostile;
+
+fn config_map() -> Kind {
+    Kind::core("v1", "ConfigMap")
+}
+
+fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}})
+}
+
+fn named(name: &str) -> Value {
+    object("v1", "ConfigMap", "default", name)
+}
+
+fn apply(object: &Value) -> Result<Outcome, Failure> {
+    Ok(Outcome::done().with(Apply::new(object)?))
+}
+
+fn apply_text(object: String) -> Result<Outcome, Failure> {
+    Ok(Outcome::done().with(text(object)))
+}
+
+fn text(object: String) -> Action {
+    Action::Apply(Apply {
+        object,
+        subresource: None,
+        force: false,
+    })
+}
+
+/// A ConfigMap with this text in place of its data.
+fn with_data(data: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":"default","name":"x"}},"data":{data}}}"#
+    )
+}
+
+fn many(count: usize) -> Outcome {
+    let tiny = text("{}".to_owned());
+    Outcome {
+        actions: vec![tiny; count],
+        ..Outcome::done()
+    }
+}
+
+/// Deep enough for every parser that recurses.
+const DEPTH: usize = 100_000;
+
+impl Controller for Hostile {
+    fn manifest() -> Manifest {
+        let verbs = [
+            Verb::Apply,
+            Verb::Create,
+            Verb::Update,
+            Verb::Patch,
+            Verb::Delete,
+        ];
+        Manifest::new("hostile", "1.0.0", Selection::of(&config_map()))
+            .reads(&config_map(), [".data"])
+            .writes(&config_map(), verbs)
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let name = request.key.name.as_str();
+        json_of(name)
+            .or_else(|| floods(name))
+            .or_else(|| escapes(name))
+            .or_else(|| other_kinds(name))
+            .or_else(|| preconditions(name))
+            .or_else(|| state(name))
+            .or_else(|| reads(name, cluster))
+            .unwrap_or_else(|| apply(&named(&format!("{name}-done"))))
+    }
+}
+
+type Told = Option<Result<Outcome, Failure>>;
+
+fn json_of(name: &str) -> Told {
+    Some(match name {
+        "json-deep" => apply_text(with_data(&format!(
+            "{}{}",
+            "[".repeat(DEPTH),
+            "]".repeat(DEPTH)
+        ))),
+        "json-deep-objects" => apply_text(with_data(&"{\"a\":".repeat(DEPTH))),
+        "json-nan" => apply_text(with_data("NaN")),
+        "json-infinite" => apply_text(with_data("1e400")),
+        "json-large-integer" => apply_text(with_data("9223372036854775808")),
+        "json-two-documents" => apply_text(with_data("{}") + "{}"),
+        "json-duplicate" => apply_text(with_data(
+            r#"{},"metadata":{"namespace":"default","name":"../other"}"#,
+        )),
+        "json-surrogate" => apply_text(with_data(r#""\ud800""#)),
+        "json-not-an-object" => apply_text("[]".to_owned()),
+        "json-name-not-text" => {
+            apply(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}}))
+        }
+        _ => return None,
+    })
+}
+
+fn floods(name: &str) -> Told {
+    Some(match name {
+        "flood" => Ok(many(60_000)),
+        "creates" => {
+            let mut object = named("x");
+            object["metadata"] = json!({"namespace": "default", "generateName": "x-"});
+            Create::new(&object)
+                .map(|create| Outcome {
+                    actions: vec![Action::Create(create); 10_000],
+                    ..Outcome::done()
+                })
+                .map_err(Failure::from)
+        }
+        "too-many" => Ok(many(10_001)),
+        "giant" => apply_text(with_data(&format!(r#"{{"a":"{}"}}"#, "x".repeat(3 << 20)))),
+        "giant-patch" => {
+            let body = json!({"data": {"a": "x".repeat(3 << 20)}});
+            let patch = Patch::merge(
+                &config_map(),
+                &ObjectKey {
+                    namespace: "default".into(),
+                    name: "x".into(),
+                },
+                &body,
+            );
+            patch
+                .map(|patch| Outcome::done().with(patch))
+                .map_err(Failure::from)
+        }
+        "trap-after-actions" => {
+            let outcome = many(10);
+            panic!("with {} actions in hand", outcome.actions.len())
+        }
+        "failure-of-10-mb" => Err(Failure::retry("x".repeat(10 << 20))),
+        _ => return None,
+    })
+}
+
+fn escapes(name: &str) -> Told {
+    let name = match name {
+        "name-parent" => "..",
+        "name-slash" => "a/../../secrets/x",
+        "name-encoded" => "a%2f..%2fx",
+        "name-empty" => "",
+        "name-long" => return Some(apply(&named(&"x".repeat(300)))),
+        "name-unicode" => "ａ",
+        "name-newline" => "a\nb",
+        "namespace-parent" => return Some(apply(&object("v1", "ConfigMap", "..", "x"))),
+        "namespace-slash" => return Some(apply(&object("v1", "ConfigMap", "a/b", "x"))),
+        "namespace-upper" => return Some(apply(&object("v1", "ConfigMap", "Default", "x"))),
+        _ => return None,
+    };
+    Some(apply(&named(name)))
+}
+
+fn other_kinds(name: &str) -> Told {
+    let (api_version, kind) = match name {
+        "kind-secret" => ("v1", "Secret"),
+        "kind-role-binding" => ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+        "kind-webhook" => (
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+        ),
+        "kind-crd" => ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        "kind-namespace" => ("v1", "Namespace"),
+        "kind-other-group" => ("example.com/v1", "ConfigMap"),
+        "kind-other-version" => ("v2", "ConfigMap"),
+        "status" | "scale" | "exec" | "token" => {
+            let apply = Apply::new(&named("x")).map(|apply| apply.subresource(name));
+            return Some(
+                apply
+                    .map(|apply| Outcome::done().with(apply))
+                    .map_err(Failure::from),
+            );
+        }
+        "subresource-path" => {
+            let apply = Apply::new(&named("x")).map(|apply| apply.subresource("../secrets"));
+            return Some(
+                apply
+                    .map(|apply| Outcome::done().with(apply))
+                    .map_err(Failure::from),
+            );
+        }
+        _ => return None,
+    };
+    Some(apply(&object(api_version, kind, "default", "x")))
+}
+
+fn preconditions(name: &str) -> Told {
+    let own = ObjectKey {
+        namespace: "default".into(),
+        name: name.into(),
+    };
+    let with = |action: Action| Outcome::done().with(action);
+    Some(match name {
+        "delete-by-name" => Ok(with(Action::Delete(Delete::new(&config_map(), &own)))),
+        "patch-of-another" => Patch::merge(&config_map(), &own, &named("other"))
+            .map(|patch| with(Action::Patch(patch)))
+            .map_err(Failure::from),
+        "generate-name" => {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "generateName": "x-"}});
+            Create::new(&object)
+                .map(|create| with(Action::Create(create)))
+                .map_err(Failure::from)
+        }
+        "generate-no-name" => {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default"}});
+            Create::new(&object)
+                .map(|create| with(Action::Create(create)))
+                .map_err(Failure::from)
+        }
+        "update-without-name" => Update::new(&json!({"apiVersion": "v1", "kind": "ConfigMap"}))
+            .map(|update| with(Action::Update(update)))
+            .map_err(Failure::from),
+        _ => return None,
+    })
+}
+
+/// What could differ from one run to the next.
+fn state(name: &str) -> Told {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let data = match name {
+        "cheat" => CALLS.fetch_add(1, Ordering::Relaxed).to_string(),
+        "hash-order" => {
+            let map: HashMap<u32, u32> = (0..100).map(|number| (number, number)).collect();
+            format!("{:?}", map.keys().collect::<Vec<_>>())
+        }
+        "addresses" => {
+            let (on_stack, on_heap) = (0, Box::new(0));
+            format!(
+                "{:p} {:p} {:p}",
+                &raw const on_stack, &raw const *on_heap, &raw const CALLS
+            )
+        }
+        "uninitialised" => {
+            // Freshly allocated memory, as a C guest would see it: zeros, or what this very call has left there.
+            let old = vec![7_u8; 4096];
+            drop(old);
+            let fresh: Vec<u8> = Vec::with_capacity(4096);
+            format!("{:p}", fresh.as_ptr())
+        }
+        "nan-bits" => {
+            let nan = std::hint::black_box(0.0_f64).ln() * 0.0;
+            format!("{:x} {:x}", nan.to_bits(), (-nan).to_bits())
+        }
+        _ => return None,
+    };
+    Some(apply_text(with_data(&json!({"seen": data}).to_string())))
+}
+
+fn reads(name: &str, cluster: &dyn Cluster) -> Told {
+    Some(match name {
+        "log-flood" => {
+            for _ in 0..5_000 {
+                cluster.log(
+                    Level::Debug,
+                    "\u{1b}[31mERROR\u{1b}[0m\nforged\0",
+                    &[("\n", "\u{202e}")],
+                );
+            }
+            Ok(Outcome::done())
+        }
+        "time" => {
+            let seen = json!({"seen": format!("{:?}", cluster.now())});
+            apply_text(with_data(&seen.to_string()))
+        }
+        "read-secrets" => cluster
+            .list::<Value>(&Kind::core("v1", "Secret"), None, &Filter::Everything)
+            .map(|_| Outcome::done())
+            .map_err(|error| Failure::retry(error.to_string())),
+        "read-flood" => (0..20_000)
+            .try_for_each(|number| {
+                let key = ObjectKey {
+                    namespace: "default".into(),
+                    name: format!("n{number}"),
+                };
+                cluster.get::<Value>(&config_map(), &key).map(drop)
+            })
+            .map(|()| Outcome::done())
+            .map_err(|error| Failure::retry(error.to_string())),
+        _ => return None,
+    })
+}
+
+pilothouse_sdk::register!(Hostile);

@@ -1,0 +1,704 @@
+//! Plugins come, change and go while the host runs, and what the operator says of them holds.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, fickle, guest};
+use serde_json::{Value, json};
+
+/// A server, a host, and a directory that the test puts plugins into.
+struct Rig {
+    server: Server,
+    directory: tempfile::TempDir,
+    host: Host,
+    namespace: String,
+}
+
+const FILE: &str = "fickle.wasm";
+
+impl Rig {
+    async fn new(command: &'static str) -> Result<Self> {
+        Self::with(command, Server::start().await?).await
+    }
+
+    async fn with(command: &'static str, server: Server) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let host = Host::start(&HostOptions {
+            command,
+            plugins: directory.path().into(),
+            kubeconfig: server.kubeconfig().into(),
+            ..HostOptions::default()
+        })
+        .await?;
+        Ok(Self {
+            namespace: server.namespace().await?,
+            server,
+            directory,
+            host,
+        })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// As a careful tool does: written beside, then renamed.
+    fn put(&self, bytes: &[u8]) -> Result<()> {
+        replace(&self.at(FILE), bytes)
+    }
+
+    fn settings(&self, text: &str) -> Result<()> {
+        replace(&self.at("fickle.toml"), text.as_bytes())
+    }
+
+    fn config_maps(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    }
+
+    async fn subject(&self, name: &str) -> Result<Value> {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"fickle": "true"}},
+        });
+        self.server.api.create(&self.config_maps(), &object).await
+    }
+
+    async fn touch(&self, name: &str, value: usize) -> Result<Value> {
+        let path = format!("{}/{name}", self.config_maps());
+        let patch = json!({"data": {"value": value.to_string()}});
+        self.server.api.merge(&path, &patch).await
+    }
+
+    /// Waits until the plugin has written this about a subject.
+    async fn seen(&self, name: &str, field: &str, value: &str) -> Result<()> {
+        let path = format!("{}/{name}-seen", self.config_maps());
+        let is_wanted =
+            |found: Option<&Value>| found.is_some_and(|found| found["data"][field] == value);
+        let what = format!("{field} = {value}");
+        let found = self.server.api.eventually(&path, &what, is_wanted).await;
+        found.map(drop).with_context(|| self.host.log())
+    }
+
+    async fn state(&self, state: &str) -> Result<Value> {
+        self.host
+            .eventually(FILE, state, |plugin| plugin["state"] == state)
+            .await
+    }
+
+    async fn version(&self, version: &str) -> Result<Value> {
+        self.host
+            .eventually(FILE, version, |plugin| plugin["version"] == version)
+            .await
+    }
+
+    fn logged(&self, message: &str) -> usize {
+        let lines = self.host.log_lines();
+        lines
+            .iter()
+            .filter(|line| line["message"] == message)
+            .count()
+    }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, bytes)?;
+    Ok(std::fs::rename(beside, path)?)
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_dropped_in_runs_and_one_that_is_taken_out_leaves_nothing() -> Result<()> {
+    let rig = Rig::new("dev").await?;
+    rig.subject("a").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    // The host has begun without any.
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while rig.host.plugin(FILE).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await?;
+    rig.state("running").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    std::fs::remove_file(rig.at(FILE))?;
+    let is_gone = async || -> Result<bool> {
+        let (_, plugins) = rig.host.get("/plugins").await?;
+        let (_, informers) = rig.host.get("/informers").await?;
+        let (_, metrics) = rig.host.get("/metrics").await?;
+        let has_series = metrics.contains("controller=\"fickle\"");
+        Ok(plugins == "[]" && informers == "[]" && !has_series)
+    };
+    tokio::time::timeout(Duration::from_secs(30), async {
+        while !is_gone().await? {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok::<_, anyhow::Error>(())
+    })
+    .await??;
+    assert_eq!(rig.logged("plugin removed"), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_version_takes_the_place_of_the_old_one_and_a_broken_file_does_not() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.subject("a").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.seen("a", "version", "1.0.0").await?;
+
+    rig.put(&fickle("2.0.0", "nothing-bad"))?;
+    rig.seen("a", "version", "2.0.0").await?;
+    let plugin = rig.version("2.0.0").await?;
+    assert_eq!(plugin["previous"], "1.0.0");
+    let swaps = rig.host.metric("pilothouse_plugin_swaps_total", "fickle");
+    assert_eq!(swaps.await?, 1.0);
+
+    rig.put(b"\0asm garbage")?;
+    let is_noticed = |plugin: &Value| plugin["problem"].is_string();
+    let plugin = rig.host.eventually(FILE, "noticed", is_noticed).await?;
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    rig.subject("b").await?;
+    rig.seen("b", "version", "2.0.0").await?;
+
+    // Half a file, as a slow copy leaves it for a while.
+    let whole = fickle("3.0.0", "nothing-bad");
+    std::fs::write(rig.at(FILE), &whole[..whole.len() / 2])?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    std::fs::write(rig.at(FILE), &whole)?;
+    rig.seen("b", "version", "3.0.0").await?;
+    let plugin = rig.version("3.0.0").await?;
+    assert!(plugin["problem"].is_null(), "{plugin}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_again() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.settings("[config]\ngreeting = \"hello\"")?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "greeting", "hello").await?;
+    rig.settings("[config]\ngreeting = \"servus\"")?;
+    rig.seen("a", "greeting", "servus").await?;
+
+    // Settings for all are below the plugin's own.
+    replace(
+        &rig.at("pilothouse.toml"),
+        b"paused = true\n[config]\ngreeting = \"salve\"",
+    )?;
+    rig.state("paused").await?;
+    rig.subject("b").await?;
+    rig.settings("paused = false\nconcurrency = 3")?;
+    rig.seen("b", "greeting", "salve").await?;
+    let concurrency = rig
+        .host
+        .metric("controller_runtime_max_concurrent_reconciles", "fickle")
+        .await?;
+    assert_eq!(concurrency, 3.0);
+
+    // A mistake is named, and the settings before it hold.
+    rig.settings("paused = true\nconcurency = 5")?;
+    let is_noticed = |plugin: &Value| plugin["problem"].is_string();
+    let plugin = rig.host.eventually(FILE, "noticed", is_noticed).await?;
+    let problem = plugin["problem"].as_str().unwrap_or_default();
+    assert!(
+        problem.contains("line 2") && problem.contains("did you mean `concurrency`?"),
+        "{problem}"
+    );
+    assert_eq!(plugin["state"], "running");
+    assert_eq!(rig.logged("plugin loaded"), 1, "{}", rig.host.log());
+    Ok(())
+}
+
+#[tokio::test]
+async fn in_run_a_plugin_may_read_its_own_kind_until_more_is_granted() -> Result<()> {
+    let rig = Rig::new("run").await?;
+    for name in ["a", "b", "c", "d", "e"] {
+        rig.subject(name).await?;
+    }
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    let is_there = async || rig.host.plugin(FILE).await.is_ok();
+    while !is_there().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // All it does is refused, so it is not fit to run.
+    let plugin = rig.state("quarantined").await?;
+    let reason = plugin["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("apply of v1/ConfigMap") && reason.contains("is not granted"),
+        "{reason}"
+    );
+    assert_eq!(
+        plugin["notGranted"],
+        json!(["read v1/Pod", "apply v1/ConfigMap"])
+    );
+    let (_, informers) = rig.host.get("/informers").await?;
+    assert!(!informers.contains("v1/Pod"), "{informers}");
+
+    let granted = "[grants]\nwrites = [{ kind = \"ConfigMap\", verbs = [\"apply\"] }]";
+    rig.settings(granted)?;
+    rig.seen("a", "pods", "denied").await?;
+    rig.settings("grants = \"as-requested\"")?;
+    rig.seen("a", "pods", "readable").await?;
+    let plugin = rig.host.plugin(FILE).await?;
+    assert!(plugin["notGranted"].is_null(), "{plugin}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_operators_namespaces_hold_for_reads_and_writes() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    let other = rig.server.namespace().await?;
+    rig.settings(&format!("namespaces = [{:?}]", rig.namespace))?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b", "labels": {"fickle": "true"}}});
+    let elsewhere = format!("/api/v1/namespaces/{other}/configmaps");
+    rig.server.api.create(&elsewhere, &object).await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    let seen = rig.server.api.get(&format!("{elsewhere}/b-seen")).await?;
+    assert_eq!(seen, None);
+    let (_, informers) = rig.host.get("/informers").await?;
+    assert!(!informers.contains(&other), "{informers}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_version_that_breaks_on_everything_is_rolled_back() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        rig.subject(name).await?;
+        rig.seen(name, "version", "1.0.0").await?;
+    }
+    for (version, does) in [("2.0.0", "trap"), ("3.0.0", "denied")] {
+        rig.put(&fickle(version, does))?;
+        let is_noticed = |plugin: &Value| {
+            let problem = plugin["problem"].as_str().unwrap_or_default();
+            problem.contains(version) && problem.contains("rolled back")
+        };
+        let plugin = rig.host.eventually(FILE, "rolled back", is_noticed).await?;
+        assert_eq!(plugin["version"], "1.0.0");
+        assert_eq!(plugin["state"], "running");
+    }
+    rig.subject("g").await?;
+    rig.seen("g", "version", "1.0.0").await?;
+    let rollbacks = rig
+        .host
+        .metric("pilothouse_plugin_rollbacks_total", "fickle");
+    assert_eq!(rollbacks.await?, 2.0);
+    assert_eq!(
+        rig.logged("plugin rolled back: it broke on most of what it ran"),
+        2
+    );
+    let events = rig
+        .server
+        .api
+        .get("/apis/events.k8s.io/v1/namespaces/default/events")
+        .await?
+        .unwrap_or_default();
+    let items = events["items"].as_array().context("no events")?;
+    let rolled_back = items.iter().filter(|event| {
+        let note = event["note"].as_str().unwrap_or_default();
+        event["reason"] == "PluginRolledBack" && note.starts_with("fickle")
+    });
+    assert!(rolled_back.count() >= 1, "{events}");
+    // The very same file is not tried again, as when a volume is swapped for other reasons.
+    rig.put(&fickle("3.0.0", "denied"))?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let plugin = rig.version("1.0.0").await?;
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    // A version that does better is given its chance.
+    rig.put(&fickle("4.0.0", "nothing-bad"))?;
+    rig.seen("g", "version", "4.0.0").await
+}
+
+#[tokio::test]
+async fn settings_for_all_that_make_no_sense_let_nothing_begin() -> Result<()> {
+    let (server, directory) = (Server::start().await?, tempfile::tempdir()?);
+    let defaults = directory.path().join("pilothouse.toml");
+    std::fs::write(&defaults, "pused = true")?;
+    std::fs::write(directory.path().join(FILE), fickle("1.0.0", "nothing-bad"))?;
+    let mut host = Host::start(&HostOptions {
+        plugins: directory.path().into(),
+        kubeconfig: server.kubeconfig().into(),
+        ..HostOptions::default()
+    })
+    .await?;
+    let is_refused = |plugin: &Value| {
+        let reason = plugin["reason"].as_str().unwrap_or_default();
+        plugin["state"] == "failed"
+            && reason.contains("pilothouse.toml")
+            && reason.contains("`paused`")
+    };
+    host.eventually(FILE, "refused", is_refused).await?;
+    replace(&defaults, b"paused = false")?;
+    host.wait_until_ready().await
+}
+
+#[tokio::test]
+async fn settings_hold_for_what_runs_while_another_version_waits() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    // A second plugin of that name is refused, and waits for the first to go.
+    replace(&rig.at("twin.wasm"), &fickle("2.0.0", "nothing-bad"))?;
+    let is_refused = |plugin: &Value| {
+        let reason = plugin["reason"].as_str().unwrap_or_default();
+        plugin["state"] == "failed" && reason.contains("already loaded")
+    };
+    while rig.host.plugin("twin.wasm").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    rig.host
+        .eventually("twin.wasm", "refused", is_refused)
+        .await?;
+    rig.settings("paused = true")?;
+    rig.state("paused").await?;
+    rig.subject("a").await?;
+    std::fs::remove_file(rig.at(FILE))?;
+    // Of the twin there are other settings: none.
+    rig.seen("a", "version", "2.0.0").await
+}
+
+#[tokio::test]
+async fn without_an_earlier_version_a_broken_one_is_put_in_quarantine() -> Result<()> {
+    let rig = Rig::new("dev").await?;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        rig.subject(name).await?;
+    }
+    rig.put(&fickle("1.0.0", "trap"))?;
+    while rig.host.plugin(FILE).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let plugin = rig.state("quarantined").await?;
+    let reason = plugin["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("trap") && reason.contains("tried again in"),
+        "{reason}"
+    );
+    let quarantined = rig.host.metric("pilothouse_plugin_quarantined", "fickle");
+    assert_eq!(quarantined.await?, 1.0);
+    rig.put(&fickle("1.0.1", "nothing-bad"))?;
+    rig.seen("a", "version", "1.0.1").await
+}
+
+#[tokio::test]
+async fn an_operator_pauses_resumes_and_rolls_back_by_command() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    let error = rig
+        .host
+        .command(&["rollback", "fickle"])
+        .await?
+        .unwrap_err();
+    assert!(error.contains("no earlier version"), "{error}");
+    let error = rig.host.command(&["pause", "fikle"]).await?.unwrap_err();
+    assert!(error.contains("there are: fickle"), "{error}");
+
+    let said = rig.host.command(&["pause", "fickle"]).await?;
+    assert!(said.is_ok_and(|said| said.contains("paused")));
+    rig.state("paused").await?;
+    rig.put(&fickle("2.0.0", "nothing-bad"))?;
+    rig.version("2.0.0").await?;
+    assert_eq!(rig.host.plugin(FILE).await?["state"], "paused");
+    let said = rig.host.command(&["resume", "fickle"]).await?;
+    assert!(said.is_ok());
+    rig.seen("a", "version", "2.0.0").await?;
+
+    let said = rig.host.command(&["rollback", "fickle"]).await?;
+    assert!(said.is_ok_and(|said| said.contains("1.0.0")));
+    rig.seen("a", "version", "1.0.0").await?;
+
+    let table = rig.host.command(&["plugins"]).await?.unwrap_or_default();
+    assert!(
+        table.starts_with("NAME") && table.contains("fickle") && table.contains("1.0.0"),
+        "{table}"
+    );
+    let (head, _) = rig
+        .host
+        .request("POST", "/plugins/fickle/pause", &[])
+        .await?;
+    assert!(head.contains("403"), "a web page could send this: {head}");
+    Ok(())
+}
+
+/// Swaps `..data`, as the kubelet does.
+fn swap_volume(volume: &Path, number: usize) -> Result<()> {
+    let (name, link) = (format!("..data_{number}"), volume.join("..data_tmp"));
+    let folder = volume.join(&name);
+    std::fs::create_dir(&folder)?;
+    let version = format!("{number}.0.0");
+    std::fs::write(folder.join(FILE), fickle(&version, "nothing-bad"))?;
+    let settings = format!("[config]\ngreeting = \"{number}\"");
+    std::fs::write(folder.join("fickle.toml"), settings)?;
+    symlink(name, &link)?;
+    Ok(std::fs::rename(link, volume.join("..data"))?)
+}
+
+/// A ConfigMap's volume: all files change at once, by one renamed link.
+#[tokio::test]
+async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    swap_volume(rig.directory.path(), 1)?;
+    symlink(format!("..data/{FILE}"), rig.at(FILE))?;
+    symlink("..data/fickle.toml", rig.at("fickle.toml"))?;
+    swap_volume(rig.directory.path(), 2)?;
+    rig.host.wait_until_ready().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "2.0.0").await?;
+    swap_volume(rig.directory.path(), 3)?;
+    rig.seen("a", "version", "3.0.0").await?;
+    rig.seen("a", "greeting", "3").await
+}
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// Lets the service account `fickle` do this with ConfigMaps everywhere.
+async fn allow(rig: &Rig, name: &str, verbs: &[&str]) -> Result<()> {
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+    let (version, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
+    let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+    let binding = json!({
+        "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "subjects": [{"kind": "ServiceAccount", "namespace": rig.namespace, "name": "fickle"}],
+        "roleRef": {"kind": "ClusterRole", "apiGroup": group, "name": name},
+    });
+    let api = &rig.server.api;
+    api.create(&format!("{RBAC}/clusterroles"), &role).await?;
+    api.create(&format!("{RBAC}/clusterrolebindings"), &binding)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() -> Result<()> {
+    let server = Server::start_with(ServerOptions {
+        rbac: true,
+        ..ServerOptions::default()
+    })
+    .await?;
+    if !server.is_own() {
+        return Ok(());
+    }
+    let rig = Rig::with("dev", server).await?;
+    rig.subject("a").await?;
+    rig.settings(&format!(
+        "identity = \"serviceaccount:{}/fickle\"",
+        rig.namespace
+    ))?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    while rig.host.plugin(FILE).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let plugin = rig.state("waiting").await?;
+    let reason = plugin["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("may not list and watch v1/ConfigMap"),
+        "{reason}"
+    );
+
+    allow(&rig, "fickle-reads", &["list", "watch"]).await?;
+    let is_refused = |plugin: &Value| {
+        let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
+        error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
+            && error.contains("cannot")
+    };
+    rig.host
+        .eventually(FILE, "refused by the server", is_refused)
+        .await?;
+    allow(&rig, "fickle-writes", &["create", "patch"]).await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    // Pods are granted by the operator, and not by the cluster.
+    rig.seen("a", "pods", "denied").await?;
+
+    let binding = format!("{RBAC}/clusterrolebindings/fickle-reads");
+    rig.server.api.delete(&binding).await?;
+    let revoked = tokio::time::Instant::now();
+    rig.state("waiting").await?;
+    assert!(revoked.elapsed() < Duration::from_secs(30));
+    let (_, informers) = rig.host.get("/informers").await?;
+    assert_eq!(informers, "[]");
+    Ok(())
+}
+
+#[test]
+fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (good, bad) = (
+        directory.path().join(FILE),
+        directory.path().join("bad.wasm"),
+    );
+    std::fs::copy(guest("fickle"), &good)?;
+    std::fs::write(&bad, "\0asm garbage")?;
+    let check = |file: &Path| {
+        let binary = std::env::var("PILOTHOUSE_BIN").unwrap_or_default();
+        std::process::Command::new(binary)
+            .arg("check")
+            .arg(file)
+            .output()
+    };
+    let output = check(&good)?;
+    let text = String::from_utf8(output.stdout)?;
+    assert!(output.status.success());
+    for part in [
+        "fickle 1.0.0",
+        "each v1/ConfigMap with fickle=true",
+        "v1/Pod: .metadata.labels",
+        "v1/ConfigMap: apply",
+        "native code",
+        "64 MiB of memory",
+        "pilothouse:controller/",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    let output = check(&bad)?;
+    let text = String::from_utf8(output.stderr)?;
+    assert!(
+        !output.status.success() && text.contains("is damaged"),
+        "{text}"
+    );
+    std::fs::write(directory.path().join("fickle.toml"), "wieght = 2")?;
+    let output = check(&good)?;
+    let text = String::from_utf8(output.stderr)?;
+    assert!(
+        !output.status.success() && text.contains("did you mean `weight`?"),
+        "{text}"
+    );
+    Ok(())
+}
+
+/// The host runs with what `pilothouse rbac` prints, and with nothing else.
+#[tokio::test]
+async fn the_printed_permissions_are_enough_for_the_host() -> Result<()> {
+    let server = Server::start_with(ServerOptions {
+        rbac: true,
+        tokens: vec!["host=system:serviceaccount:pilothouse:pilothouse".into()],
+        ..ServerOptions::default()
+    })
+    .await?;
+    if !server.is_own() {
+        return Ok(());
+    }
+    let directory = tempfile::tempdir()?;
+    std::fs::copy(guest("fickle"), directory.path().join(FILE))?;
+    let namespace = server.namespace().await?;
+    let settings = format!("grants = \"as-requested\"\nnamespaces = [{namespace:?}]");
+    std::fs::write(directory.path().join("fickle.toml"), settings)?;
+    let binary = std::env::var("PILOTHOUSE_BIN")?;
+    let file = directory.path().join(FILE);
+    let printed = std::process::Command::new(binary)
+        .arg("rbac")
+        .arg(file)
+        .output()?;
+    assert!(printed.status.success());
+    let yaml = String::from_utf8(printed.stdout)?;
+    for document in yaml.split("---\n").filter(|text| !text.trim().is_empty()) {
+        create_yaml(&server, document).await?;
+    }
+    let host = Host::start(&HostOptions {
+        command: "run",
+        plugins: directory.path().into(),
+        kubeconfig: server.kubeconfig_for("host")?,
+        ..HostOptions::default()
+    })
+    .await?;
+    let config_maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let subject = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"fickle": "true"}}});
+    server.api.create(&config_maps, &subject).await?;
+    let seen = server
+        .api
+        .eventually(&format!("{config_maps}/a-seen"), "there", |found| {
+            found.is_some()
+        })
+        .await;
+    seen.map(drop).with_context(|| host.log())?;
+    let listed = yaml.matches("verbs:").count();
+    assert_eq!(listed, 3, "configmaps, pods, events:\n{yaml}");
+    Ok(())
+}
+
+/// Creates one of the printed objects; its namespace is the test's business.
+async fn create_yaml(server: &Server, document: &str) -> Result<()> {
+    let value = |key: &str| {
+        let line = document.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let kind = value("kind:");
+    if kind == "ServiceAccount" {
+        return Ok(());
+    }
+    let plural = format!("{}s", kind.to_lowercase());
+    let path = match kind.starts_with("Cluster") {
+        true => format!("{RBAC}/{plural}"),
+        false => format!("{RBAC}/namespaces/{}/{plural}", value("  namespace:")),
+    };
+    server.api.create_yaml(&path, document).await
+}
+
+/// Twenty versions, one after the other, while objects change all the time: in the end every object's last state has been seen.
+#[tokio::test]
+async fn no_key_is_lost_while_versions_change_under_load() -> Result<()> {
+    const SUBJECTS: usize = 40;
+    let mut rig = Rig::new("dev").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    for number in 0..SUBJECTS {
+        rig.subject(&format!("s{number}")).await?;
+    }
+    let is_done = std::cell::Cell::new(false);
+    let swaps = async {
+        for number in 1..=20 {
+            let version = format!("2.0.{number}");
+            // Of the same length as the first.
+            let version = if number < 10 {
+                version
+            } else {
+                format!("3.0.{}", number % 10)
+            };
+            let version = if number == 20 {
+                "4.0.0".to_owned()
+            } else {
+                version
+            };
+            rig.put(&fickle(&version, "nothing-bad"))?;
+            rig.version(&version).await?;
+        }
+        is_done.set(true);
+        Ok::<_, anyhow::Error>(())
+    };
+    let changes = async {
+        let mut round = 0;
+        while !is_done.get() {
+            round += 1;
+            let touches = (0..SUBJECTS).map(|number| format!("s{number}"));
+            for name in touches {
+                rig.touch(&name, round).await?;
+            }
+        }
+        Ok::<_, anyhow::Error>(())
+    };
+    tokio::try_join!(swaps, changes)?;
+    for number in 0..SUBJECTS {
+        let name = format!("s{number}");
+        let path = format!("{}/{name}", rig.config_maps());
+        let subject = rig.server.api.get(&path).await?.context("no subject")?;
+        let version = subject["metadata"]["resourceVersion"].as_str();
+        rig.seen(&name, "of", version.unwrap_or_default()).await?;
+        rig.seen(&name, "version", "4.0.0").await?;
+    }
+    let failed = rig.logged("reconcile failed");
+    assert_eq!(failed, 0, "{}", rig.host.log());
+    let swaps = rig.host.metric("pilothouse_plugin_swaps_total", "fickle");
+    assert_eq!(swaps.await?, 20.0);
+    Ok(())
+}
