@@ -281,6 +281,40 @@ fn what_a_key_read_wakes_it_and_nothing_else_does() {
 }
 
 #[test]
+fn a_read_of_the_keys_own_object_wakes_it_and_takes_no_memory() {
+    let mut labelled = manifest("p");
+    labelled.subject = Subject::Each(Selection {
+        labels: LabelSelector {
+            requirements: vec![Requirement::Equals("app".into(), "web".into())],
+        },
+        ..selection()
+    });
+    let mut rig = Rig::with(labelled, |request, reader| {
+        reader.get(&service(), &request.key).unwrap();
+        let other = ObjectKey::new(&request.key.namespace, "other");
+        if *request.key.name == *"curious" {
+            reader.get(&service(), &other).unwrap();
+        }
+        Ok(Outcome::default())
+    });
+    let recorded = |rig: &Rig| rig.hub.status(rig.now)[0].recorded_reads;
+    rig.put(&service(), "a", r#""app":"web""#);
+    assert_eq!((rig.run(), recorded(&rig)), (vec!["a".into()], 0));
+    rig.put(&service(), "a", r#""app":"web","more":"yes""#);
+    assert_eq!(rig.run(), ["a"], "it changed");
+    rig.put(&service(), "a", "");
+    assert_eq!(rig.run(), ["a (gone)"], "it left");
+    rig.put(&service(), "a", r#""more":"yes""#);
+    assert_eq!(rig.run(), NONE, "its answer is none before and after");
+    rig.put(&service(), "a", r#""app":"web""#);
+    assert_eq!(rig.run(), ["a"], "it came back");
+    rig.put(&service(), "curious", r#""app":"web""#);
+    assert_eq!((rig.run(), recorded(&rig)), (vec!["curious".into()], 1));
+    rig.put(&service(), "other", "");
+    assert_eq!(rig.run(), ["curious"], "another's object is recorded");
+}
+
+#[test]
 fn a_change_that_lands_while_a_key_runs_counts() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");

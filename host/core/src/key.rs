@@ -106,6 +106,22 @@ impl KeyRef<'_> {
     pub fn to_key(self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }
+
+    /// The same key, with the texts of another where it has the same: thousands of keys of one namespace then hold its name once.
+    pub fn to_key_beside(self, other: &ObjectKey) -> ObjectKey {
+        ObjectKey {
+            namespace: text_beside(self.namespace, &other.namespace),
+            name: text_beside(self.name, &other.name),
+        }
+    }
+}
+
+fn text_beside(text: &str, other: &Arc<str>) -> Arc<str> {
+    if *text == **other {
+        other.clone()
+    } else {
+        text.into()
+    }
 }
 
 impl PartialEq<ObjectKey> for KeyRef<'_> {

@@ -37,6 +37,9 @@ pub const BREAK_AFTER: u32 = 10;
 /// A broken key that is added runs no sooner than this after its last try. Its own back-off may be shorter or longer.
 pub const COOL_DOWN: Duration = Duration::from_secs(10);
 
+/// Room for so many keys is kept; that of a start with ten thousand would be most of what a calm plugin takes.
+const KEPT_ROOM: usize = 256;
+
 /// Where a key stands in line: by priority, then in the order it came.
 type Place = (Reverse<Priority>, u64);
 
@@ -301,7 +304,7 @@ impl WorkQueue {
             Some(Again::At(due, priority)) if !self.is_draining => {
                 self.make_delayed(key, due, priority);
             }
-            _ if entry.failures == 0 => drop(self.entries.remove(key)),
+            _ if entry.failures == 0 => self.remove_entry(key),
             _ => {}
         }
     }
@@ -525,6 +528,14 @@ impl WorkQueue {
         let due = (at, self.ticket());
         self.delayed.insert(due, key.clone());
         self.entries.entry(key.clone()).or_default().state = State::Delayed { due, priority };
+    }
+
+    fn remove_entry(&mut self, key: &ObjectKey) {
+        self.entries.remove(key);
+        let (used, room) = (self.entries.len(), self.entries.capacity());
+        if room > KEPT_ROOM && used < room / 4 {
+            self.entries.shrink_to(used * 2);
+        }
     }
 
     fn set_running(&mut self, key: &ObjectKey, again: Option<Again>) {

@@ -77,6 +77,20 @@ fn a_key_added_while_it_runs_runs_once_more_when_done_and_not_before() {
 }
 
 #[test]
+fn a_queue_that_was_long_gives_its_memory_back() {
+    let mut rig = Rig::default();
+    for number in 0..10_000 {
+        rig.add(&number.to_string());
+    }
+    rig.add_after("later", MS);
+    for name in rig.all() {
+        rig.done(&name);
+    }
+    assert!(rig.queue.entries.capacity() <= 2 * KEPT_ROOM);
+    assert_eq!(rig.advance(MS).all(), ["later"], "nothing is lost by it");
+}
+
+#[test]
 fn higher_priority_overtakes_and_a_raised_key_goes_to_the_end_of_its_class() {
     let mut rig = Rig::default();
     rig.add_with("old", LOW)

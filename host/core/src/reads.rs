@@ -46,6 +46,19 @@ impl Read {
         }
     }
 
+    /// The same, with the texts of a key where it has the same: most reads are in the namespace of the key that is reconciled.
+    fn beside(self, key: &ObjectKey) -> Self {
+        match self {
+            Self::Object(informer, object) => {
+                Self::Object(informer, object.parts().to_key_beside(key))
+            }
+            Self::List(informer, Some(namespace), filter) if namespace == key.namespace => {
+                Self::List(informer, Some(key.namespace.clone()), filter)
+            }
+            list => list,
+        }
+    }
+
     /// Whether this object is in the read's answer.
     pub fn has(&self, object: &Object) -> bool {
         let key = object.key();
@@ -92,7 +105,7 @@ impl ReadSets {
             return;
         }
         let key = Arc::new(key.clone());
-        let reads = reads.into_iter();
+        let reads = reads.into_iter().map(|read| read.beside(&key));
         let reads = reads.map(|read| self.register(read, &key)).collect();
         self.reads_of.insert(key, reads);
     }
@@ -164,7 +177,7 @@ impl ReadSets {
 
     /// Every recorded read that one of the change's states could be in.
     fn candidates(&self, informer: InformerId, change: &Change) -> BTreeSet<Arc<Read>> {
-        let key = change.key().to_key();
+        let key = change.key.clone();
         let values = change.states().flat_map(|state| state.indexed_values());
         let values: BTreeSet<(IndexId, &str)> = values.collect();
         let filters: Vec<Filter> = values

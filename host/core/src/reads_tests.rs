@@ -62,7 +62,9 @@ fn a_pod() -> Pod {
 fn change(old: Option<&Pod>, new: Option<&Pod>) -> Change {
     let cache = pods();
     let object = |pod: &Pod, version| Arc::new(pod.object(&cache, version));
+    let pod = old.or(new).unwrap();
     Change {
+        key: ObjectKey::new(pod.namespace, pod.name),
         old: old.map(|pod| object(pod, 1)),
         new: new.map(|pod| object(pod, 2)),
     }

@@ -7,7 +7,7 @@ use crate::cache::Change;
 use crate::key::{KeyRef, Kind, ObjectKey};
 use crate::manifest::Selection;
 use crate::object::{Object, ViewId};
-use crate::reader::{Part, Scope};
+use crate::reader::{Part, Read, Scope};
 use crate::reads::is_visible;
 use crate::selector::FieldSelector;
 use crate::snapshot::{InformerId, Snapshot};
@@ -64,6 +64,12 @@ impl SubjectKind {
     /// Whether a key that this informer brings may be a subject's, whatever its object is.
     pub fn may_be(&self, informer: InformerId, key: &ObjectKey) -> bool {
         self.informers.contains(&informer) && self.is_in_namespace(key.parts())
+    }
+
+    /// Whether a read of a key's run is of the key's own object. What such a read answers changes when, and only when, a change
+    /// [touches](Self::is_touched_by) the subject.
+    pub fn is_own(&self, read: &Read, key: &ObjectKey) -> bool {
+        matches!(read, Read::Object(informer, object) if object == key && self.may_be(*informer, key))
     }
 
     fn is_in_namespace(&self, key: KeyRef<'_>) -> bool {

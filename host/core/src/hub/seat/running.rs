@@ -16,7 +16,7 @@ use crate::outcome::Failure;
 use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Request, RunError};
 use crate::queue::{NORMAL, Taken, Time};
-use crate::reader::Reader;
+use crate::reader::{Read, Reader};
 use crate::snapshot::{InformerId, Snapshot};
 
 /// How long a key waits whose writes found no cluster.
@@ -188,10 +188,20 @@ impl Seat {
         if is_stale {
             self.queue.add(key, NORMAL, now);
         }
+        let reads = decision.reads.iter();
+        let reads = reads.filter(|read| !self.is_own(read, key));
+        let reads = reads.cloned().collect();
         match &decision.result {
-            Ok(_) => self.reads.set(key, decision.reads.clone()),
-            Err(_) => self.reads.join(key, decision.reads.clone()),
+            Ok(_) => self.reads.set(key, reads),
+            Err(_) => self.reads.join(key, reads),
         }
+    }
+
+    /// Whether a read need not be recorded, because the key is woken by what touches it anyway. Many controllers read nothing else of
+    /// most of their keys.
+    fn is_own(&self, read: &Read, key: &ObjectKey) -> bool {
+        let subject = self.subject.as_ref();
+        subject.is_some_and(|subject| subject.is_own(read, key))
     }
 
     /// Whether a turn began on the version that is here now.

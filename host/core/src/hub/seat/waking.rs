@@ -1,11 +1,14 @@
 //! Which keys of a plugin have something to do.
 
+use std::sync::Arc;
+
 use super::Seat;
 use crate::cache::Change;
 use crate::children;
 use crate::hub::subject::informers;
 use crate::hub::turn::Controller;
 use crate::key::ObjectKey;
+use crate::object::Object;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 use crate::reads::is_visible;
 use crate::snapshot::{InformerId, Snapshot};
@@ -17,8 +20,8 @@ impl Seat {
             self.queue.add(&ObjectKey::singleton(), NORMAL, now);
             return;
         };
-        for object in subject.all(snapshot) {
-            self.queue.add(&object.key().to_key(), LOW, now);
+        for key in keys(subject.all(snapshot)) {
+            self.queue.add(&key, LOW, now);
         }
     }
 
@@ -42,12 +45,11 @@ impl Seat {
         self.is_started = true;
         let subject = self.subject.iter();
         let companions = subject.flat_map(|subject| subject.all_companions(snapshot));
-        let companions = companions.map(|object| object.key().to_key());
         let children = self
             .children_informers()
             .flat_map(|informer| snapshot.informers[informer].list(None));
         let children = children.filter_map(|object| children::key_of(self.name(), object));
-        let keys: Vec<ObjectKey> = companions.chain(children).collect();
+        let keys: Vec<ObjectKey> = keys(companions).chain(children).collect();
         for key in keys {
             self.queue.add(&key, LOW, now);
         }
@@ -73,10 +75,10 @@ impl Seat {
         let Some(view) = self.grants.get(&informer).map(|grant| grant.view) else {
             return;
         };
-        let key = change.key().to_key();
+        let key = &change.key;
         if change.new.is_none() || change.goes_back() {
             let kind = snapshot.informers[informer].kind();
-            self.controller.applied.forget(kind, &key);
+            self.controller.applied.forget(kind, key);
         }
         for key in self.reads.touched(informer, change, view) {
             self.queue.add(key, priority, now);
@@ -89,7 +91,7 @@ impl Seat {
             is_companion || subject.is_touched_by(informer, change, view)
         });
         if is_subject {
-            self.queue.add(&key, priority, now);
+            self.queue.add(key, priority, now);
         }
         if self.is_started
             && change.old.is_none()
@@ -126,4 +128,12 @@ impl Seat {
             self.queue.add(key, priority, now);
         }
     }
+}
+
+/// The keys of objects that come by namespace. Those of one namespace hold its name once.
+fn keys<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> impl Iterator<Item = ObjectKey> {
+    objects.scan(ObjectKey::singleton(), |last, object| {
+        *last = object.key().to_key_beside(last);
+        Some(last.clone())
+    })
 }
