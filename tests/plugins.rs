@@ -81,6 +81,15 @@ impl Rig {
         found.map(drop).with_context(|| self.host.log())
     }
 
+    async fn is_noticed(&self) -> Result<()> {
+        let notice = async {
+            while self.host.plugin(FILE).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        Ok(tokio::time::timeout(Duration::from_secs(30), notice).await?)
+    }
+
     async fn state(&self, state: &str) -> Result<Value> {
         self.host
             .eventually(FILE, state, |plugin| plugin["state"] == state)
@@ -114,12 +123,7 @@ async fn a_plugin_that_is_dropped_in_runs_and_one_that_is_taken_out_leaves_nothi
     rig.subject("a").await?;
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
     // The host has begun without any.
-    tokio::time::timeout(Duration::from_secs(30), async {
-        while rig.host.plugin(FILE).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await?;
+    rig.is_noticed().await?;
     rig.state("running").await?;
     rig.seen("a", "version", "1.0.0").await?;
     std::fs::remove_file(rig.at(FILE))?;
@@ -138,6 +142,36 @@ async fn a_plugin_that_is_dropped_in_runs_and_one_that_is_taken_out_leaves_nothi
     })
     .await??;
     assert_eq!(rig.logged("plugin removed"), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_removed_plugin_runs_what_is_queued_before_another_of_its_name_begins() -> Result<()> {
+    const SUBJECTS: usize = 300;
+    let mut rig = Rig::new("dev").await?;
+    for number in 0..SUBJECTS {
+        rig.subject(&format!("s{number}")).await?;
+    }
+    rig.settings("concurrency = 1")?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    std::fs::remove_file(rig.at(FILE))?;
+    rig.state("leaving").await?;
+    let last = format!("{}/s99-seen", rig.config_maps());
+    assert_eq!(rig.server.api.get(&last).await?, None, "too fast a machine");
+    // One that writes nothing.
+    rig.put(&fickle("2.0.0", "reads-own"))?;
+    rig.is_noticed().await?;
+    rig.version("2.0.0").await?;
+    rig.host.wait_until_ready().await?;
+    for number in 0..SUBJECTS {
+        rig.seen(&format!("s{number}"), "version", "1.0.0").await?;
+    }
+    let lines = rig.host.log_lines();
+    let at = |message: &str| lines.iter().rposition(|line| line["message"] == message);
+    let removed = at("plugin removed").context("not removed")?;
+    assert_eq!(lines[removed]["dropped"], 0);
+    assert!(at("plugin loaded") > Some(removed), "{}", rig.host.log());
     Ok(())
 }
 

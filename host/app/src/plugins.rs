@@ -2,6 +2,7 @@
 //! to run lose them.
 
 pub mod commands;
+mod leaving;
 mod loading;
 mod places;
 mod reviews;
@@ -23,6 +24,8 @@ use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
 use crate::watches::Watches;
 use commands::{Answer, Command, CommandError, Verb};
+pub use leaving::Leaving;
+use leaving::{Left, Queued};
 use loading::{Loaded, Loading};
 use places::Operator;
 pub use places::Places;
@@ -107,6 +110,7 @@ impl Supervisor {
                 error = self.watches.failed() => return error,
                 loaded = self.loading.next() => self.loaded(loaded),
                 () = self.changes.next() => self.look(),
+                left = self.places.leaving.next() => self.left(&left),
                 () = self.shared.condemned() => self.heal(),
                 Some(command) = self.commands.recv() => {
                     let answer = self.obey(&command);
@@ -171,14 +175,20 @@ impl Supervisor {
     }
 
     fn remove(&mut self, file: &str) {
-        let Some(slot) = self.slots.remove(file) else {
+        let Some(mut slot) = self.slots.remove(file) else {
             return;
         };
-        if let Some(running) = slot.running {
-            self.places.vacate(&running);
-            self.watches.adjust();
-            let plugin = &running.version.manifest.name;
-            info!(plugin, file, "plugin removed");
+        self.places.retire(file, &mut slot, Queued::Run);
+    }
+
+    /// Nothing of a plugin runs any more.
+    fn left(&mut self, left: &Left) {
+        self.places.vacate(&left.running);
+        self.watches.adjust();
+        let (plugin, dropped) = (&left.running.version.manifest.name, left.dropped);
+        match left.queued {
+            Queued::Run => info!(plugin, dropped, "plugin removed"),
+            Queued::Drop => info!(plugin, dropped, "plugin suspended"),
         }
     }
 
@@ -216,7 +226,8 @@ impl Supervisor {
 
     fn publish(&self) {
         let entries = self.slots.iter().map(|(file, slot)| slot.entry(file));
-        self.roster.set(entries.collect());
+        let leaving = self.places.leaving.entries().cloned();
+        self.roster.set(entries.chain(leaving).collect());
     }
 
     /// A version is not fit to run: the one before comes back, if there is one. If not, the hub lets it try again, less and less often.

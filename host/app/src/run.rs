@@ -18,7 +18,7 @@ use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
-use crate::plugins::{Parts, Places, Roster, Supervisor, commands};
+use crate::plugins::{Leaving, Parts, Places, Roster, Supervisor, commands};
 use crate::settings::{GrantSetting, HostDefaults};
 use crate::shared::Shared;
 use crate::status::Sources;
@@ -67,6 +67,7 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
         compiler: compile::compiler(args.code_cache.as_deref()),
         directory,
         places: Places {
+            leaving: Leaving::default(),
             cluster: cluster.clone(),
             shared: shared.clone(),
             metrics: metrics.clone(),

@@ -213,7 +213,7 @@ impl Sources {
         let manifest = entry.manifest.as_deref();
         let seat =
             manifest.and_then(|manifest| seats.iter().find(|seat| seat.name == manifest.name));
-        let seat = seat.filter(|_| matches!(entry.state, State::Joined(_)));
+        let seat = seat.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
         let (state, reason) = state(entry, seat, troubles, self.shared.now());
         let text = |kind: &Kind| kind.to_string();
         PluginStatus {
@@ -269,6 +269,7 @@ fn state(
         (State::Loading, _) => ("loading", None),
         (State::Waiting(reason), _) => ("waiting", Some(reason.clone())),
         (State::Failed(reason), _) => ("failed", Some(reason.clone())),
+        (State::Leaving(_), _) => ("leaving", None),
         (State::Joined(_), None) => ("loading", None),
         (State::Joined(_), Some(seat)) if seat.is_paused => ("paused", None),
         (State::Joined(_), Some(seat)) if let Some(quarantine) = &seat.quarantine => {

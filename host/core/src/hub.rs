@@ -374,6 +374,26 @@ impl Hub {
         self.seats.values_mut().for_each(Seat::drain);
     }
 
+    /// The same of one plugin, which is to [leave](Self::leave) when that is done.
+    pub fn drain_plugin(&mut self, plugin: PluginId) {
+        self.seats
+            .get_mut(&plugin)
+            .into_iter()
+            .for_each(Seat::drain);
+    }
+
+    /// From now on nothing of a plugin is handed out, whatever it has queued.
+    pub fn halt_plugin(&mut self, plugin: PluginId) {
+        self.seats.get_mut(&plugin).into_iter().for_each(Seat::halt);
+    }
+
+    /// Whether nothing of a plugin is pending that can run, and nothing runs.
+    pub fn is_plugin_drained(&self, plugin: PluginId, now: Time) -> bool {
+        self.seats
+            .get(&plugin)
+            .is_none_or(|seat| seat.is_drained(&self.snapshot, now))
+    }
+
     /// Whether a plugin's writes have found no cluster, and it tries but once a second.
     pub fn is_cut_off(&self, plugin: PluginId) -> bool {
         self.seats.get(&plugin).is_some_and(Seat::is_cut_off)

@@ -11,6 +11,7 @@ use pilothouse_core::manifest::Manifest;
 use pilothouse_wasm::WasmPlugin;
 use tracing::{error, info, warn};
 
+use super::leaving::{Leaving, Queued};
 use super::loading::Version;
 use super::slot::{Running, Slot};
 use crate::metrics::Metrics;
@@ -23,6 +24,7 @@ pub struct Places {
     pub shared: Arc<Shared>,
     pub metrics: Arc<Metrics>,
     pub budget: Budget,
+    pub leaving: Leaving,
 }
 
 /// Why a version is put into the hub.
@@ -46,7 +48,7 @@ impl Places {
     /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
     /// it can be and `may_begin`. Says whether the hub may want other informers now.
     pub async fn settle(
-        &self,
+        &mut self,
         file: &str,
         slot: &mut Slot,
         operator: &Operator<'_>,
@@ -73,7 +75,7 @@ impl Places {
 
     /// Puts a version into the hub, with the settings of today. Says whether that has changed anything.
     async fn enter(
-        &self,
+        &mut self,
         file: &str,
         slot: &mut Slot,
         version: Version,
@@ -113,7 +115,12 @@ impl Places {
         let granted = settings.grants.limit(&version.manifest);
         if let Some(reason) = has_no_subject(&granted, identity.as_ref()) {
             self.wait(file, slot, &version, &reason);
-            return self.suspend(slot, entrance);
+            return self.suspend(file, slot, entrance);
+        }
+        if self.leaving.has(&version.manifest.name) {
+            let reason = "the one of its name that is leaving has not ended yet";
+            self.wait(file, slot, &version, reason);
+            return false;
         }
         if entrance == Entrance::New
             && let Some(reason) = self.obstacle(&granted).await
@@ -122,7 +129,7 @@ impl Places {
             return false;
         }
         let not_granted = missing(&version.manifest, &granted);
-        match self.put(slot, version, settings, sandbox, identity) {
+        match self.put(file, slot, version, settings, sandbox, identity) {
             Ok(()) => {
                 slot.not_granted = not_granted;
                 if entrance == Entrance::New {
@@ -135,7 +142,7 @@ impl Places {
                 if slot.refuse(reason.clone()) {
                     error!(file, reason, "plugin not loaded");
                 }
-                self.suspend(slot, entrance)
+                self.suspend(file, slot, entrance)
             }
         }
     }
@@ -148,24 +155,33 @@ impl Places {
     }
 
     /// What may not run with the settings of today does not go on with those of yesterday.
-    fn suspend(&self, slot: &mut Slot, entrance: Entrance) -> bool {
-        let is_running = entrance == Entrance::Again;
-        let Some(running) = slot.running.take_if(|_| is_running) else {
+    fn suspend(&mut self, file: &str, slot: &mut Slot, entrance: Entrance) -> bool {
+        if entrance != Entrance::Again {
             return false;
-        };
-        self.vacate(&running);
-        slot.candidate.get_or_insert(running.version);
+        }
+        let version = slot.running.as_ref().map(|running| running.version.clone());
+        self.retire(file, slot, Queued::Drop);
+        slot.candidate = slot.candidate.take().or(version);
         true
     }
 
-    /// Takes a plugin out of the hub. Its identity stays: turns that have begun are still writing.
+    /// Has the plugin that runs leave the hub.
+    pub fn retire(&mut self, file: &str, slot: &mut Slot, queued: Queued) {
+        let entry = slot.entry(file);
+        if let Some(running) = slot.running.take() {
+            self.leaving.begin(&self.shared, running, queued, entry);
+        }
+    }
+
+    /// Takes a plugin out of the hub that has left.
     pub fn vacate(&self, running: &Running) {
         self.shared.leave(running.id);
         self.metrics.remove_plugin(&running.version.manifest.name);
     }
 
     fn put(
-        &self,
+        &mut self,
+        file: &str,
         slot: &mut Slot,
         version: Version,
         settings: hub::Settings,
@@ -181,9 +197,9 @@ impl Places {
         self.cluster.set_identity(name, identity);
         let plugin = running_as(slot, &version, &sandbox)
             .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
-        let is_renamed = |running: &mut Running| running.version.manifest.name != *name;
-        if let Some(renamed) = slot.running.take_if(is_renamed) {
-            self.vacate(&renamed);
+        let is_renamed = |running: &Running| running.version.manifest.name != *name;
+        if slot.running.as_ref().is_some_and(is_renamed) {
+            self.retire(file, slot, Queued::Run);
             slot.previous = None;
         }
         let was_fit = slot

@@ -14,6 +14,8 @@ pub enum State {
     Waiting(String),
     /// Part of the hub; whether its caches are synced is the hub's to say.
     Joined(PluginId),
+    /// Its file has gone, or what it may do; it is part of the hub until what it has begun is done.
+    Leaving(PluginId),
     /// Not usable.
     Failed(String),
 }

@@ -250,6 +250,10 @@ impl Seat {
         self.queue.drain();
     }
 
+    pub fn halt(&mut self) {
+        self.settings.is_paused = true;
+    }
+
     /// What waits for a kind that is not synced, or for a plugin to be let run again, will not run any more.
     pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
         let is_halted = self.settings.is_paused || self.health.is_quarantined(now);

@@ -392,3 +392,40 @@ fn keys_that_are_taken_away_while_the_cluster_cannot_be_reached_keep_nobody_wait
     assert_eq!(rig.run(), [""; 0]);
     assert!(!rig.hub.is_cut_off(id), "nobody is left to try with");
 }
+
+#[test]
+fn a_plugin_that_is_drained_runs_what_is_queued_and_nothing_new() {
+    let (mut rig, id) = with_services(&["a", "b"], fine);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    rig.put(&service(), "b", r#""changed":"yes""#);
+    rig.hub.drain_plugin(id);
+    rig.put(&service(), "c", "");
+    assert!(!rig.hub.is_plugin_drained(id, rig.now));
+    assert_eq!(rig.run(), ["a", "b"]);
+    assert!(rig.hub.is_plugin_drained(id, rig.now));
+}
+
+#[test]
+fn a_plugin_that_is_halted_is_drained_once_nothing_runs() {
+    let (mut rig, id) = with_services(&["a", "b"], fine);
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    rig.put(&service(), "b", r#""changed":"yes""#);
+    rig.hub.drain_plugin(id);
+    let mut turn = rig.take().unwrap();
+    rig.hub.halt_plugin(id);
+    assert!(rig.take().is_none());
+    assert!(!rig.hub.is_plugin_drained(id, rig.now));
+    let decision = turn.decide();
+    rig.finish(&turn, decision);
+    assert!(rig.hub.is_plugin_drained(id, rig.now));
+    assert_eq!(rig.run(), NONE);
+}
+
+#[test]
+fn draining_one_plugin_leaves_the_others_alone() {
+    let (mut rig, id) = with_services(&[], fine);
+    rig.join(manifest("other"), fine);
+    rig.hub.drain_plugin(id);
+    rig.put(&service(), "a", "");
+    assert_eq!(rig.run(), ["a"]);
+}

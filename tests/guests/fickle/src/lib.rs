@@ -48,8 +48,11 @@ impl Controller for Fickle {
             return Ok(Outcome::done());
         };
         let config: Value = serde_json::from_str(&request.config).unwrap_or_default();
+        if value(BEHAVIOUR).trim_end() == "reads-own" {
+            return Ok(Outcome::done());
+        }
         let pods = cluster.get::<Value>(&Kind::core("v1", "Pod"), &request.key);
-        if value(BEHAVIOUR).trim_end() == "reads-alone" {
+        if value(BEHAVIOUR).trim_end() == "reads-two" {
             return Ok(Outcome::done());
         }
         let seen = json!({

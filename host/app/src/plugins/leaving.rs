@@ -1,0 +1,110 @@
+//! Plugins that are to leave the hub, until nothing of them runs: two plugins of one name never run a key at the same time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::roster::{Entry, State};
+use super::slot::Running;
+use crate::shared::Shared;
+
+/// So long what is queued is run; then only what runs is waited for, which has deadlines of its own.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether that is done.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What becomes of the keys that a leaving plugin has queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// They are run: a change that was seen is acted upon, as when the host itself stops.
+    Run,
+    /// They are dropped: the plugin may not run any more.
+    Drop,
+}
+
+/// A plugin of which nothing runs any more.
+pub struct Left {
+    pub running: Running,
+    pub queued: Queued,
+    /// Keys that were queued still.
+    pub dropped: usize,
+}
+
+#[derive(Default)]
+pub struct Leaving {
+    tasks: JoinSet<Left>,
+    /// By the plugins' names.
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Leaving {
+    /// A plugin, whose file's entry was this, is to leave.
+    pub fn begin(&mut self, shared: &Arc<Shared>, running: Running, queued: Queued, entry: Entry) {
+        shared.change(|hub, _| hub.drain_plugin(running.id));
+        let limit = match queued {
+            Queued::Run => DRAIN,
+            Queued::Drop => Duration::ZERO,
+        };
+        let name = running.version.manifest.name.clone();
+        let state = State::Leaving(running.id);
+        self.entries.insert(name, Entry { state, ..entry });
+        let shared = shared.clone();
+        self.tasks.spawn(async move {
+            let dropped = drain(&shared, &running, limit).await;
+            Left {
+                running,
+                queued,
+                dropped,
+            }
+        });
+    }
+
+    /// The next one to take out of the hub. Waits for ever if there is none.
+    pub async fn next(&mut self) -> Left {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(left)) => {
+                    self.entries.remove(&left.running.version.manifest.name);
+                    return left;
+                }
+                // It only looks and sleeps.
+                Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Whether a plugin of this name has not left yet.
+    pub fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+}
+
+async fn drain(shared: &Shared, running: &Running, limit: Duration) -> usize {
+    let is_drained = || {
+        let now = shared.now();
+        shared.look(|hub| hub.is_plugin_drained(running.id, now))
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        if Instant::now() >= deadline {
+            shared.change(|hub, _| hub.halt_plugin(running.id));
+        }
+        if is_drained() {
+            break;
+        }
+        sleep(LOOK).await;
+    }
+    let status = shared.status();
+    let name = &running.version.manifest.name;
+    let mut seats = status.iter().filter(|seat| seat.name == *name);
+    seats.next().map_or(0, |seat| seat.queued + seat.held)
+}
