@@ -169,7 +169,7 @@ impl CacheSink for Witness {
     fn apply(&mut self, delta: Delta) {
         let mut held = self.0.lock().unwrap();
         for change in held.cache.apply(delta) {
-            let key = change.key.clone();
+            let key = change.key().to_key();
             let version =
                 |object: &Arc<pilothouse_core::object::Object>| object.resource_version().clone();
             let (old, new) = (

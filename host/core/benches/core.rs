@@ -264,7 +264,9 @@ fn matching(cache: &Cache) {
         .collect();
     let mut woken = 0;
     let matching = per_operation(changes.len(), |number| {
-        woken += sets.touched(0, &changes[number], None).len();
+        woken += sets
+            .touched(0, &changes[number].key().to_key(), &changes[number], None)
+            .len();
     });
     black_box(woken);
     row(

@@ -50,8 +50,6 @@ pub struct Cache {
     bytes: usize,
     /// How often something older than what is here was dropped.
     stale: u64,
-    /// Of the last change. Changes come by namespace, and their keys share its name.
-    last_key: ObjectKey,
 }
 
 impl Cache {
@@ -70,7 +68,6 @@ impl Cache {
             synced: None,
             bytes: 0,
             stale: 0,
-            last_key: ObjectKey::singleton(),
         }
     }
 
@@ -368,7 +365,6 @@ impl Cache {
             None => self.insert(&new),
         }
         Change {
-            key: self.key_of(&new),
             old,
             new: Some(new),
         }
@@ -393,16 +389,9 @@ impl Cache {
         self.bytes -= old.size();
         self.unpost(&old, None);
         Some(Change {
-            key: self.key_of(&old),
             old: Some(old),
             new: None,
         })
-    }
-
-    fn key_of(&mut self, object: &Object) -> ObjectKey {
-        let key = object.key().to_key_beside(&self.last_key);
-        self.last_key = key.clone();
-        key
     }
 
     /// Stores an object that is not here.

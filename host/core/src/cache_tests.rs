@@ -77,7 +77,7 @@ fn a_replacement_first_deletes_what_is_gone_and_then_stores_in_list_order() {
         .iter()
         .map(|change| {
             (
-                &*change.key.name,
+                change.key().name,
                 change.old.is_some(),
                 change.new.is_some(),
             )
@@ -260,7 +260,7 @@ fn after_a_rollback_the_same_version_may_stand_for_another_state() {
     cache.apply(Delta::Replace(first));
     let second = listing(&cache, [("a", "n1"), ("b", "n2")]);
     let changes = cache.apply(Delta::Replace(second));
-    let changed: Vec<_> = changes.iter().map(|change| &*change.key.name).collect();
+    let changed: Vec<_> = changes.iter().map(|change| change.key().name).collect();
     assert_eq!(
         changed,
         ["b"],
@@ -509,7 +509,7 @@ proptest! {
                 _ => Delta::Upsert(object),
             };
             for change in cache.apply(delta) {
-                let known = seen.entry(change.key.name.to_string()).or_default();
+                let known = seen.entry(change.key().name.to_owned()).or_default();
                 if let Some(new) = &change.new {
                     let new = new.resource_version().last_digits();
                     prop_assert!(new >= *known, "{new} after {known}");

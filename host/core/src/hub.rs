@@ -182,9 +182,12 @@ impl Hub {
         now: Time,
     ) -> usize {
         self.snapshot.sequence += changes.len() as u64;
+        // Plugins that keep a change's key keep the same texts of it; changes come by namespace, and their keys share its name.
+        let mut key = ObjectKey::singleton();
         for change in &changes {
+            key = change.key().to_key_beside(&key);
             for seat in self.seats.values_mut() {
-                seat.wake(&self.snapshot, informer, change, priority, now);
+                seat.wake(&self.snapshot, informer, &key, change, priority, now);
             }
         }
         for key in self.snapshot.cache_mut(informer).take_turned() {

@@ -532,10 +532,16 @@ impl WorkQueue {
 
     fn remove_entry(&mut self, key: &ObjectKey) {
         self.entries.remove(key);
-        let (used, room) = (self.entries.len(), self.entries.capacity());
-        if room > KEPT_ROOM && used < room / 4 {
-            self.entries.shrink_to(used * 2);
+        // Not while there are many still: all of them would be moved.
+        if self.entries.len() <= KEPT_ROOM / 2 && self.entries.capacity() > 2 * KEPT_ROOM {
+            self.entries.shrink_to(KEPT_ROOM);
         }
+    }
+
+    /// There will be so many keys. Without knowing that, a map that grows moves all it has, every now and then.
+    pub fn make_room(&mut self, keys: usize) {
+        self.entries
+            .reserve(keys.saturating_sub(self.entries.len()));
     }
 
     fn set_running(&mut self, key: &ObjectKey, again: Option<Again>) {

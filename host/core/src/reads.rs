@@ -146,14 +146,15 @@ impl ReadSets {
         self.reads_of.is_empty()
     }
 
-    /// The keys whose reads a change touches, for a plugin that sees the kind through this view.
+    /// The keys whose reads a change of the object of this key touches, for a plugin that sees the kind through this view.
     pub fn touched(
         &self,
         informer: InformerId,
+        key: &ObjectKey,
         change: &Change,
         view: ViewId,
     ) -> BTreeSet<&ObjectKey> {
-        let candidates = self.candidates(informer, change);
+        let candidates = self.candidates(informer, key, change);
         let touched = candidates
             .iter()
             .filter(|read| read.informer() == informer && read.is_touched_by(change, view));
@@ -176,8 +177,12 @@ impl ReadSets {
     }
 
     /// Every recorded read that one of the change's states could be in.
-    fn candidates(&self, informer: InformerId, change: &Change) -> BTreeSet<Arc<Read>> {
-        let key = change.key.clone();
+    fn candidates(
+        &self,
+        informer: InformerId,
+        key: &ObjectKey,
+        change: &Change,
+    ) -> BTreeSet<Arc<Read>> {
         let values = change.states().flat_map(|state| state.indexed_values());
         let values: BTreeSet<(IndexId, &str)> = values.collect();
         let filters: Vec<Filter> = values
@@ -191,7 +196,7 @@ impl ReadSets {
             reads.push(Read::List(informer, namespace, filter.clone()));
             reads.push(Read::List(informer, None, filter));
         }
-        reads.push(Read::Object(informer, key));
+        reads.push(Read::Object(informer, key.clone()));
         let recorded = reads
             .iter()
             .filter_map(|read| self.readers.get_key_value(read));

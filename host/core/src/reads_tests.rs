@@ -62,9 +62,7 @@ fn a_pod() -> Pod {
 fn change(old: Option<&Pod>, new: Option<&Pod>) -> Change {
     let cache = pods();
     let object = |pod: &Pod, version| Arc::new(pod.object(&cache, version));
-    let pod = old.or(new).unwrap();
     Change {
-        key: ObjectKey::new(pod.namespace, pod.name),
         old: old.map(|pod| object(pod, 1)),
         new: new.map(|pod| object(pod, 2)),
     }
@@ -92,7 +90,8 @@ fn list(filter: Filter) -> Read {
 fn wakes(read: Read, change: &Change) -> bool {
     let mut sets = ReadSets::default();
     sets.set(&reader(), [read].into());
-    sets.touched(PODS, change, VIEW).contains(&reader())
+    sets.touched(PODS, &change.key().to_key(), change, VIEW)
+        .contains(&reader())
 }
 
 #[test]
@@ -206,9 +205,15 @@ fn a_failed_run_adds_to_the_reads_and_a_good_one_replaces_them() {
     let appears = change(None, Some(&a_pod()));
     sets.set(&reader(), [list(app_is("web"))].into());
     sets.join(&reader(), [list(app_is("db"))].into());
-    assert!(sets.touched(PODS, &appears, VIEW).contains(&reader()));
+    assert!(
+        sets.touched(PODS, &appears.key().to_key(), &appears, VIEW)
+            .contains(&reader())
+    );
     sets.set(&reader(), [list(app_is("db"))].into());
-    assert!(sets.touched(PODS, &appears, VIEW).is_empty());
+    assert!(
+        sets.touched(PODS, &appears.key().to_key(), &appears, VIEW)
+            .is_empty()
+    );
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl CacheSink for Sink {
             *newest = resource_version.clone().max(newest.clone());
         }
         for change in held.cache.apply(delta) {
-            let key = change.key.clone();
+            let key = change.key().to_key();
             let before = held.replayed.get(&key).cloned();
             let old = change.old.map(|old| old.resource_version().clone());
             assert_eq!(

@@ -64,7 +64,7 @@ impl Cache {
     pub(crate) fn follow(&mut self, change: &Change) -> Option<Change> {
         let new = change.new.as_ref();
         let Some(new) = new.and_then(|new| self.cut(new.clone())) else {
-            return self.take(change.key.parts());
+            return self.take(change.key());
         };
         let old = self.get(new.key()).cloned();
         Some(self.put(new, old))

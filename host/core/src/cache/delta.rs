@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::key::{ObjectKey, ResourceVersion};
+use crate::key::{KeyRef, ObjectKey, ResourceVersion};
 use crate::object::Object;
 use crate::source::Payload;
 
@@ -67,8 +67,6 @@ pub struct Unreadable {
 /// What became of one object. At least one of the two states is there.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The object's key. Whoever keeps it keeps a pointer to the texts that all others have of it.
-    pub key: ObjectKey,
     /// The state before; none if the object is new to the cache.
     pub old: Option<Arc<Object>>,
     /// The state after; none if it is gone.
@@ -76,6 +74,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// The object's key.
+    pub fn key(&self) -> KeyRef<'_> {
+        let object = self.new.as_ref().or(self.old.as_ref());
+        object.expect("a change has a state").key()
+    }
+
     /// Whether an older state has come after a newer one, as it does when the server has gone back in time. What is known of the
     /// object by its resourceVersions is then void.
     pub fn goes_back(&self) -> bool {

@@ -8,7 +8,6 @@ use super::preparation::{Joining, Preparation};
 use super::seat::Seat;
 use super::{Hub, PluginId, Settings, scope};
 use crate::cache::{Cache, Change, Grant};
-use crate::key::ObjectKey;
 use crate::plugin::Plugin;
 use crate::queue::Time;
 use crate::snapshot::InformerId;
@@ -163,7 +162,10 @@ impl Hub {
         }
         if let Some((id, keys)) = &mut preparation.first {
             let rest = keys.split_off(keys.len().min(MAX_KEYS));
-            self.queue_first(*id, &std::mem::replace(keys, rest), now);
+            let first = std::mem::replace(keys, rest);
+            if let Some(seat) = self.seats.get_mut(id) {
+                seat.queue_first(&first, keys.len(), now);
+            }
             return if keys.is_empty() {
                 Exchange::Done(std::mem::take(&mut preparation.garbage))
             } else {
@@ -236,12 +238,6 @@ impl Hub {
         // After the new ones have come, so that what both use stays.
         self.release(grants, garbage);
         Some((joining.id, prepared))
-    }
-
-    fn queue_first(&mut self, id: PluginId, keys: &[ObjectKey], now: Time) {
-        if let Some(seat) = self.seats.get_mut(&id) {
-            seat.queue_first(keys, now);
-        }
     }
 
     /// What has happened to the prepared caches since the preparation was last told, after which nothing is remembered for it any more.

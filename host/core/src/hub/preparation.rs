@@ -150,7 +150,8 @@ impl Preparation {
             let priority = if cache.is_initial() { LOW } else { NORMAL };
             let change = cache.follow(change);
             if let (Some(change), Some(seat)) = (change, seat_of(&mut self.joining)) {
-                seat.wake(&self.snapshot, *informer, &change, priority, now);
+                let key = change.key().to_key();
+                seat.wake(&self.snapshot, *informer, &key, &change, priority, now);
             }
         }
         for informer in &self.informers {

@@ -63,11 +63,12 @@ impl Seat {
         kinds.flat_map(|kind| informers(scope, kind))
     }
 
-    /// Queues the keys that a change concerns: those that read it, the key of the object itself, and the one whose child it is.
+    /// Queues the keys that a change of the object of this key concerns: those that read it, the key of the object itself, and the one whose child it is.
     pub fn wake(
         &mut self,
         snapshot: &Snapshot,
         informer: InformerId,
+        key: &ObjectKey,
         change: &Change,
         priority: Priority,
         now: Time,
@@ -75,12 +76,11 @@ impl Seat {
         let Some(view) = self.grants.get(&informer).map(|grant| grant.view) else {
             return;
         };
-        let key = &change.key;
         if change.new.is_none() || change.goes_back() {
             let kind = snapshot.informers[informer].kind();
             self.controller.applied.forget(kind, key);
         }
-        for key in self.reads.touched(informer, change, view) {
+        for key in self.reads.touched(informer, key, change, view) {
             self.queue.add(key, priority, now);
         }
         let is_subject = self.subject.as_ref().is_some_and(|subject| {
