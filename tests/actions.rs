@@ -167,10 +167,19 @@ async fn an_update_replaces_the_object_that_was_read() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_update_of_a_version_that_is_gone_is_a_conflict_and_tried_again() -> Result<()> {
+async fn an_update_is_of_the_version_that_was_seen_whatever_it_says() -> Result<()> {
     let rig = Rig::start().await?;
     rig.create("t", json!({"value": "old"})).await?;
-    let task = json!({"do": "update", "target": "t", "value": "new", "stale": "true"});
+    let task = json!({"do": "update", "target": "t", "value": "new", "version": "1"});
+    rig.tell("a", task).await?;
+    rig.becomes("t", json!({"value": "new"})).await
+}
+
+#[tokio::test]
+async fn a_conflict_is_told_to_the_guest_and_tried_again() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create("t", json!({"value": "old"})).await?;
+    let task = json!({"do": "update", "target": "t", "value": "new", "uid": "of-another"});
     rig.tell("a", task).await?;
     rig.becomes("t", json!({"value": "new", "previous": "conflict"}))
         .await

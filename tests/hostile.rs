@@ -19,6 +19,9 @@ use tokio::time::Instant;
 
 const NOT_WRITABLE: &str = "is not among the manifest's writes";
 const NO_NAME: &str = "is not an object's name";
+const NOT_SEEN: &str = "which the plugin does not see";
+const FINALIZER_ACTION: &str = "are changed by a finalizer action alone";
+const SEEN_VERSION: &str = "\\\"resourceVersion\\\":\\\"1\\\"";
 const NO_NAMESPACE: &str = "is not a namespace's name";
 
 /// A key, and part of what must be said of it: an error, or the writes.
@@ -107,6 +110,28 @@ const CASES: &[(u32, &str, &str)] = &[
         "patch-of-another",
         "action 1 (patch): body is of metadata",
     ),
+    (20, "owner-unseen", NOT_SEEN),
+    (20, "owner-other-uid", NOT_SEEN),
+    (20, "owner-seen", "1 writes: "),
+    (20, "finalizer-injected", FINALIZER_ACTION),
+    (20, "finalizer-updated", FINALIZER_ACTION),
+    (20, "finalizer-by-merge-patch", FINALIZER_ACTION),
+    (
+        20,
+        "finalizer-by-json-patch",
+        "may not change /metadata/finalizers",
+    ),
+    (
+        20,
+        "metadata-by-json-patch",
+        "may not change /metadata/finalizers",
+    ),
+    (21, "uid-of-another", "body is of uid \"uid-well\""),
+    // Whatever it says, the update is of what it saw.
+    (21, "version-stale", SEEN_VERSION),
+    (21, "version-empty", SEEN_VERSION),
+    (21, "version-huge", SEEN_VERSION),
+    (21, "version-no-number", SEEN_VERSION),
     (22, "generate-name", "name\\\":\\\"x-"),
     (22, "generate-no-name", NO_NAME),
     (21, "update-without-name", NO_NAME),

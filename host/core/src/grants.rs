@@ -60,6 +60,8 @@ pub struct WriteGrant {
     pub namespaces: BTreeSet<String>,
     /// Only objects of these names; empty means all.
     pub names: BTreeSet<String>,
+    /// Whether an apply may take fields that another manager owns. Controllers are meant to (Kubernetes' advice on server-side apply).
+    pub force: bool,
 }
 
 /// Writes that a plugin asks for and is granted, for the same objects.
@@ -175,15 +177,29 @@ impl Grants {
         subresource: Option<&str>,
         key: &ObjectKey,
     ) -> bool {
+        self.allows(kind, key, |grant| {
+            grant.is_for(kind, subresource) && grant.has(verb)
+        })
+    }
+
+    /// Whether an apply that is granted may take fields that another manager owns.
+    pub fn allows_force(&self, kind: &Kind, subresource: Option<&str>, key: &ObjectKey) -> bool {
+        self.allows(kind, key, |grant| {
+            grant.is_for(kind, subresource) && grant.has(Verb::Apply) && grant.force
+        })
+    }
+
+    /// Whether one of the grants of writes that suit is for this object.
+    fn allows(&self, kind: &Kind, key: &ObjectKey, suits: impl Fn(&WriteGrant) -> bool) -> bool {
+        let is_for_key = |grant: &WriteGrant| {
+            has(&grant.namespaces, &key.namespace) && has(&grant.names, &key.name)
+        };
         let is_granted = match &self.what {
             Granted::OwnKind => false,
             Granted::AsRequested => true,
-            Granted::Listed { writes, .. } => writes.iter().any(|grant| {
-                grant.is_for(kind, subresource)
-                    && grant.has(verb)
-                    && has(&grant.namespaces, &key.namespace)
-                    && has(&grant.names, &key.name)
-            }),
+            Granted::Listed { writes, .. } => {
+                writes.iter().any(|grant| suits(grant) && is_for_key(grant))
+            }
         };
         is_granted && self.reaches(kind, &key.namespace)
     }

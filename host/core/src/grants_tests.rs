@@ -60,6 +60,7 @@ fn write_grant(verbs: &[Verb], namespaces: &[&str], names: &[&str]) -> Granted {
             verbs: verbs.iter().copied().collect(),
             namespaces: set(namespaces),
             names: set(names),
+            force: true,
         }],
     }
 }
@@ -177,6 +178,24 @@ fn a_listed_write_is_of_verbs_namespaces_and_names() {
 }
 
 #[test]
+fn a_listed_write_may_be_without_force() {
+    let mut grants = Grants {
+        what: write_grant(&[Verb::Apply], &["blue"], &[]),
+        ..Grants::default()
+    };
+    let may_force = |grants: &Grants, namespace| {
+        grants.allows_force(&kind("Endpoints"), None, &ObjectKey::new(namespace, "web"))
+    };
+    assert!(may_force(&grants, "blue") && !may_force(&grants, "red"));
+    if let Granted::Listed { writes, .. } = &mut grants.what {
+        writes[0].force = false;
+    }
+    assert!(!may_force(&grants, "blue"));
+    assert!(allows(&grants, Verb::Apply, "blue", "web"));
+    assert!(may_force(&Grants::as_requested(), "red"));
+}
+
+#[test]
 fn granted_writes_are_listed_with_their_objects() {
     let mut grants = Grants {
         what: write_grant(&[Verb::Apply, Verb::Create], &["blue", "red"], &["web"]),
@@ -236,6 +255,7 @@ fn a_grant_never_adds_to_a_manifest() {
                 verbs: set_of(&[Verb::Delete]),
                 namespaces: set(&[]),
                 names: set(&[]),
+                force: true,
             }],
         },
         ..Grants::default()

@@ -399,6 +399,35 @@ fn a_key_asks_to_be_run_again_after_a_time() {
 }
 
 #[test]
+fn a_key_that_keeps_asking_to_be_run_at_once_is_run_once_a_second() {
+    let mut rig = Rig::with(manifest("p"), |request, _| {
+        let soon = Duration::from_millis(1);
+        Ok(Outcome {
+            actions: vec![],
+            requeue_after: (*request.key.name == *"hasty").then_some(soon),
+        })
+    });
+    rig.put(&service(), "hasty", "");
+    rig.put(&service(), "calm", "");
+    rig.run();
+    let mut waits = vec![];
+    for _ in 0..12 {
+        let Next::Idle(Some(due)) = rig.hub.next(rig.now, 0) else {
+            panic!("it is queued");
+        };
+        waits.push((due - rig.now).as_millis());
+        rig.now = due;
+        assert_eq!(rig.run(), ["hasty"]);
+    }
+    assert_eq!(
+        waits,
+        [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000, 1000]
+    );
+    rig.put(&service(), "hasty", r#""changed":"yes""#);
+    assert_eq!(rig.run(), ["hasty"], "a change is no hurry");
+}
+
+#[test]
 fn when_the_subject_is_gone_only_its_own_key_stays_watched() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");

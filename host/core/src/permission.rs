@@ -45,6 +45,9 @@ pub enum Denied {
     /// What is asked needs the object's state.
     #[error("{0} is not among the manifest's reads, which a finalizer action needs")]
     NotRead(Kind),
+    /// The owner that a body names is nothing that the plugin sees.
+    #[error("ownerReferences names {0} {1:?}, which the plugin does not see, or not with this uid")]
+    Owner(Kind, String),
     /// A name that could leave its place in a URL.
     #[error("{0:?} is not an object's name")]
     Name(String),
@@ -119,6 +122,29 @@ impl Permissions {
             kind,
             subresource,
         })
+    }
+
+    /// Whether an apply that the plugin may do may take fields that another manager owns.
+    pub fn may_force(&self, kind: &Kind, key: &ObjectKey, subresource: Option<&str>) -> bool {
+        self.grants.allows_force(kind, subresource, key)
+    }
+
+    /// The same, as a check.
+    pub fn check_force(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: &Option<String>,
+    ) -> Result<(), Denied> {
+        if self.may_force(kind, key, subresource.as_deref()) {
+            return Ok(());
+        }
+        Err(not_granted(
+            "apply with force",
+            kind,
+            subresource,
+            &key.namespace,
+        ))
     }
 
     /// Whether the plugin may record an event about this object.

@@ -1,5 +1,6 @@
 //! From what a guest asks for to what is sent: checked as a whole first, so that an outcome is done from the start or not at all.
 
+mod identity;
 mod planner;
 
 use std::time::Duration;
@@ -161,6 +162,9 @@ pub enum ActionError {
     /// Too large for the API server.
     #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
     TooLarge(usize),
+    /// What the body says of who the object is, or who keeps it, is not for it to say.
+    #[error("metadata: {0}")]
+    Metadata(String),
     /// Body and address are not the same object.
     #[error("body is of {body}, but the action is for {address}")]
     OtherObject {

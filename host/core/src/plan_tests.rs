@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::{Cache, Delta, Listing};
 use crate::children;
-use crate::grants::Grants;
+use crate::grants::{Granted, Grants, KindName, WriteGrant};
 use crate::manifest::{Limits, ReadDeclaration, Subject, Verb, WriteDeclaration};
 use crate::object::Object;
 use crate::outcome::PatchType;
@@ -517,4 +518,44 @@ fn a_guest_that_has_read_all_it_may_still_gets_its_actions_planned_on_what_is_th
         1,
         "the object is there, and so is its finalizer"
     );
+}
+
+#[test]
+fn without_force_granted_a_forced_apply_is_refused_and_children_take_nothing_from_others() {
+    let mut rig = Rig::new(&[]);
+    let grants = Grants {
+        what: Granted::Listed {
+            reads: vec![],
+            writes: vec![WriteGrant {
+                kind: KindName {
+                    group: String::new(),
+                    kind: "ConfigMap".into(),
+                },
+                subresource: None,
+                verbs: BTreeSet::new(),
+                namespaces: BTreeSet::new(),
+                names: BTreeSet::new(),
+                force: false,
+            }],
+        },
+        ..Grants::default()
+    };
+    rig.permissions = Permissions::of(&rig.manifest, &grants);
+    rig.permissions.children = [config_map()].into();
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}}).to_string();
+    let apply = |force| Action::Apply {
+        object: object.clone(),
+        subresource: None,
+        force,
+    };
+    assert_eq!(rig.writes(apply(false)).len(), 1);
+    assert_eq!(
+        rig.error(apply(true)),
+        "action 1 (apply): denied: apply with force of v1/ConfigMap in namespace default is not granted; the operator grants it in the plugin's settings"
+    );
+    let children = rig.writes(Action::Children {
+        objects: vec![object.clone()],
+    });
+    let is_forced = |write: &Write| matches!(write.operation, Operation::Apply { force: true, .. });
+    assert!(!children.iter().any(is_forced));
 }

@@ -248,8 +248,8 @@ impl Reader {
         });
     }
 
-    /// The object, unrecorded.
-    fn find(&self, kind: &Kind, key: &ObjectKey) -> Option<&Arc<Object>> {
+    /// The object, unrecorded: for what the host makes sure of, and the plugin learns nothing by.
+    pub(crate) fn find(&self, kind: &Kind, key: &ObjectKey) -> Option<&Arc<Object>> {
         let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
         self.cache(part).get(key.parts())
     }

@@ -56,6 +56,8 @@ pub struct WriteSetting {
     namespaces: BTreeSet<String>,
     #[serde(default)]
     names: BTreeSet<String>,
+    /// Controllers are meant to force.
+    force: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -190,6 +192,7 @@ impl From<GrantSetting> for Granted {
             verbs: write.verbs.into_iter().map(Verb::from).collect(),
             namespaces: write.namespaces,
             names: write.names,
+            force: write.force.unwrap_or(true),
         });
         Self::Listed {
             reads: reads.collect(),

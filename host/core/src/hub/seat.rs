@@ -43,6 +43,8 @@ pub(super) struct Seat {
     outage: Option<Outage>,
     /// How often a key's writes found no cluster, in a row; keys whose last did are not here.
     tries: HashMap<ObjectKey, u32>,
+    /// How often a key has asked to be run again soon, in a row.
+    hurries: HashMap<ObjectKey, u32>,
     /// Lookups under way.
     looking: usize,
     /// What became of the actions of a key's last outcome; keys whose last outcome had none are not here.
@@ -78,6 +80,7 @@ impl Seat {
             gates: Gates::default(),
             outage: None,
             tries: HashMap::new(),
+            hurries: HashMap::new(),
             looking: 0,
             results: HashMap::new(),
             share: Share::new(settings.weight),
@@ -148,8 +151,9 @@ impl Seat {
             .collect()
     }
 
-    /// Queues keys that a version is to run because it is new.
-    pub fn queue_first(&mut self, keys: &[ObjectKey], now: Time) {
+    /// Queues keys that a version is to run because it is new; so many come after them.
+    pub fn queue_first(&mut self, keys: &[ObjectKey], more: usize, now: Time) {
+        self.queue.make_room(keys.len() + more);
         let priority = if self.subject.is_some() { LOW } else { NORMAL };
         for key in keys {
             self.queue.add(key, priority, now);
@@ -162,6 +166,7 @@ impl Seat {
         self.gates = Gates::default();
         self.outage = None;
         self.tries.clear();
+        self.hurries.clear();
         self.results.clear();
         self.reasons.clear();
     }

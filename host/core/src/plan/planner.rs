@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::identity::{self, Shown, Use};
 use super::{ActionError, Context, MAX_BODY, What};
 use crate::children;
 use crate::cluster::{Operation, Write};
@@ -72,10 +73,16 @@ impl Planner<'_, '_> {
                 body,
             } => {
                 self.check(Verb::Patch, kind, key, subresource)?;
-                check_address(&parse(body)?, kind, key)?;
+                let mut body = parse(body)?;
+                check_address(&body, kind, key)?;
+                match patch_type {
+                    PatchType::Json => identity::check_json_patch(&body)?,
+                    _ => self.settle(&mut body, Use::Patch, kind, key)?,
+                }
                 let operation = Operation::Patch {
                     patch_type: *patch_type,
-                    body: body.clone(),
+                    // As it was checked: of two members of one name the last.
+                    body: body.to_string(),
                 };
                 Ok(vec![send(kind, key, subresource, operation)])
             }
@@ -106,6 +113,18 @@ impl Planner<'_, '_> {
             .check(verb, kind, key, subresource.as_deref())
     }
 
+    fn settle(
+        &self,
+        body: &mut Value,
+        how: Use,
+        kind: &Kind,
+        key: &ObjectKey,
+    ) -> Result<(), ActionError> {
+        let shown = Shown::of(self.reader, kind, key);
+        let is_written = self.written.contains(&(kind.clone(), key.clone()));
+        identity::settle(body, how, &shown, is_written, self.reader)
+    }
+
     /// The object as cached, if the plugin reads its kind.
     fn cached(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Value> {
         let object = self.reader.look_at(kind, key)?;
@@ -118,9 +137,14 @@ impl Planner<'_, '_> {
         subresource: &Option<String>,
         force: bool,
     ) -> Result<What, ActionError> {
-        let object = parse(text)?;
+        let mut object = parse(text)?;
         let (kind, key) = address(&object)?;
         self.check(Verb::Apply, &kind, &key, subresource)?;
+        if force {
+            let permissions = self.context.permissions;
+            permissions.check_force(&kind, &key, subresource)?;
+        }
+        self.settle(&mut object, Use::Apply, &kind, &key)?;
         Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
     }
 
@@ -173,6 +197,10 @@ impl Planner<'_, '_> {
         self.derive_name(number, &mut object);
         let (kind, key) = address(&object)?;
         self.check(Verb::Create, &kind, &key, subresource)?;
+        // A subresource's body is about an object that is there: which one is for the plugin to say.
+        if subresource.is_none() {
+            self.settle(&mut object, Use::Create, &kind, &key)?;
+        }
         Ok(send(
             &kind,
             &key,
@@ -225,9 +253,10 @@ impl Planner<'_, '_> {
     }
 
     fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
-        let object = parse(text)?;
+        let mut object = parse(text)?;
         let (kind, key) = address(&object)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
+        self.settle(&mut object, Use::Update, &kind, &key)?;
         let current = self.cached(&kind, &key);
         if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
         {
@@ -347,6 +376,7 @@ impl Planner<'_, '_> {
                 return Err(Denied::NotChildren(kind).into());
             }
             self.check(Verb::Apply, &kind, &key, &None)?;
+            self.settle(&mut object, Use::Apply, &kind, &key)?;
             children::mark(
                 &mut object,
                 &label,
@@ -357,7 +387,8 @@ impl Planner<'_, '_> {
                 ActionError::Json("metadata.labels and .annotations must be objects".into())
             })?;
             wanted.insert((kind.clone(), key.clone()));
-            steps.push(self.apply_unless_unchanged(&object, kind, key, &None, true));
+            let force = self.context.permissions.may_force(&kind, &key, None);
+            steps.push(self.apply_unless_unchanged(&object, kind, key, &None, force));
         }
         let selector = LabelSelector {
             requirements: vec![Requirement::Equals(children::LABEL.into(), label)],

@@ -36,7 +36,8 @@ impl ::core::fmt::Debug for Request {
 pub struct Outcome {
     /// All are checked before the first is sent; one that is not valid or not permitted fails the whole outcome.
     pub actions: _rt::Vec<Action>,
-    /// Run this key again after this time, even if nothing it read has changed.
+    /// Run this key again after this time, even if nothing it read has changed. One that asks for less than a second again and
+    /// again waits longer each time, from 5 ms to a second.
     pub requeue_after: ::core::option::Option<Milliseconds>,
 }
 impl ::core::fmt::Debug for Outcome {
@@ -4240,7 +4241,8 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Replace the object. `metadata.resourceVersion`, when given, must still be current.
+            /// Replace the object, at the version that the snapshot shows: if it has changed since, that is a `conflict`. Of a kind that is not
+            /// read, `metadata.resourceVersion` says which version, if it is given.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Update {
                 pub object: Json,
@@ -4484,6 +4486,9 @@ pub mod pilothouse {
                 }
             }
             /// One write. Actions run in the order given, and the first failure ends the list.
+            ///
+            /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or those that were there before. The finalizers of
+            /// an object that exists are changed by `finalizer` alone. A uid must be that of the object the snapshot shows.
             ///
             /// What would change nothing is not sent, as far as the host can know: an `apply` whose last accepted one by this plugin was the
             /// same and whose fields the cached object still has, an `update` that equals the cached object, a `finalizer` that is so already.

@@ -37,11 +37,12 @@ struct Metadata {
 enum Task {
     /// Make an object whose name the host derives.
     Create,
-    /// Replace `target`; with `stale` the first attempt is made with a version that is long gone.
+    /// Replace `target`, as of a `version`, if one is given, that it had long ago; or first delete a target with another `uid`.
     Update {
         target: String,
         value: String,
-        stale: Option<String>,
+        version: Option<String>,
+        uid: Option<String>,
     },
     JsonPatch {
         target: String,
@@ -105,8 +106,12 @@ impl Controller for Actions {
             Task::Update {
                 target,
                 value,
-                stale,
-            } => update(request, cluster, target, value, stale.is_some()),
+                version,
+                uid,
+            } => match uid {
+                Some(uid) if request.attempt == 1 => delete_other(request, target, uid),
+                _ => update(request, cluster, target, value, version.as_deref()),
+            },
             Task::JsonPatch { target, value } => {
                 let body = json!([{"op": "replace", "path": "/data/value", "value": value}]);
                 Ok(Outcome::done().with(Patch::json(
@@ -155,20 +160,26 @@ fn update(
     cluster: &dyn Cluster,
     target: &str,
     value: &str,
-    is_stale: bool,
+    version: Option<&str>,
 ) -> Result<Outcome, Failure> {
     let target = cluster.get::<Value>(&config_map(), &beside(request, target))?;
     let Some(mut target) = target.filter(|target| target["data"]["value"] != value) else {
         return Ok(Outcome::done());
     };
     target["data"]["value"] = value.into();
-    if is_stale && request.attempt == 1 {
-        target["metadata"]["resourceVersion"] = "1".into();
+    if let Some(version) = version {
+        target["metadata"]["resourceVersion"] = version.into();
     }
     if let [ActionResult::Conflict(_)] = &*request.previous {
         target["data"]["previous"] = "conflict".into();
     }
     Ok(Outcome::done().with(Update::new(&target)?))
+}
+
+fn delete_other(request: &Request, target: &str, uid: &str) -> Result<Outcome, Failure> {
+    let mut delete = Delete::new(&config_map(), &beside(request, target));
+    delete.uid = Some(uid.to_owned());
+    Ok(Outcome::done().with(delete))
 }
 
 /// The report comes after the deletion, so that it is there only if the deletion was a success.

@@ -78,6 +78,7 @@ impl Controller for Hostile {
             .or_else(|| escapes(name))
             .or_else(|| other_kinds(name))
             .or_else(|| preconditions(name))
+            .or_else(|| identity(name))
             .or_else(|| state(name))
             .or_else(|| reads(name, cluster))
             .unwrap_or_else(|| apply(&named(&format!("{name}-done"))))
@@ -226,6 +227,61 @@ fn preconditions(name: &str) -> Told {
             .map_err(Failure::from),
         _ => return None,
     })
+}
+
+/// Who the object is, and who keeps it.
+fn identity(name: &str) -> Told {
+    let own = ObjectKey {
+        namespace: "default".into(),
+        name: name.into(),
+    };
+    let owner = |kind: &str, uid: &str| json!({"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}]});
+    let (metadata, is_update) = match name {
+        "owner-unseen" => (owner("Node", "uid-owner-unseen"), false),
+        "owner-other-uid" => (owner("ConfigMap", "uid-of-another"), false),
+        "owner-seen" => (owner("ConfigMap", "uid-owner-seen"), false),
+        "finalizer-injected" => (json!({"finalizers": ["example.com/for-ever"]}), false),
+        "finalizer-updated" => (json!({"finalizers": ["example.com/for-ever"]}), true),
+        "uid-of-another" => (json!({"uid": "uid-well"}), true),
+        "version-stale" => (json!({"resourceVersion": "0"}), true),
+        "version-empty" => (json!({"resourceVersion": ""}), true),
+        "version-huge" => (json!({"resourceVersion": "9".repeat(100)}), true),
+        "version-no-number" => (json!({"resourceVersion": "../1"}), true),
+        "finalizer-by-json-patch" | "metadata-by-json-patch" => {
+            let path = if name.starts_with("finalizer") {
+                "/metadata/finalizers"
+            } else {
+                "/metadata"
+            };
+            let body = json!([{"op": "replace", "path": path, "value": []}]);
+            return Some(
+                Patch::json(&config_map(), &own, &body)
+                    .map(|patch| Outcome::done().with(patch))
+                    .map_err(Failure::from),
+            );
+        }
+        "finalizer-by-merge-patch" => {
+            let body = json!({"metadata": {"finalizers": null}});
+            return Some(
+                Patch::merge(&config_map(), &own, &body)
+                    .map(|patch| Outcome::done().with(patch))
+                    .map_err(Failure::from),
+            );
+        }
+        _ => return None,
+    };
+    let mut object = named(name);
+    for (field, value) in metadata.as_object().into_iter().flatten() {
+        object["metadata"][field] = value.clone();
+    }
+    if !is_update {
+        return Some(apply(&object));
+    }
+    Some(
+        Update::new(&object)
+            .map(|update| Outcome::done().with(update))
+            .map_err(Failure::from),
+    )
 }
 
 /// What could differ from one run to the next.

@@ -25,6 +25,13 @@ const STRANDED: Backoff = Backoff {
     max: Duration::from_secs(30),
 };
 
+/// How long a key waits at least that has asked so often in a row to be run again soon. What it waits for cannot come from outside, which
+/// would wake it: only time passes.
+const HURRY: Backoff = Backoff {
+    base: Duration::from_millis(5),
+    max: Duration::from_secs(1),
+};
+
 /// What a plugin has to do next.
 pub enum Work {
     Run(Box<Turn>),
@@ -370,11 +377,25 @@ impl Seat {
         match requeue_after.filter(|delay| !delay.is_zero()) {
             Some(delay) => {
                 self.reconciles.requeue_after += 1;
+                let delay = self.at_least_floor(key, delay);
                 self.queue.add_after(key, delay, NORMAL, now);
             }
-            None => self.reconciles.success += 1,
+            None => {
+                self.reconciles.success += 1;
+                self.hurries.remove(key);
+            }
         }
         self.queue.done(key, now);
+    }
+
+    fn at_least_floor(&mut self, key: &ObjectKey, delay: Duration) -> Duration {
+        if delay >= HURRY.max {
+            self.hurries.remove(key);
+            return delay;
+        }
+        let hurries = self.hurries.entry(key.clone()).or_default();
+        *hurries = hurries.saturating_add(1);
+        delay.max(HURRY.delay(*hurries))
     }
 
     /// Remembers what became of the actions, and waits for what was written to be seen.
