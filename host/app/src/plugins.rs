@@ -29,6 +29,7 @@ use leaving::{Left, Queued};
 use loading::{Loaded, Loading};
 use places::Operator;
 pub use places::Places;
+pub use reviews::Silence;
 pub use roster::{Entry, Roster, State};
 use slot::Slot;
 

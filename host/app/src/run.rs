@@ -18,7 +18,7 @@ use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
-use crate::plugins::{Leaving, Parts, Places, Roster, Supervisor, commands};
+use crate::plugins::{Leaving, Parts, Places, Roster, Silence, Supervisor, commands};
 use crate::settings::{GrantSetting, HostDefaults};
 use crate::shared::Shared;
 use crate::status::Sources;
@@ -68,6 +68,7 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
         directory,
         places: Places {
             leaving: Leaving::default(),
+            silence: Silence::default(),
             cluster: cluster.clone(),
             shared: shared.clone(),
             metrics: metrics.clone(),

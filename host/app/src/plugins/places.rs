@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 
 use super::leaving::{Leaving, Queued};
 use super::loading::Version;
+use super::reviews::Silence;
 use super::slot::{Running, Slot};
 use crate::metrics::Metrics;
 use crate::settings::{HostDefaults, Sandbox, Settings};
@@ -25,6 +26,7 @@ pub struct Places {
     pub metrics: Arc<Metrics>,
     pub budget: Budget,
     pub leaving: Leaving,
+    pub silence: Silence,
 }
 
 /// Why a version is put into the hub.
@@ -91,7 +93,7 @@ impl Places {
         let reads = settings.grants.reads(&version.manifest);
         match slot
             .reviews
-            .ask(&self.cluster, identity.as_ref(), &reads)
+            .ask(&self.cluster, identity.as_ref(), &reads, &mut self.silence)
             .await
         {
             Ok(forbidden) => settings.grants.forbidden = forbidden,

@@ -12,6 +12,17 @@ use tokio::time::Instant;
 /// What is revoked is noticed after this long, and a request.
 pub const ASK_AGAIN: Duration = Duration::from_secs(15);
 
+/// When the cluster last did not answer. Nobody can revoke anything while it cannot be reached, so one request is waited for, not one for
+/// each read of each plugin.
+#[derive(Default)]
+pub struct Silence(Option<Instant>);
+
+impl Silence {
+    fn is_on(&self) -> bool {
+        self.0.is_some_and(|since| since.elapsed() < ASK_AGAIN)
+    }
+}
+
 /// Kinds, and namespaces of them; no namespace means all.
 type Reads = BTreeSet<(Kind, String)>;
 
@@ -32,6 +43,7 @@ impl Reviews {
         cluster: &ApiCluster,
         identity: Option<&Identity>,
         reads: &Reads,
+        silence: &mut Silence,
     ) -> Result<Reads, String> {
         let Some(identity) = identity else {
             self.0 = None;
@@ -46,16 +58,14 @@ impl Reviews {
             known: BTreeMap::new(),
         });
         let mut forbidden = Reads::new();
-        let mut is_cut_off = false;
         for place in reads {
             let known = answers.known.get(place).copied();
             let is_fresh = known.is_some_and(|(_, since)| since.elapsed() < ASK_AGAIN);
             let answer = match known {
-                Some((is_allowed, _)) if is_fresh || is_cut_off => Ok(is_allowed),
+                Some((is_allowed, _)) if is_fresh || silence.is_on() => Ok(is_allowed),
                 known => {
                     let answer = cluster.may_read(identity, &place.0, &place.1).await;
-                    // Nobody can revoke anything while the cluster cannot be reached; and one failure is waited for, not one for each.
-                    is_cut_off |= answer.is_err();
+                    silence.0 = answer.is_err().then(Instant::now);
                     answer.or_else(|reason| known.map(|(is_allowed, _)| is_allowed).ok_or(reason))
                 }
             };
