@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::changelog::Missed;
-use super::preparation::{Joining, Preparation};
+use super::preparation::{Caches, FirstKeys, Joining, Preparation, Step};
 use super::seat::Seat;
 use super::{Hub, PluginId, Settings, scope};
 use crate::cache::{Cache, Change, Grant};
@@ -133,7 +133,7 @@ impl Hub {
 
     fn begin(&mut self, joining: Option<Joining>) -> Preparation {
         self.changelog.open(self.snapshot.sequence);
-        Preparation::new(self, joining)
+        Preparation::of_caches(self, joining)
     }
 
     fn check(&self, joining: &Joining) -> Result<(), JoinError> {
@@ -156,69 +156,90 @@ impl Hub {
     }
 
     /// Puts what has been prepared and built in the place of what is here: the plugin has joined.
-    pub fn exchange(&mut self, mut preparation: Preparation, now: Time) -> Exchange {
-        if !preparation.is_built() {
-            return Exchange::Again(Box::new(preparation));
+    pub fn exchange(&mut self, preparation: Preparation, now: Time) -> Exchange {
+        let Preparation { step, garbage } = preparation;
+        match step {
+            Step::Keys(first) => self.queue_some(first, garbage, now),
+            Step::Caches(caches) => self.exchange_caches(caches, garbage, now),
         }
-        if let Some((id, keys)) = &mut preparation.first {
-            let rest = keys.split_off(keys.len().min(MAX_KEYS));
-            let first = std::mem::replace(keys, rest);
-            if let Some(seat) = self.seats.get_mut(id) {
-                seat.queue_first(&first, keys.len(), now);
+    }
+
+    /// Queues the next of a new version's first keys.
+    fn queue_some(&mut self, mut first: FirstKeys, garbage: Garbage, now: Time) -> Exchange {
+        if first.is_built() {
+            let rest = first.keys.split_off(first.keys.len().min(MAX_KEYS));
+            let some = std::mem::replace(&mut first.keys, rest);
+            if let Some(seat) = self.seats.get_mut(&first.plugin) {
+                seat.queue_first(&some, first.keys.len(), now);
             }
-            return if keys.is_empty() {
-                Exchange::Done(std::mem::take(&mut preparation.garbage))
-            } else {
-                Exchange::Again(Box::new(preparation))
-            };
+            if first.keys.is_empty() {
+                return Exchange::Done(garbage);
+            }
         }
-        let mut garbage = Garbage::default();
-        let missed = self.missed(&preparation);
-        let joining = preparation.joining.as_ref();
+        let step = Step::Keys(first);
+        Exchange::Again(Box::new(Preparation { step, garbage }))
+    }
+
+    fn exchange_caches(
+        &mut self,
+        mut caches: Box<Caches>,
+        mut garbage: Garbage,
+        now: Time,
+    ) -> Exchange {
+        let again = |caches, garbage| {
+            let step = Step::Caches(caches);
+            Exchange::Again(Box::new(Preparation { step, garbage }))
+        };
+        if !caches.is_built() {
+            return again(caches, garbage);
+        }
+        let missed = self.missed(&caches);
+        let joining = caches.joining.as_ref();
         if let Some(Err(error)) = joining.map(|joining| self.check(joining)) {
-            garbage.add((preparation, missed, self.changelog.trim()));
+            garbage.add((caches, missed, self.changelog.trim()));
             return Exchange::Refused(error, garbage);
         }
         if joining.is_some_and(|joining| joining.replaces && !self.seats.contains_key(&joining.id))
         {
             // It has left meanwhile.
-            garbage.add((preparation, missed, self.changelog.trim()));
+            garbage.add((caches, missed, self.changelog.trim()));
             return Exchange::Done(garbage);
         }
         let Some(missed) = missed else {
-            let mut anew = self.begin(preparation.joining.take());
-            anew.garbage.add((preparation, self.changelog.trim()));
+            let mut anew = self.begin(caches.joining.take());
+            garbage.add((caches, self.changelog.trim()));
+            anew.garbage = garbage;
             return Exchange::Again(Box::new(anew));
         };
-        if missed.len() > MAX_WAITING && preparation.rounds < MAX_ROUNDS {
+        if missed.len() > MAX_WAITING && caches.rounds < MAX_ROUNDS {
             self.changelog.open(self.snapshot.sequence);
-            let before = std::mem::replace(&mut preparation.live, self.snapshot.clone());
-            preparation.garbage.add((before, self.changelog.trim()));
-            preparation.missed = missed;
-            preparation.rounds += 1;
-            return Exchange::Again(Box::new(preparation));
+            let before = std::mem::replace(&mut caches.live, self.snapshot.clone());
+            garbage.add((before, self.changelog.trim()));
+            caches.missed = missed;
+            caches.rounds += 1;
+            return again(caches, garbage);
         }
-        preparation.follow(&missed, &self.snapshot, now);
+        caches.follow(&missed, &self.snapshot, now);
         let informers = Arc::make_mut(&mut self.snapshot.informers);
-        for id in &preparation.informers {
-            let cache = preparation.snapshot.informers[*id].clone();
+        for id in &caches.informers {
+            let cache = caches.snapshot.informers[*id].clone();
             match informers.get_mut(*id) {
                 Some(place) => garbage.add(std::mem::replace(place, cache)),
                 None => informers.push(cache),
             }
         }
-        self.ids = std::mem::take(&mut preparation.ids);
+        self.ids = std::mem::take(&mut caches.ids);
         self.layout += 1;
-        let joining = preparation.joining.take();
+        let joining = caches.joining.take();
         let replacement = joining.and_then(|joining| self.seat(joining, &mut garbage, now));
-        garbage.add((preparation, missed, self.changelog.trim()));
-        let Some((id, seat)) = replacement else {
-            return Exchange::Done(garbage);
-        };
-        let mut first = Preparation::new(self, None);
-        first.replaced = Some((id, seat));
-        first.garbage = garbage;
-        Exchange::Again(Box::new(first))
+        garbage.add((caches, missed, self.changelog.trim()));
+        match replacement {
+            None => Exchange::Done(garbage),
+            Some((id, prepared)) => {
+                let keys = Preparation::of_keys(id, prepared, garbage);
+                Exchange::Again(Box::new(keys))
+            }
+        }
     }
 
     /// Lets the plugin in, or another version. Of that, what has been prepared is returned, because its first keys are still to be queued.
@@ -242,12 +263,12 @@ impl Hub {
 
     /// What has happened to the prepared caches since the preparation was last told, after which nothing is remembered for it any more.
     /// None if that cannot be said, or if other plugins have come or gone: then it is of no use.
-    fn missed(&mut self, preparation: &Preparation) -> Option<Vec<(InformerId, Change)>> {
-        let missed = match self.changelog.close(preparation.live.sequence) {
-            Missed::Changes(changes) if preparation.layout == self.layout => changes,
+    fn missed(&mut self, caches: &Caches) -> Option<Vec<(InformerId, Change)>> {
+        let missed = match self.changelog.close(caches.live.sequence) {
+            Missed::Changes(changes) if caches.layout == self.layout => changes,
             _ => return None,
         };
-        let concern = missed.filter(|(informer, _)| preparation.informers.contains(informer));
+        let concern = missed.filter(|(informer, _)| caches.informers.contains(informer));
         Some(concern.map(|(id, change)| (id, change.clone())).collect())
     }
 

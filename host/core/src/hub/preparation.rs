@@ -20,8 +20,22 @@ use crate::queue::{LOW, NORMAL, Time};
 use crate::snapshot::{InformerId, Snapshot};
 use crate::source::Source;
 
-/// Caches that are being cut anew, and the plugin they are cut for. If there is none, something that a plugin left behind is cut off.
+/// What is done beside the hub, a step at a time.
 pub struct Preparation {
+    pub(super) step: Step,
+    /// What is to be freed at the next build, not while everybody waits.
+    pub(super) garbage: Garbage,
+}
+
+pub(super) enum Step {
+    /// Caches are cut anew, for a plugin that is to join or because one has left.
+    Caches(Box<Caches>),
+    /// A version is in its place, and its keys are to be queued.
+    Keys(FirstKeys),
+}
+
+/// Caches that are being cut anew, and the plugin they are cut for. If there is none, something that a plugin left behind is cut off.
+pub(super) struct Caches {
     pub(super) joining: Option<Joining>,
     /// The informers whose caches are cut anew.
     pub(super) informers: BTreeSet<InformerId>,
@@ -34,13 +48,15 @@ pub struct Preparation {
     pub(super) live: Snapshot,
     pub(super) missed: Vec<(InformerId, Change)>,
     pub(super) rounds: usize,
-    /// What is to be freed at the next build, not while everybody waits.
-    pub(super) garbage: Garbage,
     is_cut: bool,
-    /// A version that is in its place, as it was prepared: its queue has the keys that are to run first.
-    pub(super) replaced: Option<(PluginId, Seat)>,
-    /// These keys; nothing else is left to do.
-    pub(super) first: Option<(PluginId, Vec<ObjectKey>)>,
+}
+
+/// The keys that a version is to run first, because it is new.
+pub(super) struct FirstKeys {
+    pub(super) plugin: PluginId,
+    /// The seat that was prepared for it: its queue has the keys, until they are taken out.
+    prepared: Option<Box<Seat>>,
+    pub(super) keys: Vec<ObjectKey>,
 }
 
 /// A plugin that is about to join.
@@ -74,7 +90,49 @@ impl Joining {
 }
 
 impl Preparation {
-    pub(super) fn new(hub: &Hub, joining: Option<Joining>) -> Self {
+    pub(super) fn of_caches(hub: &Hub, joining: Option<Joining>) -> Self {
+        Self {
+            step: Step::Caches(Box::new(Caches::new(hub, joining))),
+            garbage: Garbage::default(),
+        }
+    }
+
+    pub(super) fn of_keys(plugin: PluginId, prepared: Seat, garbage: Garbage) -> Self {
+        let keys = FirstKeys {
+            plugin,
+            prepared: Some(Box::new(prepared)),
+            keys: Vec::new(),
+        };
+        Self {
+            step: Step::Keys(keys),
+            garbage,
+        }
+    }
+
+    /// Does all there is to do, and needs no hub for it. Linear in the objects the first time, then in the changes.
+    pub fn build(&mut self, now: Time) {
+        drop(std::mem::take(&mut self.garbage));
+        match &mut self.step {
+            Step::Caches(caches) => caches.build(now),
+            Step::Keys(first) => first.build(now),
+        }
+    }
+}
+
+impl FirstKeys {
+    fn build(&mut self, now: Time) {
+        if let Some(seat) = self.prepared.take() {
+            self.keys = seat.into_keys(now);
+        }
+    }
+
+    pub(super) fn is_built(&self) -> bool {
+        self.prepared.is_none()
+    }
+}
+
+impl Caches {
+    fn new(hub: &Hub, joining: Option<Joining>) -> Self {
         Self {
             joining,
             informers: BTreeSet::new(),
@@ -84,22 +142,11 @@ impl Preparation {
             live: hub.snapshot.clone(),
             missed: Vec::new(),
             rounds: 0,
-            garbage: Garbage::default(),
             is_cut: false,
-            replaced: None,
-            first: None,
         }
     }
 
-    /// Does all there is to do, and needs no hub for it. Linear in the objects the first time, then in the changes.
-    pub fn build(&mut self, now: Time) {
-        drop(std::mem::take(&mut self.garbage));
-        if let Some((id, seat)) = self.replaced.take() {
-            self.first = Some((id, seat.into_keys(now)));
-        }
-        if self.first.is_some() {
-            return;
-        }
+    fn build(&mut self, now: Time) {
         if !self.is_cut {
             self.cut(now);
             self.is_cut = true;
@@ -109,7 +156,7 @@ impl Preparation {
     }
 
     pub(super) fn is_built(&self) -> bool {
-        self.first.is_some() || (self.is_cut && self.missed.is_empty())
+        self.is_cut && self.missed.is_empty()
     }
 
     fn cut(&mut self, now: Time) {
