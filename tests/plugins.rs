@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, fickle, guest};
+use pilothouse_tests::{
+    Host, HostOptions, Server, ServerOptions, fickle, fickle_with_schema, guest,
+};
 use serde_json::{Value, json};
 
 /// A server, a host, and a directory that the test puts plugins into.
@@ -100,6 +102,15 @@ impl Rig {
         self.host
             .eventually(FILE, version, |plugin| plugin["version"] == version)
             .await
+    }
+
+    /// Waits until this is said of it.
+    async fn problem(&self, part: &str) -> Result<Value> {
+        let is_said = |plugin: &Value| {
+            let problem = plugin["problem"].as_str().unwrap_or_default();
+            problem.contains(part)
+        };
+        self.host.eventually(FILE, part, is_said).await
     }
 
     fn logged(&self, message: &str) -> usize {
@@ -246,6 +257,94 @@ async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_aga
     assert_eq!(plugin["state"], "running");
     assert_eq!(rig.logged("plugin loaded"), 1, "{}", rig.host.log());
     Ok(())
+}
+
+/// A schema of `greeting` and nothing else.
+fn greeting(of_type: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {"greeting": {"type": of_type}},
+        "additionalProperties": false,
+    })
+}
+
+#[tokio::test]
+async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.subject("a").await?;
+    rig.settings("[config]\ngreeting = 5")?;
+    rig.put(&fickle_with_schema(
+        "1.0.0",
+        "nothing-bad",
+        &greeting("string"),
+    ))?;
+    rig.is_noticed().await?;
+    let plugin = rig.state("failed").await?;
+    let wanted = r#"config.greeting: 5 is not of type "string""#;
+    assert_eq!(plugin["reason"], wanted);
+    rig.settings("[config]\ngreeting = \"hello\"")?;
+    rig.host.wait_until_ready().await?;
+    rig.seen("a", "greeting", "hello").await?;
+
+    // The earlier settings hold, all of them, and it goes on.
+    rig.settings("paused = true\n[config]\ngreting = \"servus\"")?;
+    let plugin = rig.problem("'greting' was unexpected").await?;
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    rig.subject("b").await?;
+    rig.seen("b", "greeting", "hello").await?;
+    rig.settings("[config]\ngreeting = \"servus\"")?;
+    rig.seen("b", "greeting", "servus").await?;
+    assert!(rig.host.plugin(FILE).await?["problem"].is_null());
+    let message = "settings not applied; the earlier ones hold";
+    assert_eq!(rig.logged(message), 1, "{}", rig.host.log());
+
+    // Another version may want something else, and waits for it.
+    rig.put(&fickle_with_schema(
+        "2.0.0",
+        "nothing-bad",
+        &greeting("integer"),
+    ))?;
+    let plugin = rig
+        .problem("version 2.0.0: config.greeting: it is not of type")
+        .await?;
+    assert_eq!(plugin["version"], "1.0.0", "{plugin}");
+    rig.subject("c").await?;
+    rig.seen("c", "version", "1.0.0").await?;
+    rig.settings("[config]\ngreeting = 7")?;
+    rig.seen("c", "version", "2.0.0").await?;
+    let plugin = rig.version("2.0.0").await?;
+    assert!(plugin["problem"].is_null(), "{plugin}");
+
+    rig.put(&fickle_with_schema(
+        "3.0.0",
+        "nothing-bad",
+        &greeting("text"),
+    ))?;
+    let plugin = rig
+        .problem("manifest: config-schema: at /properties/greeting/type")
+        .await?;
+    assert_eq!(plugin["version"], "2.0.0", "{plugin}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_version_that_comes_back_brings_its_settings_if_todays_do_not_fit_it() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.settings("[config]\ngreeting = \"hello\"")?;
+    let first = fickle_with_schema("1.0.0", "nothing-bad", &greeting("string"));
+    rig.put(&first)?;
+    rig.host.wait_until_ready().await?;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        rig.subject(name).await?;
+        rig.seen(name, "version", "1.0.0").await?;
+    }
+    rig.put(&fickle_with_schema("2.0.0", "trap", &greeting("integer")))?;
+    rig.problem("version 2.0.0").await?;
+    rig.settings("[config]\ngreeting = 7")?;
+    let plugin = rig.problem("2.0.0 was rolled back").await?;
+    assert_eq!(plugin["version"], "1.0.0", "{plugin}");
+    rig.subject("g").await?;
+    rig.seen("g", "greeting", "hello").await
 }
 
 #[tokio::test]
