@@ -688,6 +688,7 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
         "each v1/ConfigMap with fickle=true",
         "v1/Pod: .metadata.labels",
         "v1/ConfigMap: apply",
+        "risk        writes v1/ConfigMap: could change any such object",
         "native code",
         "64 MiB of memory",
         "pilothouse:controller/",

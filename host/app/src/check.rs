@@ -1,5 +1,7 @@
 //! `pilothouse check`: what a file is, wants and costs, and whether it would load.
 
+mod risks;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -51,6 +53,8 @@ fn check(
     let mut lines = file_lines(plugin.report());
     lines.extend(manifest_lines(plugin.manifest()));
     lines.push(("limits", limits(plugin.limits())));
+    let risks = risks::risks(plugin.manifest()).into_iter();
+    lines.extend(risks.map(|text| ("risk", text)));
     lines.extend(config_line(schemas, plugin.manifest(), &settings)?);
     let width = lines.iter().map(|(what, _)| what.len()).max();
     let width = width.unwrap_or_default();
