@@ -596,9 +596,9 @@ async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Lets the service account `fickle` do this with ConfigMaps everywhere.
-async fn allow(rig: &Rig, name: &str, verbs: &[&str]) -> Result<()> {
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+/// Lets the service account `fickle` do this everywhere.
+async fn allow(rig: &Rig, name: &str, resources: &[&str], verbs: &[&str]) -> Result<()> {
+    let rules = json!([{"apiGroups": [""], "resources": resources, "verbs": verbs}]);
     let (version, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
     let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
     let binding = json!({
@@ -610,6 +610,44 @@ async fn allow(rig: &Rig, name: &str, verbs: &[&str]) -> Result<()> {
     api.create(&format!("{RBAC}/clusterroles"), &role).await?;
     api.create(&format!("{RBAC}/clusterrolebindings"), &binding)
         .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_identity_that_is_given_while_the_plugin_runs_holds_for_its_next_write() -> Result<()> {
+    let server = Server::start_with(ServerOptions {
+        rbac: true,
+        ..ServerOptions::default()
+    })
+    .await?;
+    if !server.is_own() {
+        return Ok(());
+    }
+    let mut rig = Rig::with("dev", server).await?;
+    // It may read all that the host lets the plugin read, and write nothing.
+    let reads = ["configmaps", "pods"];
+    allow(&rig, "fickle-reads", &reads, &["list", "watch"]).await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    let identity = format!("serviceaccount:{}/fickle", rig.namespace);
+    rig.settings(&format!("identity = {identity:?}"))?;
+    let told = async {
+        while rig.logged("plugin runs with other settings") == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await?;
+    rig.subject("b").await?;
+    let is_refused = |plugin: &Value| {
+        let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
+        error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
+    };
+    let plugin = rig
+        .host
+        .eventually(FILE, "refused by the server", is_refused);
+    plugin.await?;
     Ok(())
 }
 
@@ -640,7 +678,7 @@ async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() 
         "{reason}"
     );
 
-    allow(&rig, "fickle-reads", &["list", "watch"]).await?;
+    allow(&rig, "fickle-reads", &["configmaps"], &["list", "watch"]).await?;
     let is_refused = |plugin: &Value| {
         let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
         error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
@@ -649,7 +687,7 @@ async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() 
     rig.host
         .eventually(FILE, "refused by the server", is_refused)
         .await?;
-    allow(&rig, "fickle-writes", &["create", "patch"]).await?;
+    allow(&rig, "fickle-writes", &["configmaps"], &["create", "patch"]).await?;
     rig.seen("a", "version", "1.0.0").await?;
     // Pods are granted by the operator, and not by the cluster.
     rig.seen("a", "pods", "denied").await?;

@@ -120,6 +120,7 @@ impl Places {
             entrance == Entrance::Again
                 && running.settings == settings
                 && running.sandbox == sandbox
+                && running.identity == identity
         };
         if let Some(running) = slot.running.as_mut().filter(is_as_before) {
             running.version = version;
@@ -245,7 +246,7 @@ impl Places {
         if namesake.is_some() && namesake != own {
             return Err(hub::JoinError::DuplicateName(name.clone()).to_string());
         }
-        self.cluster.set_identity(name, identity);
+        self.cluster.set_identity(name, identity.clone());
         let plugin = running_as(slot, &version, &sandbox)
             .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
         let is_renamed = |running: &Running| running.version.manifest.name != *name;
@@ -295,6 +296,7 @@ impl Places {
             plugin,
             settings,
             sandbox,
+            identity,
         });
         Ok(())
     }

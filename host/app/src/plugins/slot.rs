@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pilothouse_cluster::identity::Identity;
 use pilothouse_core::hub::{self, PluginId};
 use pilothouse_core::queue::Time;
 use pilothouse_wasm::WasmPlugin;
@@ -60,6 +61,8 @@ pub struct Running {
     pub plugin: Arc<WasmPlugin>,
     pub settings: hub::Settings,
     pub sandbox: Sandbox,
+    /// Whose rights its writes are made with.
+    pub identity: Option<Identity>,
 }
 
 impl Slot {
