@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, fickle, guest};
+use pilothouse_tests::{
+    Host, HostOptions, Server, ServerOptions, fickle, fickle_with_schema, guest,
+};
 use serde_json::{Value, json};
 
 /// A server, a host, and a directory that the test puts plugins into.
@@ -100,6 +102,15 @@ impl Rig {
         self.host
             .eventually(FILE, version, |plugin| plugin["version"] == version)
             .await
+    }
+
+    /// Waits until this is said of it.
+    async fn problem(&self, part: &str) -> Result<Value> {
+        let is_said = |plugin: &Value| {
+            let problem = plugin["problem"].as_str().unwrap_or_default();
+            problem.contains(part)
+        };
+        self.host.eventually(FILE, part, is_said).await
     }
 
     fn logged(&self, message: &str) -> usize {
@@ -246,6 +257,94 @@ async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_aga
     assert_eq!(plugin["state"], "running");
     assert_eq!(rig.logged("plugin loaded"), 1, "{}", rig.host.log());
     Ok(())
+}
+
+/// A schema of `greeting` and nothing else.
+fn greeting(of_type: &str) -> Value {
+    json!({
+        "type": "object",
+        "properties": {"greeting": {"type": of_type}},
+        "additionalProperties": false,
+    })
+}
+
+#[tokio::test]
+async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.subject("a").await?;
+    rig.settings("[config]\ngreeting = 5")?;
+    rig.put(&fickle_with_schema(
+        "1.0.0",
+        "nothing-bad",
+        &greeting("string"),
+    ))?;
+    rig.is_noticed().await?;
+    let plugin = rig.state("failed").await?;
+    let wanted = r#"config.greeting: 5 is not of type "string""#;
+    assert_eq!(plugin["reason"], wanted);
+    rig.settings("[config]\ngreeting = \"hello\"")?;
+    rig.host.wait_until_ready().await?;
+    rig.seen("a", "greeting", "hello").await?;
+
+    // The earlier settings hold, all of them, and it goes on.
+    rig.settings("paused = true\n[config]\ngreting = \"servus\"")?;
+    let plugin = rig.problem("'greting' was unexpected").await?;
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    rig.subject("b").await?;
+    rig.seen("b", "greeting", "hello").await?;
+    rig.settings("[config]\ngreeting = \"servus\"")?;
+    rig.seen("b", "greeting", "servus").await?;
+    assert!(rig.host.plugin(FILE).await?["problem"].is_null());
+    let message = "settings not applied; the earlier ones hold";
+    assert_eq!(rig.logged(message), 1, "{}", rig.host.log());
+
+    // Another version may want something else, and waits for it.
+    rig.put(&fickle_with_schema(
+        "2.0.0",
+        "nothing-bad",
+        &greeting("integer"),
+    ))?;
+    let plugin = rig
+        .problem("version 2.0.0: config.greeting: it is not of type")
+        .await?;
+    assert_eq!(plugin["version"], "1.0.0", "{plugin}");
+    rig.subject("c").await?;
+    rig.seen("c", "version", "1.0.0").await?;
+    rig.settings("[config]\ngreeting = 7")?;
+    rig.seen("c", "version", "2.0.0").await?;
+    let plugin = rig.version("2.0.0").await?;
+    assert!(plugin["problem"].is_null(), "{plugin}");
+
+    rig.put(&fickle_with_schema(
+        "3.0.0",
+        "nothing-bad",
+        &greeting("text"),
+    ))?;
+    let plugin = rig
+        .problem("manifest: config-schema: at /properties/greeting/type")
+        .await?;
+    assert_eq!(plugin["version"], "2.0.0", "{plugin}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_version_that_comes_back_brings_its_settings_if_todays_do_not_fit_it() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.settings("[config]\ngreeting = \"hello\"")?;
+    let first = fickle_with_schema("1.0.0", "nothing-bad", &greeting("string"));
+    rig.put(&first)?;
+    rig.host.wait_until_ready().await?;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        rig.subject(name).await?;
+        rig.seen(name, "version", "1.0.0").await?;
+    }
+    rig.put(&fickle_with_schema("2.0.0", "trap", &greeting("integer")))?;
+    rig.problem("version 2.0.0").await?;
+    rig.settings("[config]\ngreeting = 7")?;
+    let plugin = rig.problem("2.0.0 was rolled back").await?;
+    assert_eq!(plugin["version"], "1.0.0", "{plugin}");
+    rig.subject("g").await?;
+    rig.seen("g", "greeting", "hello").await
 }
 
 #[tokio::test]
@@ -497,9 +596,9 @@ async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Lets the service account `fickle` do this with ConfigMaps everywhere.
-async fn allow(rig: &Rig, name: &str, verbs: &[&str]) -> Result<()> {
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+/// Lets the service account `fickle` do this everywhere.
+async fn allow(rig: &Rig, name: &str, resources: &[&str], verbs: &[&str]) -> Result<()> {
+    let rules = json!([{"apiGroups": [""], "resources": resources, "verbs": verbs}]);
     let (version, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
     let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
     let binding = json!({
@@ -511,6 +610,44 @@ async fn allow(rig: &Rig, name: &str, verbs: &[&str]) -> Result<()> {
     api.create(&format!("{RBAC}/clusterroles"), &role).await?;
     api.create(&format!("{RBAC}/clusterrolebindings"), &binding)
         .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_identity_that_is_given_while_the_plugin_runs_holds_for_its_next_write() -> Result<()> {
+    let server = Server::start_with(ServerOptions {
+        rbac: true,
+        ..ServerOptions::default()
+    })
+    .await?;
+    if !server.is_own() {
+        return Ok(());
+    }
+    let mut rig = Rig::with("dev", server).await?;
+    // It may read all that the host lets the plugin read, and write nothing.
+    let reads = ["configmaps", "pods"];
+    allow(&rig, "fickle-reads", &reads, &["list", "watch"]).await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    let identity = format!("serviceaccount:{}/fickle", rig.namespace);
+    rig.settings(&format!("identity = {identity:?}"))?;
+    let told = async {
+        while rig.logged("plugin runs with other settings") == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await?;
+    rig.subject("b").await?;
+    let is_refused = |plugin: &Value| {
+        let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
+        error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
+    };
+    let plugin = rig
+        .host
+        .eventually(FILE, "refused by the server", is_refused);
+    plugin.await?;
     Ok(())
 }
 
@@ -541,7 +678,7 @@ async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() 
         "{reason}"
     );
 
-    allow(&rig, "fickle-reads", &["list", "watch"]).await?;
+    allow(&rig, "fickle-reads", &["configmaps"], &["list", "watch"]).await?;
     let is_refused = |plugin: &Value| {
         let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
         error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
@@ -550,7 +687,7 @@ async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() 
     rig.host
         .eventually(FILE, "refused by the server", is_refused)
         .await?;
-    allow(&rig, "fickle-writes", &["create", "patch"]).await?;
+    allow(&rig, "fickle-writes", &["configmaps"], &["create", "patch"]).await?;
     rig.seen("a", "version", "1.0.0").await?;
     // Pods are granted by the operator, and not by the cluster.
     rig.seen("a", "pods", "denied").await?;
@@ -589,6 +726,7 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
         "each v1/ConfigMap with fickle=true",
         "v1/Pod: .metadata.labels",
         "v1/ConfigMap: apply",
+        "risk        writes v1/ConfigMap: could change any such object",
         "native code",
         "64 MiB of memory",
         "pilothouse:controller/",

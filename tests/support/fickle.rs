@@ -1,10 +1,25 @@
 //! The guest `fickle` in many versions, without compiling it for each.
 
+use serde_json::Value;
+
 use crate::guest;
 
 /// A version of it, and what it does.
 pub fn fickle(version: &str, does: &str) -> Vec<u8> {
     named_fickle("fickle", version, does)
+}
+
+/// A version of it that declares this of its configuration.
+pub fn fickle_with_schema(version: &str, does: &str, schema: &Value) -> Vec<u8> {
+    const ROOM: usize = 1024 - "fickle-schema=".len();
+    let mut bytes = fickle(version, does);
+    let schema = schema.to_string();
+    let (old, new) = (
+        format!("fickle-schema={:ROOM$}", ""),
+        format!("fickle-schema={schema:ROOM$}"),
+    );
+    write_over(&mut bytes, &old, &new);
+    bytes
 }
 
 /// The same under another name, of at most ten letters.

@@ -1,5 +1,7 @@
 //! `pilothouse check`: what a file is, wants and costs, and whether it would load.
 
+mod risks;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -11,17 +13,19 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, 
 
 use crate::compile;
 use crate::config::CheckArgs;
-use crate::settings::beside;
+use crate::schema::Schemas;
+use crate::settings::{Settings, beside};
 
 /// Fails if one of the files would not load; what there is to say of the others is printed all the same.
 pub fn print(args: &CheckArgs) -> anyhow::Result<String> {
     let engine = Engine::new(&EngineOptions::default())?;
     // What compiling costs is asked for: it is done anew.
     let compiler = compile::compiler(Some(Path::new(compile::NOWHERE)));
+    let schemas = Schemas::of_own_executable();
     let mut texts = Vec::new();
     let mut problems = Vec::new();
     for file in &args.files {
-        match check(&engine, &compiler, file) {
+        match check(&engine, &compiler, &schemas, file) {
             Ok(text) => texts.push(format!("{}\n{text}", file.display())),
             Err(error) => problems.push(format!("{}: {error:#}", file.display())),
         }
@@ -35,7 +39,12 @@ pub fn print(args: &CheckArgs) -> anyhow::Result<String> {
     anyhow::bail!("{}", problems.join("\nerror: "))
 }
 
-fn check(engine: &Engine, compiler: &Compiler, file: &Path) -> anyhow::Result<String> {
+fn check(
+    engine: &Engine,
+    compiler: &Compiler,
+    schemas: &Schemas,
+    file: &Path,
+) -> anyhow::Result<String> {
     let settings = beside(file)?;
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let sandbox = settings.for_sandbox();
@@ -44,12 +53,32 @@ fn check(engine: &Engine, compiler: &Compiler, file: &Path) -> anyhow::Result<St
     let mut lines = file_lines(plugin.report());
     lines.extend(manifest_lines(plugin.manifest()));
     lines.push(("limits", limits(plugin.limits())));
+    let risks = risks::risks(plugin.manifest()).into_iter();
+    lines.extend(risks.map(|text| ("risk", text)));
+    lines.extend(config_line(schemas, plugin.manifest(), &settings)?);
     let width = lines.iter().map(|(what, _)| what.len()).max();
     let width = width.unwrap_or_default();
     let lines = lines
         .iter()
         .map(|(what, text)| format!("  {what:width$}  {text}"));
     Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Fails if the configuration is not as the schema wants it, or that is no schema.
+fn config_line(
+    schemas: &Schemas,
+    manifest: &Manifest,
+    settings: &Settings,
+) -> anyhow::Result<Option<Line>> {
+    let text = match &manifest.config_schema {
+        None if settings.config.is_empty() => return Ok(None),
+        None => "not checked: the manifest has no config-schema",
+        Some(schema) => {
+            schemas.judge(schema, &settings.config_json())?;
+            "as the manifest's config-schema wants it"
+        }
+    };
+    Ok(Some(("config", text.to_owned())))
 }
 
 type Line = (&'static str, String);

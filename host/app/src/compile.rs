@@ -7,7 +7,7 @@ use std::time::Duration;
 use pilothouse_wasm::{CodeCache, CompileOptions, Compiler, own_executable};
 use tracing::warn;
 
-use crate::config::CompileArgs;
+use crate::config::ChildArgs;
 
 /// What `--code-cache` says for no cache at all.
 pub const NOWHERE: &str = "none";
@@ -45,6 +45,6 @@ fn usual_directory() -> Option<PathBuf> {
 }
 
 /// The compiling process: this executable, started by itself. Begins before there is a log, a runtime or a second thread.
-pub fn run(args: &CompileArgs) -> ExitCode {
+pub fn run(args: &ChildArgs) -> ExitCode {
     pilothouse_wasm::compile_child(args.memory_bytes, Duration::from_secs(args.cpu_seconds))
 }

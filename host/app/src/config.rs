@@ -43,11 +43,14 @@ pub enum Command {
     Rollback(PluginArgs),
     /// Compile a plugin from standard input to standard output: what the host starts itself as, so that compiling has limits.
     #[command(name = pilothouse_wasm::COMPILE_CHILD, hide = true)]
-    CompileChild(CompileArgs),
+    CompileChild(ChildArgs),
+    /// Hold a configuration against a schema, both from standard input: started by the host itself, for the same reason.
+    #[command(name = crate::schema::SCHEMA_CHILD, hide = true)]
+    SchemaChild(ChildArgs),
 }
 
 #[derive(Debug, Args)]
-pub struct CompileArgs {
+pub struct ChildArgs {
     /// Address space.
     pub memory_bytes: u64,
     /// CPU time.

@@ -12,6 +12,7 @@ mod metrics;
 mod plugins;
 mod rbac;
 mod run;
+mod schema;
 mod settings;
 mod shared;
 mod status;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Run(args) => host(args, GrantSetting::OwnKind),
         Command::Dev(args) => host(args, GrantSetting::AsRequested),
         Command::CompileChild(args) => compile::run(&args),
+        Command::SchemaChild(args) => schema::run(&args),
         Command::Check(args) => ask(std::future::ready(check::print(&args))),
         Command::Rbac(args) => ask(rbac::print(&args)),
         Command::Plugins(args) => ask(client::plugins(&args)),

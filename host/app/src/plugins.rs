@@ -2,6 +2,7 @@
 //! to run lose them.
 
 pub mod commands;
+mod fitting;
 mod leaving;
 mod loading;
 mod places;
@@ -20,6 +21,7 @@ use tracing::{error, info, warn};
 
 use crate::announce::Announcer;
 use crate::directory::{Changes, Directory, Listing};
+use crate::schema::Schemas;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
 use crate::watches::Watches;
@@ -60,6 +62,7 @@ pub struct Supervisor {
 pub struct Parts {
     pub engine: Engine,
     pub compiler: Compiler,
+    pub schemas: Schemas,
     pub directory: Directory,
     pub places: Places,
     pub watches: Watches,
@@ -79,6 +82,7 @@ impl Supervisor {
             loading: Loading::new(
                 parts.engine,
                 parts.compiler,
+                parts.schemas,
                 parts.directory.clone(),
                 parts.loads,
             ),

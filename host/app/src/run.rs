@@ -19,6 +19,7 @@ use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
 use crate::plugins::{Leaving, Parts, Places, Roster, Silence, Supervisor, commands};
+use crate::schema::Schemas;
 use crate::settings::{GrantSetting, HostDefaults};
 use crate::shared::Shared;
 use crate::status::Sources;
@@ -61,12 +62,15 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let engine = engine(count)?;
     let budget = Budget::new(args.cache_limit);
+    let schemas = Schemas::of_own_executable();
     let (commands, given) = commands::channel();
     let supervisor = Supervisor::new(Parts {
         engine: engine.clone(),
         compiler: compile::compiler(args.code_cache.as_deref()),
+        schemas: schemas.clone(),
         directory,
         places: Places {
+            schemas,
             leaving: Leaving::default(),
             silence: Silence::default(),
             cluster: cluster.clone(),

@@ -126,7 +126,7 @@ impl Settings {
         let grants = self.grants.as_ref().unwrap_or(&defaults.grants);
         let resync = self.resync.or(defaults.resync);
         hub::Settings {
-            config: config_json(&self.config),
+            config: self.config_json(),
             concurrency: self.concurrency.unwrap_or(concurrency),
             weight: self.weight.unwrap_or(1),
             resync: resync.filter(|period| !period.is_zero()),
@@ -139,6 +139,11 @@ impl Settings {
             },
             is_paused: self.paused.unwrap_or(false),
         }
+    }
+
+    /// The plugin's own configuration, as its guest gets it.
+    pub fn config_json(&self) -> String {
+        config_json(&self.config)
     }
 
     /// What the sandbox is told.

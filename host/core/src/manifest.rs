@@ -7,6 +7,9 @@ use crate::fields::{FieldPath, PathError};
 use crate::key::Kind;
 use crate::selector::{FieldSelector, FieldSelectorError, LabelSelector};
 
+/// Of a configuration's schema; those of real programs have some ten thousand.
+const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
+
 /// A plugin's declaration, as the guest gave it.
 #[derive(Clone, Debug)]
 pub struct Manifest {
@@ -230,12 +233,7 @@ impl Manifest {
         self.validate_indexes()?;
         self.validate_writes()?;
         self.validate_limits()?;
-        match &self.config_schema {
-            Some(schema) => serde_json::from_str::<serde::de::IgnoredAny>(schema)
-                .map(drop)
-                .map_err(|error| ManifestError::ConfigSchema(error.to_string())),
-            None => Ok(()),
-        }
+        self.validate_config_schema()
     }
 
     /// Every kind the plugin reads or writes.
@@ -360,6 +358,24 @@ impl Manifest {
         Ok(())
     }
 
+    /// Its size and its syntax: what it says is looked at where a stranger's schema can do no harm.
+    fn validate_config_schema(&self) -> Result<(), ManifestError> {
+        let Some(schema) = &self.config_schema else {
+            return Ok(());
+        };
+        if schema.len() > CONFIG_SCHEMA_BYTES {
+            return Err(ManifestError::TooMany {
+                what: "bytes of config-schema",
+                count: schema.len(),
+                max: CONFIG_SCHEMA_BYTES,
+            });
+        }
+        // Built, and not only read over: that is what serde_json limits the depth of.
+        serde_json::from_str::<serde_json::Value>(schema)
+            .map(drop)
+            .map_err(|error| ManifestError::ConfigSchema(error.to_string()))
+    }
+
     fn validate_limits(&self) -> Result<(), ManifestError> {
         let limits = &self.limits;
         for (name, is_zero) in [
@@ -459,6 +475,27 @@ mod tests {
             bad.validate(),
             Err(ManifestError::ChildrenVerbs(_))
         ));
+    }
+
+    #[test]
+    fn a_configs_schema_is_json_of_some_size_and_depth() {
+        let with = |schema: String| Manifest {
+            config_schema: Some(schema),
+            ..manifest()
+        };
+        assert_eq!(with("{\"type\": \"object\"}".into()).validate(), Ok(()));
+        let nested = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+        for (schema, wanted) in [
+            ("{".to_owned(), "config-schema is not JSON: EOF"),
+            (nested, "config-schema is not JSON: recursion limit"),
+            (
+                " ".repeat(262_145),
+                "262145 bytes of config-schema; a manifest has at most 262144",
+            ),
+        ] {
+            let error = with(schema).validate().unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
     }
 
     #[test]

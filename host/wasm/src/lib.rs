@@ -7,6 +7,7 @@
 mod bindings;
 mod code_cache;
 mod compile;
+pub mod confined;
 mod convert;
 mod engine;
 mod imports;

@@ -11,6 +11,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::directory::Directory;
+use crate::schema::Schemas;
+use crate::settings::Settings;
 
 /// A version of a plugin, ready to run.
 #[derive(Clone)]
@@ -19,6 +21,8 @@ pub struct Version {
     pub manifest: Arc<Manifest>,
     /// SHA-256 of the file's bytes, as they were read.
     pub digest: Digest,
+    /// The settings it was last let in with: it goes on with them while there are none that fit its schema.
+    pub accepted: Option<Arc<Settings>>,
 }
 
 /// SHA-256, in hexadecimal.
@@ -42,6 +46,7 @@ pub enum Outcome {
 pub struct Loading {
     engine: Engine,
     compiler: Compiler,
+    schemas: Schemas,
     directory: Directory,
     /// So many at once: each may need a core and much memory.
     permits: Arc<Semaphore>,
@@ -50,10 +55,17 @@ pub struct Loading {
 }
 
 impl Loading {
-    pub fn new(engine: Engine, compiler: Compiler, directory: Directory, at_once: usize) -> Self {
+    pub fn new(
+        engine: Engine,
+        compiler: Compiler,
+        schemas: Schemas,
+        directory: Directory,
+        at_once: usize,
+    ) -> Self {
         Self {
             engine,
             compiler,
+            schemas,
             directory,
             permits: Arc::new(Semaphore::new(at_once)),
             tasks: JoinSet::new(),
@@ -66,13 +78,13 @@ impl Loading {
         self.begun += 1;
         let ticket = self.begun;
         let (engine, directory) = (self.engine.clone(), self.directory.clone());
-        let compiler = self.compiler.clone();
+        let (compiler, schemas) = (self.compiler.clone(), self.schemas.clone());
         let (permits, file) = (self.permits.clone(), file.to_owned());
         self.tasks.spawn(async move {
             // It is closed by nobody.
             let _permit = permits.acquire_owned().await;
             let name = file.clone();
-            let load = move || load(&engine, &compiler, &directory, &name, &known);
+            let load = move || load(&engine, &compiler, &schemas, &directory, &name, &known);
             let work = tokio::task::spawn_blocking(|| catch_unwind(AssertUnwindSafe(load)));
             let result = match work.await {
                 Ok(Ok(result)) => result,
@@ -102,6 +114,7 @@ impl Loading {
 fn load(
     engine: &Engine,
     compiler: &Compiler,
+    schemas: &Schemas,
     directory: &Directory,
     file: &str,
     known: &[Digest],
@@ -114,10 +127,15 @@ fn load(
     }
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default());
     let plugin = plugin.map_err(|error| error.to_string())?;
+    if let Some(schema) = &plugin.manifest().config_schema {
+        let checked = schemas.check(schema);
+        checked.map_err(|fault| format!("manifest: {fault}"))?;
+    }
     Ok(Outcome::New(Version {
         manifest: Arc::new(plugin.manifest().clone()),
         plugin: Arc::new(plugin),
         digest,
+        accepted: None,
     }))
 }
 

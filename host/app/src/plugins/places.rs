@@ -16,11 +16,13 @@ use super::loading::Version;
 use super::reviews::Silence;
 use super::slot::{Running, Slot};
 use crate::metrics::Metrics;
+use crate::schema::Schemas;
 use crate::settings::{HostDefaults, Sandbox, Settings};
 use crate::shared::Shared;
 use crate::watches::Budget;
 
 pub struct Places {
+    pub schemas: Schemas,
     pub cluster: Arc<ApiCluster>,
     pub shared: Arc<Shared>,
     pub metrics: Arc<Metrics>,
@@ -84,7 +86,17 @@ impl Places {
         entrance: Entrance,
         operator: &Operator<'_>,
     ) -> bool {
-        let mut settings = slot.settings.or(operator.defaults);
+        let Some(settings) = self
+            .settings(file, slot, &version, entrance, operator)
+            .await
+        else {
+            return false;
+        };
+        let version = Version {
+            accepted: Some(settings.clone()),
+            ..version
+        };
+        let mut settings = Settings::clone(&settings);
         settings.paused = slot.paused.or(settings.paused);
         let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
         let cluster_scoped = self.cluster_scoped(&version.manifest).await;
@@ -106,12 +118,14 @@ impl Places {
         if entrance == Entrance::Again {
             slot.waits_no_more();
         }
-        let is_as_before = |running: &Running| {
+        let is_as_before = |running: &&mut Running| {
             entrance == Entrance::Again
                 && running.settings == settings
                 && running.sandbox == sandbox
+                && running.identity == identity
         };
-        if slot.running.as_ref().is_some_and(is_as_before) {
+        if let Some(running) = slot.running.as_mut().filter(is_as_before) {
+            running.version = version;
             return false;
         }
         let granted = settings.grants.limit(&version.manifest);
@@ -147,6 +161,44 @@ impl Places {
                 self.suspend(file, slot, entrance)
             }
         }
+    }
+
+    /// Today's settings, if the version takes the configuration among them. If not, what runs goes on with those before, and so does
+    /// what comes back; what is new does not begin.
+    async fn settings(
+        &self,
+        file: &str,
+        slot: &mut Slot,
+        version: &Version,
+        entrance: Entrance,
+        operator: &Operator<'_>,
+    ) -> Option<Arc<Settings>> {
+        let settings = slot.settings.or(operator.defaults);
+        let config = settings.config_json();
+        let fits = slot.fitting.ask(&self.schemas, version, config).await;
+        let reason = fits.err().map(|fault| fault.to_string());
+        if entrance == Entrance::New {
+            let Some(reason) = reason else {
+                return Some(Arc::new(settings));
+            };
+            let reason = match &slot.running {
+                Some(_) => format!("version {}: {reason}", version.manifest.version),
+                None => reason,
+            };
+            if slot.refuse(reason.clone()) {
+                error!(file, reason, "plugin not loaded");
+            }
+            return None;
+        }
+        let accepted = reason.as_ref().and(version.accepted.clone());
+        if slot.judged(reason.clone()) {
+            let plugin = &version.manifest.name;
+            error!(
+                plugin,
+                file, reason, "settings not applied; the earlier ones hold"
+            );
+        }
+        Some(accepted.unwrap_or_else(|| Arc::new(settings)))
     }
 
     fn wait(&self, file: &str, slot: &mut Slot, version: &Version, reason: &str) {
@@ -196,7 +248,7 @@ impl Places {
         if namesake.is_some() && namesake != own {
             return Err(hub::JoinError::DuplicateName(name.clone()).to_string());
         }
-        self.cluster.set_identity(name, identity);
+        self.cluster.set_identity(name, identity.clone());
         let plugin = running_as(slot, &version, &sandbox)
             .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
         let is_renamed = |running: &Running| running.version.manifest.name != *name;
@@ -246,6 +298,7 @@ impl Places {
             plugin,
             settings,
             sandbox,
+            identity,
         });
         Ok(())
     }
@@ -256,6 +309,12 @@ impl Places {
         };
         let manifest = &running.version.manifest;
         let (plugin, version) = (&manifest.name, &manifest.version);
+        if manifest.config_schema.is_none() && !slot.settings.config.is_empty() {
+            warn!(
+                plugin,
+                file, "the plugin declares no configuration; it is given its own unchecked"
+            );
+        }
         if entrance == Entrance::Again {
             return info!(plugin, file, "plugin runs with other settings");
         }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use pilothouse_cluster::identity::Identity;
 use pilothouse_core::hub::{self, PluginId};
 use pilothouse_core::queue::Time;
 use pilothouse_wasm::WasmPlugin;
 
+use super::fitting::Fitting;
 use super::loading::{Digest, Loaded, Outcome, Version};
 use super::reviews::Reviews;
 use super::roster::{Entry, State};
@@ -25,6 +27,10 @@ pub struct Slot {
     pub settings: Settings,
     settings_problem: Option<String>,
     defaults_problem: Option<String>,
+    /// Which configurations fit which versions.
+    pub fitting: Fitting,
+    /// Why the version that runs is not given today's.
+    config_problem: Option<String>,
     /// Why the newest file is of no use.
     problem: Option<String>,
     pub candidate: Option<Version>,
@@ -55,6 +61,8 @@ pub struct Running {
     pub plugin: Arc<WasmPlugin>,
     pub settings: hub::Settings,
     pub sandbox: Sandbox,
+    /// Whose rights its writes are made with.
+    pub identity: Option<Identity>,
 }
 
 impl Slot {
@@ -163,6 +171,13 @@ impl Slot {
         is_news
     }
 
+    /// What is wrong with the configuration for the version that runs, which goes on with earlier settings. Says whether that is news.
+    pub fn judged(&mut self, problem: Option<String>) -> bool {
+        let is_news = problem.is_some() && self.config_problem != problem;
+        self.config_problem = problem;
+        is_news
+    }
+
     /// The name that the plugin gives itself.
     pub fn name(&self) -> Option<String> {
         let running = self.running.as_ref().map(|running| &running.version);
@@ -185,6 +200,7 @@ impl Slot {
         self.candidate = None;
         self.waits_for = None;
         self.problem = None;
+        self.config_problem = None;
         self.rejected = None;
     }
 
@@ -217,9 +233,10 @@ impl Slot {
         let running = self.running.as_ref().map(|running| &running.version);
         let version = running.or(self.candidate.as_ref());
         let faults = [
-            &self.problem,
-            &self.settings_problem,
-            &self.defaults_problem,
+            self.problem.as_ref(),
+            self.config_problem.as_ref().filter(|_| running.is_some()),
+            self.settings_problem.as_ref(),
+            self.defaults_problem.as_ref(),
         ];
         let mut faults = faults.into_iter().flatten();
         let fault = faults.next();

@@ -142,7 +142,8 @@ impl Manifest {
         self
     }
 
-    /// The JSON Schema of its configuration.
+    /// The JSON Schema of its configuration: the host hands out no other. Draft 2020-12 if `$schema` names none; at most 256 KiB; no
+    /// references to other documents; patterns without look-around and back references.
     #[must_use]
     pub fn config_schema(mut self, schema: &serde_json::Value) -> Self {
         self.config_schema = Some(schema.to_string());

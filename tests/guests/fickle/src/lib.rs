@@ -7,12 +7,21 @@ use std::hint::black_box;
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Of so many letters that there can be many.
 static NAME: &str = "fickle-name=fickle    ";
 static VERSION: &str = "fickle-version=1.0.0";
 static BEHAVIOUR: &str = "fickle-does=nothing-bad";
+/// The schema of its configuration; none, if nothing stands there.
+static SCHEMA: [u8; 1024] = padded(b"fickle-schema=");
+
+/// With room for more.
+const fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
+    let mut padded = [b' '; N];
+    padded.split_at_mut(text.len()).0.copy_from_slice(text);
+    padded
+}
 
 struct Fickle;
 
@@ -22,6 +31,28 @@ fn value(text: &'static str) -> &'static str {
     text.split_once('=').map_or("", |(_, value)| value)
 }
 
+fn schema() -> Option<Value> {
+    match value(BEHAVIOUR).trim_end() {
+        "slow-schema" => return Some(chained(40, |one| json!({"allOf": [one, one]}))),
+        "deep-schema" => {
+            let deeper = |one| json!({"allOf": [one], "unevaluatedProperties": false});
+            return Some(chained(3000, deeper));
+        }
+        _ => {}
+    }
+    let text = std::str::from_utf8(&SCHEMA).unwrap_or_default();
+    serde_json::from_str(value(text)).ok()
+}
+
+/// A schema of definitions that each refer to the one before, as `link` does.
+fn chained(length: usize, link: impl Fn(Value) -> Value) -> Value {
+    let before = |number: usize| json!({"$ref": format!("#/$defs/{}", number - 1)});
+    let links = (1..=length).map(|number| (number.to_string(), link(before(number))));
+    let mut links: Map<String, Value> = links.collect();
+    links.insert("0".into(), json!({"minProperties": 1}));
+    json!({"$ref": format!("#/$defs/{length}"), "$defs": links})
+}
+
 fn config_map() -> Kind {
     Kind::core("v1", "ConfigMap")
 }
@@ -29,10 +60,14 @@ fn config_map() -> Kind {
 impl Controller for Fickle {
     fn manifest() -> Manifest {
         let subject = Selection::of(&config_map()).label("fickle", "true");
-        Manifest::new(value(NAME).trim_end(), value(VERSION), subject)
+        let manifest = Manifest::new(value(NAME).trim_end(), value(VERSION), subject)
             .reads(&config_map(), [".metadata", ".data"])
             .reads(&Kind::core("v1", "Pod"), [".metadata.labels"])
-            .writes(&config_map(), [Verb::Apply])
+            .writes(&config_map(), [Verb::Apply]);
+        match schema() {
+            Some(schema) => manifest.config_schema(&schema),
+            None => manifest,
+        }
     }
 
     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {

@@ -1,0 +1,57 @@
+//! Which configurations fit the schemas of a plugin's versions. Each is asked about once.
+
+use super::loading::{Digest, Version};
+use crate::schema::{Fault, Schemas};
+
+/// The version that runs, the one before, and the one that is to come.
+const KEPT: usize = 3;
+
+/// The last answers for one plugin.
+#[derive(Default)]
+pub struct Fitting(Vec<Answer>);
+
+struct Answer {
+    version: Digest,
+    config: String,
+    is: Result<(), Fault>,
+}
+
+impl Fitting {
+    /// Why a version is not given this configuration, if there is a reason.
+    pub async fn ask(
+        &mut self,
+        schemas: &Schemas,
+        version: &Version,
+        config: String,
+    ) -> Result<(), Fault> {
+        let Some(schema) = version.manifest.config_schema.clone() else {
+            return Ok(());
+        };
+        let is_it = |answer: &&Answer| answer.version == version.digest && answer.config == config;
+        if let Some(known) = self.0.iter().find(is_it) {
+            return known.is.clone();
+        }
+        let schemas = schemas.clone();
+        let asked = config.clone();
+        let judge = move || schemas.judge(&schema, &asked);
+        let is = match tokio::task::spawn_blocking(judge).await {
+            Ok(is) => is,
+            Err(error) => Err(Fault::NotTried(error.to_string())),
+        };
+        if !matches!(is, Err(Fault::NotTried(_))) {
+            self.0.retain(|answer| answer.version != version.digest);
+            self.0.truncate(KEPT - 1);
+            let version = version.digest.clone();
+            let is = is.clone();
+            self.0.insert(
+                0,
+                Answer {
+                    version,
+                    config,
+                    is,
+                },
+            );
+        }
+        is
+    }
+}

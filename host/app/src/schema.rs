@@ -1,0 +1,124 @@
+//! Holds a plugin's configuration against the JSON Schema of its manifest. A schema is a stranger's, and evaluating one can take
+//! more time, memory or stack than there is; so that is done by a process of its own, under limits, as compiling is.
+
+mod child;
+mod evaluate;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pilothouse_wasm::confined::{Confined, Ended};
+use pilothouse_wasm::own_executable;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+pub use child::run;
+use evaluate::evaluate;
+
+/// The first argument that makes the host's executable a process that holds a configuration against a schema.
+pub const SCHEMA_CHILD: &str = "schema-child";
+
+/// A schema and a configuration of a sane size take a few milliseconds and megabytes. What the limits leave room for is the executable itself.
+const PROCESS: Confined = Confined {
+    word: SCHEMA_CHILD,
+    memory_bytes: 512 << 20,
+    cpu: Duration::from_secs(1),
+    wall: Duration::from_secs(10),
+    output_bytes: 64 << 10,
+};
+
+/// What is to be looked at.
+#[derive(Debug, Serialize, Deserialize)]
+struct Question {
+    schema: String,
+    /// None: whether it is a schema is all that is asked.
+    config: Option<String>,
+}
+
+/// Why a configuration is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// No configuration can be held against it.
+    #[error("config-schema: {0}")]
+    Schema(String),
+    /// Where in the configuration, and what.
+    #[error("{0}")]
+    Config(String),
+    /// Nobody knows yet; another time it may go better.
+    #[error("the configuration cannot be held against its schema: {0}")]
+    NotTried(String),
+}
+
+/// Judges configurations.
+#[derive(Clone, Debug)]
+pub struct Schemas {
+    /// What is started. None: this process does it itself, without limits.
+    executable: Option<PathBuf>,
+}
+
+impl Schemas {
+    /// By processes of the host's own executable.
+    pub fn of_own_executable() -> Self {
+        let executable = own_executable()
+            .inspect_err(|error| warn!(%error, "the host does not find its own executable; it evaluates config-schemas in this process, without limits"));
+        Self {
+            executable: executable.ok(),
+        }
+    }
+
+    /// Whether it is a schema.
+    pub fn check(&self, schema: &str) -> Result<(), Fault> {
+        self.ask(schema, None)
+    }
+
+    /// Whether a configuration is as the schema wants it. Blocks, mostly for milliseconds: not for an async thread.
+    pub fn judge(&self, schema: &str, config: &str) -> Result<(), Fault> {
+        self.ask(schema, Some(config))
+    }
+
+    fn ask(&self, schema: &str, config: Option<&str>) -> Result<(), Fault> {
+        let Some(executable) = &self.executable else {
+            return evaluate(schema, config);
+        };
+        let question = Question {
+            schema: schema.to_owned(),
+            config: config.map(str::to_owned),
+        };
+        let not_tried = |error: std::io::Error| Fault::NotTried(error.to_string());
+        let input = serde_json::to_vec(&question).map_err(std::io::Error::from);
+        let ended = PROCESS
+            .run(executable, &input.map_err(not_tried)?)
+            .map_err(not_tried)?;
+        verdict(&ended)
+    }
+}
+
+/// What the process says with its end. What it dies of is the schema's doing, if it is not somebody else's.
+fn verdict(ended: &Ended) -> Result<(), Fault> {
+    match ended.code() {
+        Some(child::FITS) => return Ok(()),
+        Some(child::NO_SCHEMA) => return Err(Fault::Schema(ended.text())),
+        Some(child::DOES_NOT_FIT) => return Err(Fault::Config(ended.text())),
+        _ => {}
+    }
+    let too_much = |of: String| Err(Fault::Schema(format!("evaluating it needs more than {of}")));
+    if ended.is_out_of_memory() {
+        return too_much(format!("{} MiB of memory", PROCESS.memory_bytes >> 20));
+    }
+    if ended.is_out_of_time() {
+        return too_much(format!("{} s of CPU time", PROCESS.cpu.as_secs()));
+    }
+    if ended.status.is_none() {
+        return Err(Fault::NotTried(format!(
+            "that takes more than {:?}",
+            PROCESS.wall
+        )));
+    }
+    let death = format!("the process that evaluates it {}", ended.death());
+    Err(
+        match ended.is_killed() || ended.code() == Some(child::NOT_TRIED) {
+            true => Fault::NotTried(death),
+            false => Fault::Schema(death),
+        },
+    )
+}
