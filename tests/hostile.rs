@@ -116,16 +116,9 @@ const CASES: &[(u32, &str, &str)] = &[
     (20, "finalizer-injected", FINALIZER_ACTION),
     (20, "finalizer-updated", FINALIZER_ACTION),
     (20, "finalizer-by-merge-patch", FINALIZER_ACTION),
-    (
-        20,
-        "finalizer-by-json-patch",
-        "may not change /metadata/finalizers",
-    ),
-    (
-        20,
-        "metadata-by-json-patch",
-        "may not change /metadata/finalizers",
-    ),
+    (20, "finalizer-by-json-patch", "may not change finalizers"),
+    (20, "metadata-by-json-patch", "may not change finalizers"),
+    (20, "finalizer-by-odd-path", "is not a JSON Pointer"),
     (21, "uid-of-another", "body is of uid \"uid-well\""),
     // Whatever it says, the update is of what it saw.
     (21, "version-stale", SEEN_VERSION),

@@ -191,10 +191,7 @@ impl Supervisor {
         self.places.vacate(&left.running);
         self.watches.adjust();
         let (plugin, dropped) = (&left.running.version.manifest.name, left.dropped);
-        match left.queued {
-            Queued::Run => info!(plugin, dropped, "plugin removed"),
-            Queued::Drop => info!(plugin, dropped, "plugin suspended"),
-        }
+        info!(plugin, dropped, "plugin removed");
     }
 
     fn loaded(&mut self, loaded: Loaded) {

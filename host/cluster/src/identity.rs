@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::ApiCluster;
+use crate::DiscoveryError;
 use crate::request::{self, RequestError};
 
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -120,22 +121,20 @@ impl ApiCluster {
         }
     }
 
-    /// Whether an identity may list and watch a kind in a namespace (empty: in all): two SubjectAccessReviews.
+    /// Whether an identity may list and watch a kind in a namespace (empty: in all): two SubjectAccessReviews. An error if nobody says.
     pub async fn may_read(
         &self,
         identity: &Identity,
         kind: &Kind,
         namespace: &str,
-    ) -> Result<bool, String> {
-        let resource = self.discovery().resolve(kind).await;
-        let resource = resource.map_err(|error| error.to_string())?;
+    ) -> Result<bool, ReviewError> {
+        let resource = self.discovery().resolve(kind).await?;
         for verb in ["list", "watch"] {
             let attributes = json!({
                 "verb": verb, "group": &*kind.group, "version": &*kind.version,
                 "resource": resource.plural, "namespace": namespace,
             });
-            let allowed = self.review(identity, &attributes).await;
-            if !allowed.map_err(|error| error.to_string())? {
+            if !self.review(identity, &attributes).await? {
                 return Ok(false);
             }
         }
@@ -170,6 +169,28 @@ impl ApiCluster {
         let review: Result<Review, _> = serde_json::from_slice(&body);
         // An answer that cannot be read is no leave.
         Ok(review.is_ok_and(|review| review.status.allowed))
+    }
+}
+
+/// Why it is not known what an identity may read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// The kind is not known.
+    #[error(transparent)]
+    Kind(#[from] DiscoveryError),
+    /// The review was not answered.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+impl ReviewError {
+    /// Whether there was no answer at all, so that another question would get none either.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Kind(DiscoveryError::Unanswered { .. })
+                | Self::Request(RequestError::Transport(_) | RequestError::Deadline(_))
+        )
     }
 }
 

@@ -3,7 +3,11 @@
 mod identity;
 mod planner;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::cluster::{Cluster, Operation, Write};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -238,7 +242,8 @@ impl Plan {
         })
     }
 
-    /// Does it: one write after the other, nothing more after one that failed. An Event that fails stops nothing.
+    /// Does it: one write after the other, nothing more after one that failed. An Event that fails stops nothing; but one that finds no
+    /// cluster is the last, for they may be thousands.
     pub async fn execute(
         &self,
         cluster: &dyn Cluster,
@@ -247,18 +252,26 @@ impl Plan {
     ) -> Executed {
         let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
         let mut failure = None;
-        let mut accepted = Vec::new();
+        let mut accepted: Vec<Accepted> = Vec::new();
+        let mut versions = HashMap::new();
+        let mut is_silent = false;
         for step in &self.steps {
             let result = match &step.what {
-                _ if failure.is_some() => ActionResult::Skipped,
+                _ if failure.is_some() || (is_silent && step.is_event()) => ActionResult::Skipped,
                 What::Known(result) => result.clone(),
                 What::Send { write, intent } => {
-                    let result = cluster.write(manager, write).await;
-                    remember(applied, write, *intent, &result);
-                    accepted.extend(Accepted::of(write, &result));
+                    let object = (&write.kind, &write.key);
+                    let write = after_own(write, versions.get(&object));
+                    let result = cluster.write(manager, &write).await;
+                    remember(applied, &write, *intent, &result);
+                    accepted.extend(Accepted::of(&write, &result));
+                    if let ActionResult::Done(Some(version)) = &result {
+                        versions.insert(object, version.clone());
+                    }
                     result
                 }
             };
+            is_silent |= matches!(result, ActionResult::Unavailable(_));
             if let (Some(error), false) = (result.error(), step.is_event()) {
                 failure = Some(WriteFailure {
                     message: format!("action {}: {error}", step.action + 1),
@@ -282,6 +295,23 @@ impl Plan {
             accepted,
         }
     }
+}
+
+/// An update of what the same outcome has written before is of the version that the server answered with.
+fn after_own<'a>(write: &'a Write, version: Option<&String>) -> Cow<'a, Write> {
+    let (Operation::Update { object }, Some(version)) = (&write.operation, version) else {
+        return Cow::Borrowed(write);
+    };
+    let Ok(mut object) = serde_json::from_str::<Value>(object) else {
+        return Cow::Borrowed(write);
+    };
+    object["metadata"]["resourceVersion"] = version.as_str().into();
+    Cow::Owned(Write {
+        operation: Operation::Update {
+            object: object.to_string(),
+        },
+        ..write.clone()
+    })
 }
 
 /// An action of several writes is what its worst write was.

@@ -559,3 +559,109 @@ fn without_force_granted_a_forced_apply_is_refused_and_children_take_nothing_fro
     let is_forced = |write: &Write| matches!(write.operation, Operation::Apply { force: true, .. });
     assert!(!children.iter().any(is_forced));
 }
+
+fn update(object: &Value) -> Action {
+    Action::Update {
+        object: object.to_string(),
+        subresource: None,
+    }
+}
+
+#[test]
+fn an_update_after_a_write_of_the_same_outcome_is_of_the_version_that_left() {
+    let object = |value: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value},
+            "metadata": {"namespace": "default", "name": "a", "resourceVersion": "3"}})
+    };
+    let mut cached = object("old");
+    cached["metadata"]["resourceVersion"] = "7".into();
+    let rig = Rig::new(&[cached]);
+    let server = Server {
+        answers: Mutex::new(vec![ActionResult::Done(Some("8".into()))]),
+        ..Server::default()
+    };
+    rig.execute(&[update(&object("one")), update(&object("two"))], &server);
+    let seen = server.seen.lock().unwrap();
+    let versions = seen.iter().map(|write| match &write.operation {
+        Operation::Update { object } => {
+            let object: Value = serde_json::from_str(object).unwrap();
+            object["metadata"]["resourceVersion"].clone()
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(versions.collect::<Vec<_>>(), ["7", "8"]);
+}
+
+#[test]
+fn an_update_of_what_is_not_there_is_not_sent() {
+    let rig = Rig::new(&[]);
+    let server = Server::default();
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}});
+    let executed = rig.execute(&[update(&object)], &server);
+    assert!(matches!(executed.results[0], ActionResult::NotFound(_)));
+    assert!(server.seen.lock().unwrap().is_empty());
+}
+
+#[test]
+fn an_update_of_a_kind_that_is_not_read_says_of_which_version_it_is() {
+    let mut rig = Rig::new(&[]);
+    rig.manifest.writes[0].kind = Kind::new("", "v1", "Secret");
+    rig.manifest.writes[0].children = false;
+    rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
+    let object = |version: Value| {
+        json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"namespace": "default", "name": "a", "resourceVersion": version}})
+    };
+    for version in [Value::Null, json!(""), json!("0"), json!(7)] {
+        let error = rig.error(update(&object(version)));
+        assert!(error.contains("says of which resourceVersion"), "{error}");
+    }
+    assert_eq!(rig.writes(update(&object(json!("7")))).len(), 1);
+}
+
+#[test]
+fn after_an_event_that_finds_no_cluster_no_other_is_tried() {
+    let rig = Rig::new(&[]);
+    let event = Action::Event(Event {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        is_warning: false,
+        reason: "Tested".into(),
+        action: "Test".into(),
+        note: String::new(),
+    });
+    let server = Server {
+        answers: Mutex::new(vec![ActionResult::Unavailable("nobody there".into())]),
+        ..Server::default()
+    };
+    let executed = rig.execute(&[event.clone(), event.clone(), event], &server);
+    assert_eq!(server.seen.lock().unwrap().len(), 1);
+    assert!(executed.failure.is_none());
+    assert_eq!(executed.results[2], ActionResult::Skipped);
+}
+
+#[test]
+fn an_empty_precondition_of_a_delete_is_none() {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "name": "a", "uid": "u", "resourceVersion": "7"}});
+    let writes = Rig::new(&[object]).writes(Action::Delete(Delete {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        uid: Some(String::new()),
+        resource_version: Some(String::new()),
+        propagation: None,
+        grace_period_seconds: None,
+    }));
+    let Operation::Delete {
+        uid,
+        resource_version,
+        ..
+    } = &writes[0].operation
+    else {
+        panic!("{writes:?}");
+    };
+    assert_eq!(
+        (uid.as_deref(), resource_version.as_deref()),
+        (Some("u"), Some("7"))
+    );
+}

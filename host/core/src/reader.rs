@@ -373,6 +373,16 @@ impl Reader {
         })
     }
 
+    /// The kind, or the version of it that the plugin reads.
+    pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
+        let kinds = &self.scope.kinds;
+        let exact = kinds.get_key_value(kind).map(|(kind, _)| kind);
+        exact.or_else(|| {
+            let is_it = |have: &&Kind| have.group == kind.group && have.kind == kind.kind;
+            kinds.keys().find(is_it)
+        })
+    }
+
     /// Whether the plugin reads this kind.
     pub(crate) fn may_read(&self, kind: &Kind) -> bool {
         self.scope.kinds.contains_key(kind)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 
 use super::roster::{Entry, State};
 use super::slot::Running;
@@ -29,7 +29,6 @@ pub enum Queued {
 /// A plugin of which nothing runs any more.
 pub struct Left {
     pub running: Running,
-    pub queued: Queued,
     /// Keys that were queued still.
     pub dropped: usize,
 }
@@ -44,22 +43,19 @@ pub struct Leaving {
 impl Leaving {
     /// A plugin, whose file's entry was this, is to leave.
     pub fn begin(&mut self, shared: &Arc<Shared>, running: Running, queued: Queued, entry: Entry) {
-        shared.change(|hub, _| hub.drain_plugin(running.id));
-        let limit = match queued {
-            Queued::Run => DRAIN,
-            Queued::Drop => Duration::ZERO,
-        };
+        shared.change(|hub, _| {
+            hub.drain_plugin(running.id);
+            if queued == Queued::Drop {
+                hub.halt_plugin(running.id);
+            }
+        });
         let name = running.version.manifest.name.clone();
         let state = State::Leaving(running.id);
         self.entries.insert(name, Entry { state, ..entry });
         let shared = shared.clone();
         self.tasks.spawn(async move {
-            let dropped = drain(&shared, &running, limit).await;
-            Left {
-                running,
-                queued,
-                dropped,
-            }
+            let dropped = drain(&shared, &running).await;
+            Left { running, dropped }
         });
     }
 
@@ -88,20 +84,17 @@ impl Leaving {
     }
 }
 
-async fn drain(shared: &Shared, running: &Running, limit: Duration) -> usize {
-    let is_drained = || {
-        let now = shared.now();
-        shared.look(|hub| hub.is_plugin_drained(running.id, now))
+/// Waits until nothing runs any more. Says how many keys were queued still.
+async fn drain(shared: &Shared, running: &Running) -> usize {
+    let is_drained = async {
+        while !shared.look(|hub| hub.is_plugin_drained(running.id, shared.now())) {
+            sleep(LOOK).await;
+        }
     };
-    let deadline = Instant::now() + limit;
-    loop {
-        if Instant::now() >= deadline {
-            shared.change(|hub, _| hub.halt_plugin(running.id));
-        }
-        if is_drained() {
-            break;
-        }
-        sleep(LOOK).await;
+    tokio::pin!(is_drained);
+    if timeout(DRAIN, &mut is_drained).await.is_err() {
+        shared.change(|hub, _| hub.halt_plugin(running.id));
+        is_drained.await;
     }
     let status = shared.status();
     let name = &running.version.manifest.name;

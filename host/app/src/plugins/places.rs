@@ -251,20 +251,21 @@ impl Places {
         self.cluster.set_identity(name, identity.clone());
         let plugin = running_as(slot, &version, &sandbox)
             .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
-        let is_renamed = |running: &Running| running.version.manifest.name != *name;
-        if slot.running.as_ref().is_some_and(is_renamed) {
-            self.retire(file, slot, Queued::Run);
-            slot.previous = None;
-        }
         let was_fit = slot
             .running
             .as_ref()
             .is_some_and(|running| self.shared.look(|hub| hub.is_fit(running.id)));
-        let id = match &slot.running {
+        let is_same = |running: &&Running| running.version.manifest.name == *name;
+        let id = match slot.running.as_ref().filter(is_same) {
             None => {
                 let joined = self.shared.join(plugin.clone(), &settings);
                 let id = joined.map_err(|error| error.to_string())?;
                 self.metrics.add_plugin(name);
+                if slot.running.is_some() {
+                    // It went by another name, and its keys are this one's now.
+                    slot.previous = None;
+                    self.retire(file, slot, Queued::Drop);
+                }
                 id
             }
             Some(running) => {

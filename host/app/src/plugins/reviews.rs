@@ -5,21 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
-use pilothouse_cluster::identity::Identity;
+use pilothouse_cluster::identity::{Identity, ReviewError};
 use pilothouse_core::key::Kind;
 use tokio::time::Instant;
 
 /// What is revoked is noticed after this long, and a request.
 pub const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// When the cluster last did not answer. Nobody can revoke anything while it cannot be reached, so one request is waited for, not one for
-/// each read of each plugin.
+/// So long after no answer nothing is asked again that was answered before.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When the cluster last did not answer. Nobody can revoke anything while it cannot be reached, so the last answers hold, and one request is
+/// waited for, not one for each read of each plugin. What was never answered is asked all the same.
 #[derive(Default)]
 pub struct Silence(Option<Instant>);
 
 impl Silence {
     fn is_on(&self) -> bool {
-        self.0.is_some_and(|since| since.elapsed() < ASK_AGAIN)
+        self.0.is_some_and(|since| since.elapsed() < PATIENCE)
+    }
+
+    /// One that was answered, with an error, is no silence: it says nothing of other questions.
+    fn heard(&mut self, error: &ReviewError) {
+        if error.is_silence() {
+            self.0 = Some(Instant::now());
+        }
     }
 }
 
@@ -61,19 +71,20 @@ impl Reviews {
         for place in reads {
             let known = answers.known.get(place).copied();
             let is_fresh = known.is_some_and(|(_, since)| since.elapsed() < ASK_AGAIN);
-            let answer = match known {
-                Some((is_allowed, _)) if is_fresh || silence.is_on() => Ok(is_allowed),
-                known => {
-                    let answer = cluster.may_read(identity, &place.0, &place.1).await;
-                    silence.0 = answer.is_err().then(Instant::now);
-                    answer.or_else(|reason| known.map(|(is_allowed, _)| is_allowed).ok_or(reason))
-                }
+            let is_allowed = match known {
+                Some((is_allowed, _)) if is_fresh || silence.is_on() => is_allowed,
+                known => match cluster.may_read(identity, &place.0, &place.1).await {
+                    Ok(is_allowed) => {
+                        let known = (is_allowed, Instant::now());
+                        answers.known.insert(place.clone(), known);
+                        is_allowed
+                    }
+                    Err(error) => {
+                        silence.heard(&error);
+                        known.ok_or_else(|| error.to_string())?.0
+                    }
+                },
             };
-            let is_allowed = answer?;
-            if !is_fresh {
-                let known = (is_allowed, Instant::now());
-                answers.known.insert(place.clone(), known);
-            }
             if !is_allowed {
                 forbidden.insert(place.clone());
             }

@@ -37,7 +37,7 @@ pub struct Entry {
     pub not_granted: Vec<String>,
 }
 
-/// All files of the plugin directory, in the order of their names.
+/// All files of the plugin directory, in the order of their names, then those that are leaving: their files may be there again.
 #[derive(Default)]
 pub struct Roster(Mutex<Vec<Entry>>);
 

@@ -35,7 +35,11 @@ pub(super) enum Shown {
 }
 
 impl Shown {
+    /// In whatever version the plugin reads the kind: these fields are the same in all.
     pub(super) fn of(reader: &Reader, kind: &Kind, key: &ObjectKey) -> Self {
+        let Some(kind) = reader.readable_as(kind) else {
+            return Self::Unknown;
+        };
         match reader.find(kind, key) {
             Some(object) => Self::Object(object.clone()),
             None if reader.knows(kind, key) => Self::Nothing,
@@ -51,11 +55,13 @@ impl Shown {
     }
 }
 
-/// Checks these fields of a body, and makes uid and resourceVersion those of the object that the snapshot shows. `is_written`: this very
-/// outcome has written the object before, so that it is at a version nobody knows yet.
+/// Checks these fields of a body that is of the object of this key, and makes uid, resourceVersion and what an update leaves out of
+/// `finalizers` those of the object that the snapshot shows. `is_written`: this very outcome has written the object before, so that it is
+/// at a version nobody knows yet.
 pub(super) fn settle(
     body: &mut Value,
     how: Use,
+    key: &ObjectKey,
     shown: &Shown,
     is_written: bool,
     reader: &Reader,
@@ -74,28 +80,38 @@ pub(super) fn settle(
             "directives of a strategic merge patch are not for it",
         ));
     }
-    check_owners(fields, shown, reader)?;
-    check_finalizers(fields, how, shown)?;
+    // Who owns a field is for the server to keep; with it one could take what is another's.
+    fields.remove("managedFields");
+    check_owners(fields, &key.namespace, shown, reader)?;
+    settle_finalizers(fields, how, shown)?;
     settle_uid(fields, how, shown, is_written)?;
     settle_version(fields, how, shown, is_written);
     Ok(())
 }
 
+/// Whether a body says of which version the object is to be. As the server reads them, "" and "0" are any.
+pub(super) fn names_a_version(body: &Value) -> bool {
+    let version = body.pointer("/metadata/resourceVersion");
+    let version = version.and_then(Value::as_str).unwrap_or_default();
+    !matches!(version, "" | "0")
+}
+
 /// A JSON Patch says where, not what: it may not come near what [`settle`] checks.
 pub(super) fn check_json_patch(body: &Value) -> Result<(), ActionError> {
-    const GUARDED: [&str; 2] = ["/metadata/finalizers", "/metadata/ownerReferences"];
-    let is_within = |path: &str, parent: &str| {
-        let rest = path.strip_prefix(parent);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    const GUARDED: [[&str; 2]; 3] = [
+        ["metadata", "finalizers"],
+        ["metadata", "ownerReferences"],
+        ["metadata", "managedFields"],
+    ];
     let steps = body.as_array().into_iter().flatten();
     for step in steps.filter(|step| step["op"] != "test") {
         let paths = [&step["path"], &step["from"]];
         for path in paths.into_iter().filter_map(Value::as_str) {
-            let meets = |guarded: &&&str| is_within(path, guarded) || is_within(guarded, path);
-            if let Some(guarded) = GUARDED.iter().find(meets) {
+            let names = tokens(path)?;
+            let meets = |guarded: &&[&str; 2]| names.iter().zip(*guarded).all(|(a, b)| a == b);
+            if let Some([_, field]) = GUARDED.iter().find(meets) {
                 return Err(metadata(&format!(
-                    "a JSON Patch may not change {guarded}; a finalizer action, or another patch, may"
+                    "a JSON Patch may not change {field}; see what a finalizer action and a merge patch may"
                 )));
             }
         }
@@ -103,13 +119,28 @@ pub(super) fn check_json_patch(body: &Value) -> Result<(), ActionError> {
     Ok(())
 }
 
-fn metadata(reason: &str) -> ActionError {
+/// The parts of a JSON Pointer (RFC 6901). The server reads over whatever stands before the first slash.
+fn tokens(pointer: &str) -> Result<Vec<String>, ActionError> {
+    match pointer.split_once('/') {
+        None if pointer.is_empty() => Ok(Vec::new()),
+        Some(("", names)) => Ok(names
+            .split('/')
+            .map(|name| name.replace("~1", "/").replace("~0", "~"))
+            .collect()),
+        _ => Err(ActionError::Json(format!(
+            "{pointer:?} is not a JSON Pointer; it is empty or begins with /"
+        ))),
+    }
+}
+
+pub(super) fn metadata(reason: &str) -> ActionError {
     ActionError::Metadata(reason.to_owned())
 }
 
 /// Only an owner that the plugin sees, with its uid, or one that the object has already.
 fn check_owners(
     fields: &Map<String, Value>,
+    namespace: &str,
     shown: &Shown,
     reader: &Reader,
 ) -> Result<(), ActionError> {
@@ -118,61 +149,63 @@ fn check_owners(
         Some(Value::Array(owners)) => owners,
         Some(_) => return Err(metadata("ownerReferences must be a list")),
     };
-    let namespace = fields.get("namespace").and_then(Value::as_str);
     let have = shown.object().map(Object::owners).unwrap_or_default();
     for owner in owners {
         let text = |name: &str| owner[name].as_str().unwrap_or_default();
         let (uid, name) = (text("uid"), text("name"));
-        let kind = Kind::from_api_version(text("apiVersion"), text("kind"));
-        let is_had = have.iter().any(|had| had.uid == uid && had.name == name);
+        let (api_version, kind_name) = (text("apiVersion"), text("kind"));
+        let kind = Kind::from_api_version(api_version, kind_name);
+        let is_had = have.iter().any(|had| {
+            let have = (&*had.api_version, &*had.kind, &*had.name, &*had.uid);
+            have == (api_version, kind_name, name, uid)
+        });
         let is_seen = |namespace: &str| {
-            let object = reader.find(&kind, &ObjectKey::new(namespace, name));
+            let key = ObjectKey::new(namespace, name);
+            let kind = reader.readable_as(&kind);
+            let object = kind.and_then(|kind| reader.find(kind, &key));
             object.is_some_and(|object| object.uid() == uid && !uid.is_empty())
         };
         // An owner has the object's namespace, or none.
-        if !is_had && !is_seen(namespace.unwrap_or_default()) && !is_seen("") {
+        if !is_had && !is_seen(namespace) && !is_seen("") {
             return Err(Denied::Owner(kind, name.chars().take(253).collect()).into());
         }
     }
     Ok(())
 }
 
-/// An object may be born with finalizers. From then on only a finalizer action changes them: it is done to the version that was seen, so
-/// that no other writer's is lost.
-fn check_finalizers(
-    fields: &Map<String, Value>,
+/// An object may be born with finalizers. From then on only a finalizer action changes those of others: it is done to the version that was
+/// seen, so that no other writer's is lost.
+fn settle_finalizers(
+    fields: &mut Map<String, Value>,
     how: Use,
     shown: &Shown,
 ) -> Result<(), ActionError> {
-    let wanted = match fields.get("finalizers") {
-        None | Some(Value::Null) => None,
-        Some(Value::Array(names)) => Some(names),
+    const NAME: &str = "finalizers";
+    let is_new = how == Use::Create || (how == Use::Apply && matches!(shown, Shown::Nothing));
+    let is_said = fields.contains_key(NAME);
+    let wanted: BTreeSet<&str> = match fields.get(NAME) {
+        None | Some(Value::Null) => BTreeSet::new(),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         Some(_) => return Err(metadata("finalizers must be a list")),
     };
-    let is_new = how == Use::Create || (how == Use::Apply && matches!(shown, Shown::Nothing));
-    if is_new {
-        return Ok(());
-    }
-    let have: BTreeSet<String> = shown
-        .object()
-        .map(Object::finalizers)
-        .unwrap_or_default()
-        .into_iter()
-        .collect();
-    let names = wanted.into_iter().flatten();
-    let wanted_names: BTreeSet<&str> = names.filter_map(Value::as_str).collect();
+    let have = shown.object().map(Object::finalizers).unwrap_or_default();
+    let has = |name: &&str| have.iter().any(|have| have == name);
     let is_fine = match how {
-        Use::Patch => !fields.contains_key("finalizers"),
+        _ if is_new => true,
+        Use::Patch => !is_said,
         // What an apply leaves out it leaves alone, unless it was its own.
-        Use::Apply => wanted_names.iter().all(|name| have.contains(*name)),
-        _ => wanted_names.into_iter().eq(have.iter().map(String::as_str)),
+        Use::Apply => wanted.iter().all(has),
+        _ => !is_said || (wanted.len() == have.len() && wanted.iter().all(has)),
     };
-    if is_fine {
-        return Ok(());
+    if !is_fine {
+        return Err(metadata(
+            "finalizers of an object that exists are changed by a finalizer action alone",
+        ));
     }
-    Err(metadata(
-        "finalizers of an object that exists are changed by a finalizer action alone",
-    ))
+    if how == Use::Update && !is_said && !have.is_empty() {
+        fields.insert(NAME.into(), have.into());
+    }
+    Ok(())
 }
 
 fn settle_uid(
@@ -203,7 +236,8 @@ fn settle_uid(
     Ok(())
 }
 
-/// An update always is of the version that was seen; an apply or a patch if it says so.
+/// An update always is of the version that was seen; an apply or a patch if it says so. What this outcome has written gets the version that
+/// the server answers with, once it has (see [`Plan::execute`](super::Plan::execute)).
 fn settle_version(fields: &mut Map<String, Value>, how: Use, shown: &Shown, is_written: bool) {
     const NAME: &str = "resourceVersion";
     if how == Use::Create || is_written {

@@ -122,7 +122,7 @@ impl Planner<'_, '_> {
     ) -> Result<(), ActionError> {
         let shown = Shown::of(self.reader, kind, key);
         let is_written = self.written.contains(&(kind.clone(), key.clone()));
-        identity::settle(body, how, &shown, is_written, self.reader)
+        identity::settle(body, how, key, &shown, is_written, self.reader)
     }
 
     /// The object as cached, if the plugin reads its kind.
@@ -256,6 +256,21 @@ impl Planner<'_, '_> {
         let mut object = parse(text)?;
         let (kind, key) = address(&object)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
+        let is_written = self.written.contains(&(kind.clone(), key.clone()));
+        match Shown::of(self.reader, &kind, &key) {
+            Shown::Nothing if !is_written => {
+                self.reader.look_at(&kind, &key);
+                let gone = format!("{kind} {key} is not in the cache");
+                return Ok(What::Known(ActionResult::NotFound(gone)));
+            }
+            // Who replaces what it has not seen takes away what others have put there.
+            Shown::Unknown if subresource.is_none() && !identity::names_a_version(&object) => {
+                return Err(identity::metadata(
+                    "an update of an object that is not read says of which resourceVersion it is",
+                ));
+            }
+            _ => {}
+        }
         self.settle(&mut object, Use::Update, &kind, &key)?;
         let current = self.cached(&kind, &key);
         if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
@@ -277,23 +292,22 @@ impl Planner<'_, '_> {
     /// outcome itself has written is at a version nobody knows yet. What the snapshot does not show is deleted by name.
     fn delete(&mut self, delete: &Delete) -> Result<What, ActionError> {
         let Delete { kind, key, .. } = delete;
+        // Empty is no precondition.
+        let own_uid = delete.uid.clone().filter(|uid| !uid.is_empty());
+        let own_version = delete.resource_version.clone();
+        let own_version = own_version.filter(|version| !version.is_empty());
         self.check(Verb::Delete, kind, key, &None)?;
         let seen = self.reader.look_at(kind, key);
         let uid = || seen.as_ref().map(|object| object.uid().to_owned());
-        let is_as_seen =
-            delete.uid.is_none() && !self.written.contains(&(kind.clone(), key.clone()));
+        let is_as_seen = own_uid.is_none() && !self.written.contains(&(kind.clone(), key.clone()));
         let version = || {
             seen.as_ref()
                 .map(|object| object.resource_version().to_string())
         };
         let version = || version().filter(|_| is_as_seen);
         let operation = Operation::Delete {
-            uid: delete
-                .uid
-                .clone()
-                .or_else(uid)
-                .filter(|uid| !uid.is_empty()),
-            resource_version: delete.resource_version.clone().or_else(version),
+            uid: own_uid.or_else(uid).filter(|uid| !uid.is_empty()),
+            resource_version: own_version.or_else(version),
             propagation: delete.propagation,
             grace_period_seconds: delete.grace_period_seconds,
         };

@@ -2933,8 +2933,8 @@ pub mod pilothouse {
         /// the same again, and two kinds are seen at the same instant of the host (each kind's own watch may lag the server differently).
         ///
         /// Every read is recorded, also one that found nothing. When a later change would alter its answer, the key is reconciled
-        /// again: there are no watches to set up and no mapping functions to write. The object that an action is on counts as read, if its
-        /// kind is. A reconcile that asks more than 10,000 different questions is stopped.
+        /// again: there are no watches to set up and no mapping functions to write. The object that an apply, update, delete or finalizer
+        /// action is on counts as read, if its kind is. A reconcile that asks more than 10,000 different questions is stopped.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod cluster {
             #[used]
@@ -4241,8 +4241,8 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Replace the object, at the version that the snapshot shows: if it has changed since, that is a `conflict`. Of a kind that is not
-            /// read, `metadata.resourceVersion` says which version, if it is given.
+            /// Replace the object, at the version that the snapshot shows, or that an earlier action has left: if it has changed since, that is a
+            /// `conflict`. Finalizers that it does not mention stay. Of a kind that is not read, `metadata.resourceVersion` must say which version.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Update {
                 pub object: Json,
@@ -4471,7 +4471,7 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// "These are all the objects I want to exist for this key." The host applies each (as `apply` with force) and deletes those
+            /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and deletes those
             /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among them. Once in an outcome.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Children {
@@ -4488,7 +4488,8 @@ pub mod pilothouse {
             /// One write. Actions run in the order given, and the first failure ends the list.
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or those that were there before. The finalizers of
-            /// an object that exists are changed by `finalizer` alone. A uid must be that of the object the snapshot shows.
+            /// an object that exists are changed by `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that of the object
+            /// the snapshot shows. `metadata.managedFields` is not looked at.
             ///
             /// What would change nothing is not sent, as far as the host can know: an `apply` whose last accepted one by this plugin was the
             /// same and whose fields the cached object still has, an `update` that equals the cached object, a `finalizer` that is so already.

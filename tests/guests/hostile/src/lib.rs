@@ -247,11 +247,12 @@ fn identity(name: &str) -> Told {
         "version-empty" => (json!({"resourceVersion": ""}), true),
         "version-huge" => (json!({"resourceVersion": "9".repeat(100)}), true),
         "version-no-number" => (json!({"resourceVersion": "../1"}), true),
-        "finalizer-by-json-patch" | "metadata-by-json-patch" => {
-            let path = if name.starts_with("finalizer") {
-                "/metadata/finalizers"
-            } else {
-                "/metadata"
+        "finalizer-by-json-patch" | "metadata-by-json-patch" | "finalizer-by-odd-path" => {
+            let path = match name {
+                "finalizer-by-json-patch" => "/metadata/finalizers",
+                "metadata-by-json-patch" => "/metadata",
+                // The server reads over the first letter.
+                _ => "x/metadata/finalizers",
             };
             let body = json!([{"op": "replace", "path": path, "value": []}]);
             return Some(

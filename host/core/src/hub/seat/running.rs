@@ -94,6 +94,7 @@ impl Seat {
         if self.is_mine(&taken.key) {
             return Some(taken);
         }
+        self.hurries.remove(&taken.key);
         self.queue.forget(&taken.key);
         self.queue.done(&taken.key, now);
         None
