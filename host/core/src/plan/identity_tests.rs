@@ -64,7 +64,7 @@ fn settled(how: Use, fields: Value, is_written: bool) -> Result<Value, String> {
 fn settled_as(name: &str, how: Use, fields: Value, is_written: bool) -> Result<Value, String> {
     let reader = reader(&[kept(), object("b")]);
     let shown = Shown::of(&reader, &config_map(), &key(name));
-    let mut body = json!({ "metadata": fields });
+    let mut body = Value::Object([("metadata".to_owned(), fields)].into_iter().collect());
     settle(&mut body, how, &key(name), &shown, is_written, &reader)
         .map_err(|error| error.to_string())?;
     Ok(body["metadata"].take())
