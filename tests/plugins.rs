@@ -40,7 +40,6 @@ impl Rig {
             plugins: directory.path().into(),
             kubeconfig: server.kubeconfig().into(),
             arguments: arguments.iter().map(ToString::to_string).collect(),
-            ..HostOptions::default()
         })
         .await?;
         Ok(Self {
