@@ -48,7 +48,7 @@ test-slow: check-tools testserver plugins guests ## Run the tests that take minu
 soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
-	$(call say,soaking for a quarter of an hour and more)
+	$(call say,soaking for five minutes and more)
 	PILOTHOUSE_BIN=$(target)/debug/pilothouse PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) \
 	  cargo test --locked --workspace --no-fail-fast --test all --test compile --test hostile -- --ignored --nocapture --test-threads=1
 
