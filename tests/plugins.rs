@@ -50,6 +50,19 @@ impl Rig {
         })
     }
 
+    /// On a server that holds everybody to their rights; none if the tests are given a server.
+    async fn with_rbac() -> Result<Option<Self>> {
+        let server = Server::start_with(ServerOptions {
+            rbac: true,
+            ..ServerOptions::default()
+        })
+        .await?;
+        if !server.is_own() {
+            return Ok(None);
+        }
+        Self::with("dev", server).await.map(Some)
+    }
+
     fn at(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -89,6 +102,19 @@ impl Rig {
         let what = format!("{field} = {value}");
         let found = self.server.api.eventually(&path, &what, is_wanted).await;
         found.map(drop).with_context(|| self.host.log())
+    }
+
+    /// Waits until the server has refused a write of the plugin's service account.
+    async fn is_refused_as_itself(&self) -> Result<()> {
+        let user = format!("system:serviceaccount:{}:fickle", self.namespace);
+        let is_refused = |plugin: &Value| {
+            let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
+            error.contains(&user) && error.contains("cannot")
+        };
+        let refused = self
+            .host
+            .eventually(FILE, "refused by the server", is_refused);
+        refused.await.map(drop)
     }
 
     async fn is_noticed(&self) -> Result<()> {
@@ -516,9 +542,7 @@ async fn without_an_earlier_version_a_broken_one_is_put_in_quarantine() -> Resul
         rig.subject(name).await?;
     }
     rig.put(&fickle("1.0.0", "trap"))?;
-    while rig.host.plugin(FILE).await.is_err() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    rig.is_noticed().await?;
     let plugin = rig.state("quarantined").await?;
     let reason = plugin["reason"].as_str().unwrap_or_default();
     assert!(
@@ -624,15 +648,9 @@ async fn allow(rig: &Rig, name: &str, resources: &[&str], verbs: &[&str]) -> Res
 
 #[tokio::test]
 async fn an_identity_that_is_given_while_the_plugin_runs_holds_for_its_next_write() -> Result<()> {
-    let server = Server::start_with(ServerOptions {
-        rbac: true,
-        ..ServerOptions::default()
-    })
-    .await?;
-    if !server.is_own() {
+    let Some(mut rig) = Rig::with_rbac().await? else {
         return Ok(());
-    }
-    let mut rig = Rig::with("dev", server).await?;
+    };
     // It may read all that the host lets the plugin read, and write nothing.
     let reads = ["configmaps", "pods"];
     allow(&rig, "fickle-reads", &reads, &["list", "watch"]).await?;
@@ -649,37 +667,21 @@ async fn an_identity_that_is_given_while_the_plugin_runs_holds_for_its_next_writ
     };
     tokio::time::timeout(Duration::from_secs(30), told).await?;
     rig.subject("b").await?;
-    let is_refused = |plugin: &Value| {
-        let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
-        error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
-    };
-    let plugin = rig
-        .host
-        .eventually(FILE, "refused by the server", is_refused);
-    plugin.await?;
-    Ok(())
+    rig.is_refused_as_itself().await
 }
 
 #[tokio::test]
 async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() -> Result<()> {
-    let server = Server::start_with(ServerOptions {
-        rbac: true,
-        ..ServerOptions::default()
-    })
-    .await?;
-    if !server.is_own() {
+    let Some(rig) = Rig::with_rbac().await? else {
         return Ok(());
-    }
-    let rig = Rig::with("dev", server).await?;
+    };
     rig.subject("a").await?;
     rig.settings(&format!(
         "identity = \"serviceaccount:{}/fickle\"",
         rig.namespace
     ))?;
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
-    while rig.host.plugin(FILE).await.is_err() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    rig.is_noticed().await?;
     let plugin = rig.state("waiting").await?;
     let reason = plugin["reason"].as_str().unwrap_or_default();
     assert!(
@@ -688,14 +690,7 @@ async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() 
     );
 
     allow(&rig, "fickle-reads", &["configmaps"], &["list", "watch"]).await?;
-    let is_refused = |plugin: &Value| {
-        let error = plugin["lastError"]["message"].as_str().unwrap_or_default();
-        error.contains(&format!("system:serviceaccount:{}:fickle", rig.namespace))
-            && error.contains("cannot")
-    };
-    rig.host
-        .eventually(FILE, "refused by the server", is_refused)
-        .await?;
+    rig.is_refused_as_itself().await?;
     allow(&rig, "fickle-writes", &["configmaps"], &["create", "patch"]).await?;
     rig.seen("a", "version", "1.0.0").await?;
     // Pods are granted by the operator, and not by the cluster.

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub enum Queued {
     /// They are run: a change that was seen is acted upon, as when the host itself stops.
     Run,
-    /// They are dropped: the plugin may not run any more.
+    /// They are dropped: the plugin may not run any more, or runs them under another name.
     Drop,
 }
 

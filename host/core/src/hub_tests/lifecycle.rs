@@ -52,6 +52,19 @@ fn replace(rig: &mut Rig, id: PluginId, plugin: Arc<dyn Plugin>) {
     rig.hub.replace(id, plugin, &settings, rig.now).unwrap();
 }
 
+/// The plugin is granted another namespace than the one its keys are in.
+fn move_elsewhere(rig: &mut Rig, id: PluginId) {
+    let elsewhere = Settings {
+        grants: Grants {
+            namespaces: ["elsewhere".to_owned()].into(),
+            ..Grants::as_requested()
+        },
+        ..Settings::default()
+    };
+    let plugin = rig.hub.seats[&id].plugin();
+    rig.hub.replace(id, plugin, &elsewhere, rig.now).unwrap();
+}
+
 #[test]
 fn every_key_runs_on_the_new_version_and_none_on_two_at_once() {
     let (mut rig, id) = with_services(&["a", "b", "c"], fine);
@@ -283,15 +296,7 @@ fn keys_of_namespaces_that_are_taken_away_are_dropped_and_not_taken_for_gone() {
         Err(Failure::Retry("not yet".into()).into())
     };
     let (mut rig, id) = with_services(&["a", "b"], counting);
-    let elsewhere = Settings {
-        grants: Grants {
-            namespaces: ["elsewhere".to_owned()].into(),
-            ..Grants::as_requested()
-        },
-        ..Settings::default()
-    };
-    let plugin = rig.hub.seats[&id].plugin();
-    rig.hub.replace(id, plugin, &elsewhere, rig.now).unwrap();
+    move_elsewhere(&mut rig, id);
     let source = |(id, (source, _)): (InformerId, (Source, Payload))| {
         (source.namespace.is_some()).then_some(id)
     };
@@ -371,15 +376,7 @@ fn keys_that_are_taken_away_while_the_cluster_cannot_be_reached_keep_nobody_wait
     let error = TurnError::Unavailable("nobody answers".into());
     rig.hub.failed(&turn, &error, Executed::default(), rig.now);
     assert!(rig.hub.is_cut_off(id));
-    let elsewhere = Settings {
-        grants: Grants {
-            namespaces: ["elsewhere".to_owned()].into(),
-            ..Grants::as_requested()
-        },
-        ..Settings::default()
-    };
-    let plugin = rig.hub.seats[&id].plugin();
-    rig.hub.replace(id, plugin, &elsewhere, rig.now).unwrap();
+    move_elsewhere(&mut rig, id);
     for (informer, (source, _)) in rig.hub.wanted() {
         let delta = Delta::Replace(Listing {
             resource_version: ResourceVersion::new("1000"),

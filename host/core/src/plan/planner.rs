@@ -257,7 +257,8 @@ impl Planner<'_, '_> {
         let (kind, key) = address(&object)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
         let is_written = self.written.contains(&(kind.clone(), key.clone()));
-        match Shown::of(self.reader, &kind, &key) {
+        let shown = Shown::of(self.reader, &kind, &key);
+        match shown {
             Shown::Nothing if !is_written => {
                 self.reader.look_at(&kind, &key);
                 let gone = format!("{kind} {key} is not in the cache");
@@ -271,7 +272,14 @@ impl Planner<'_, '_> {
             }
             _ => {}
         }
-        self.settle(&mut object, Use::Update, &kind, &key)?;
+        identity::settle(
+            &mut object,
+            Use::Update,
+            &key,
+            &shown,
+            is_written,
+            self.reader,
+        )?;
         let current = self.cached(&kind, &key);
         if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
         {
