@@ -48,8 +48,11 @@ impl Shared {
 
     /// Changes the hub, then wakes the workers.
     pub fn change<R>(&self, change: impl FnOnce(&mut Hub, Time) -> R) -> R {
+        let mut hub = self.lock();
+        // Not before: the hub's time would go back by the wait for it.
         let now = self.now();
-        let result = change(&mut self.lock(), now);
+        let result = change(&mut hub, now);
+        drop(hub);
         self.changed.notify_all();
         result
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use pilothouse_core::hub::{BrokenKey, Hub, InformerStatus, SeatStatus};
+use pilothouse_core::hub::{BrokenKey, Hub, InformerStatus, LoopingKey, SeatStatus};
 use pilothouse_core::key::Kind;
 use pilothouse_core::queue::Time;
 use pilothouse_core::source::{Payload, Source};
@@ -51,6 +51,9 @@ pub struct PluginStatus {
     /// Keys that fail each time they run, and run only now and then: the first of them, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<Broken>,
+    /// Keys that nothing but their own writes keeps running, and that are slowed down for it: the first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub looping: Vec<Looping>,
     /// Its part of the caches, shared evenly with other plugins.
     pub cached_bytes: usize,
     pub reconciles: Reconciles,
@@ -85,8 +88,18 @@ pub struct Broken {
     pub retry_seconds: Option<u64>,
 }
 
-/// Most broken keys that are listed; how many there are says the metric.
-const MAX_BROKEN: usize = 20;
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Looping {
+    pub object: String,
+    /// In a row, that nothing but its own writes has caused.
+    pub runs: u32,
+    /// What changes each time, as a JSON Pointer into the object that is written.
+    pub field: String,
+}
+
+/// Most keys that are listed of each sort; how many there are say the metrics.
+const MAX_LISTED: usize = 20;
 
 /// One element of `GET /informers`.
 #[derive(Debug, Serialize)]
@@ -126,8 +139,19 @@ pub struct LastError {
     pub seconds_ago: u64,
 }
 
+fn looping(keys: &[LoopingKey]) -> Vec<Looping> {
+    let listed = keys.iter().take(MAX_LISTED);
+    listed
+        .map(|looping| Looping {
+            object: looping.key.to_string(),
+            runs: looping.runs,
+            field: looping.field.clone(),
+        })
+        .collect()
+}
+
 fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
-    let listed = keys.iter().take(MAX_BROKEN);
+    let listed = keys.iter().take(MAX_LISTED);
     listed
         .map(|broken| Broken {
             object: broken.key.to_string(),
@@ -242,6 +266,7 @@ impl Sources {
                 failed: seat.failing,
             }),
             broken: seat.map_or_else(Vec::new, |seat| broken(&seat.broken)),
+            looping: seat.map_or_else(Vec::new, |seat| looping(&seat.looping)),
             cached_bytes: seat.map_or(0, |seat| seat.cached_bytes),
             reconciles: seat.map_or_else(Reconciles::default, |seat| Reconciles {
                 success: seat.reconciles.success,

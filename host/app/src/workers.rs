@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use pilothouse_core::cluster::Cluster;
-use pilothouse_core::hub::{Lookup, Turn, TurnError};
+use pilothouse_core::cluster::{Cluster, ReadFailure};
+use pilothouse_core::hub::{Lookup, LoopingKey, Purpose, Question, Turn, TurnError};
 use pilothouse_core::outcome::ActionResult;
 use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
@@ -23,6 +23,9 @@ use crate::shared::{Shared, Task};
 
 /// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
 const STACK_SIZE: usize = 8 * 1024 * 1024;
+
+/// Most objects of one lookup that are read at the same time.
+const MAX_READS: usize = 16;
 
 /// Denied reads that are told apart in the log: a guest may make up kinds.
 const MOST_TOLD: usize = 1_000;
@@ -190,18 +193,30 @@ impl Tools {
     }
 
     async fn look(&self, cluster: &dyn Cluster, lookup: &Lookup) {
-        let objects = lookup.objects.iter();
-        let reads = objects.map(|(_, kind, key)| cluster.read(kind, key));
-        let answers = futures::future::join_all(reads).await;
-        for ((_, kind, object), answer) in lookup.objects.iter().zip(&answers) {
-            if let Err(reason) = answer
-                && !self.shared.look(|hub| hub.is_cut_off(lookup.plugin))
-            {
-                warn!(%kind, %object, reason, "what was written cannot be looked up; its key waits");
+        let answers = answers(cluster, &lookup.questions).await;
+        let is_gate = matches!(lookup.purpose, Purpose::Gate(_));
+        for (question, answer) in lookup.questions.iter().zip(&answers).filter(|_| is_gate) {
+            let Question {
+                kind, key: object, ..
+            } = question;
+            match answer {
+                Err(ReadFailure::NoAnswer(reason))
+                    if !self.shared.look(|hub| hub.is_cut_off(lookup.plugin)) =>
+                {
+                    warn!(%kind, %object, reason, "cannot look up what was written; its key waits");
+                }
+                Err(ReadFailure::Refused(reason)) => {
+                    warn!(%kind, %object, reason, "may not look up what was written; its key runs without");
+                }
+                _ => {}
             }
         }
-        self.shared
+        let repaired = self
+            .shared
             .change(|hub, now| hub.looked(lookup, answers, now));
+        for Question { kind, key, .. } in &repaired {
+            warn!(%kind, object = %key, "the cache showed another state than the server has; put right");
+        }
     }
 
     async fn write(&self, cluster: &dyn Cluster, writing: Writing) {
@@ -218,9 +233,17 @@ impl Tools {
         self.report(&turn, &executed.results);
         match executed.failure.take() {
             Some(failure) => self.fail(&turn, &failure.into(), executed),
-            None => self
-                .shared
-                .change(|hub, now| hub.settled(&turn, requeue_after, executed, now)),
+            None => self.settle(&turn, requeue_after, executed),
+        }
+    }
+
+    fn settle(&self, turn: &Turn, requeue_after: Option<Duration>, executed: Executed) {
+        let looping = self
+            .shared
+            .change(|hub, now| hub.settled(turn, requeue_after, executed, now));
+        if let Some(LoopingKey { key, runs, field }) = looping {
+            let (plugin, kind) = (turn.plugin_name(), turn.subject_kind());
+            warn!(plugin, kind, object = %key, runs, field, "a key is run by nothing but its own writes; slowed down");
         }
     }
 
@@ -256,6 +279,19 @@ impl Tools {
     }
 }
 
+/// What the cluster says, question by question; of a few at a time, for each takes a connection.
+async fn answers(
+    cluster: &dyn Cluster,
+    questions: &[Question],
+) -> Vec<Result<Option<String>, ReadFailure>> {
+    let reads = questions.iter();
+    let reads = reads.map(|question| cluster.read(&question.kind, &question.key));
+    futures::stream::iter(reads)
+        .buffered(MAX_READS)
+        .collect()
+        .await
+}
+
 /// Does what there is to do on the async runtime, many things at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.
 async fn write(tools: Tools, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
     let mut running = FuturesUnordered::new();
@@ -270,3 +306,7 @@ async fn write(tools: Tools, cluster: Arc<dyn Cluster>, mut queue: mpsc::Unbound
     }
     while running.next().await.is_some() {}
 }
+
+#[cfg(test)]
+#[path = "workers_tests.rs"]
+mod tests;

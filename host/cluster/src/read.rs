@@ -1,12 +1,16 @@
-//! Reads of one object past every cache, for when a watch does not show what was written.
+//! Reads of one object past every cache, for when a watch does not show what was written, or what it shows is in doubt.
 
 use std::time::Duration;
 
 use http::Request;
+use pilothouse_core::cluster::ReadFailure;
 use pilothouse_core::key::{Kind, ObjectKey};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::ApiCluster;
 use crate::client::{CanRepeat, Terms};
+use crate::discovery::{DiscoveryError, Resource};
 use crate::path;
 use crate::request::RequestError;
 
@@ -16,12 +20,57 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Largest answer; an object is at most 3 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
+/// A list of one object, or of none.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Box<RawValue>>,
+}
+
 impl ApiCluster {
-    /// The object as the server has it now (a quorum read), or none if there is no such object.
-    pub(crate) async fn get(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, String> {
+    /// The object as the server has it now (a quorum read), or none if there is no such object. Who may list a kind need not have the right
+    /// to get its objects one by one; then it is listed by its name.
+    pub(crate) async fn get(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+    ) -> Result<Option<String>, ReadFailure> {
         let resource = self.discovery().resolve(kind).await;
-        let resource = resource.map_err(|error| error.to_string())?;
-        let path = path::object(&resource, key, None).map_err(|error| error.to_string())?;
+        let resource = resource.map_err(|error| match error {
+            DiscoveryError::Unanswered { .. } => no_answer(&error),
+            _ => refused(&error),
+        })?;
+        let path = path::object(&resource, key, None).map_err(|error| refused(&error))?;
+        let error = match self.fetch_text(&path).await {
+            Ok(text) => return Ok(Some(text)),
+            Err(error) => error,
+        };
+        match code_and_reason(&error) {
+            // Without a reason it is the path that is not there, not the object.
+            Some((404, "")) => Err(refused(&error)),
+            Some((404, _)) => Ok(None),
+            Some((403 | 405, _)) => self.list_one(&resource, key).await,
+            _ => Err(no_answer(&error)),
+        }
+    }
+
+    async fn list_one(
+        &self,
+        resource: &Resource,
+        key: &ObjectKey,
+    ) -> Result<Option<String>, ReadFailure> {
+        let path = path::siblings(resource, key).map_err(|error| refused(&error))?;
+        let selector = format!("metadata.name={}", key.name);
+        let path = path + &path::query(&[("fieldSelector", selector)]);
+        let text = self.fetch_text(&path).await;
+        let text = text.map_err(|error| match code_and_reason(&error) {
+            Some((403..=405, _)) => refused(&error),
+            _ => no_answer(&error),
+        })?;
+        let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
+        Ok(list.items.first().map(|item| item.get().to_owned()))
+    }
+
+    async fn fetch_text(&self, path: &str) -> Result<String, RequestError> {
         let request = Request::get(path)
             .header(http::header::ACCEPT, "application/json")
             .body(Vec::new())
@@ -32,16 +81,24 @@ impl ApiCluster {
             can_repeat: CanRepeat::Never,
             plugin: None,
         };
-        match self.client.fetch(&request, terms).await {
-            Ok(body) => String::from_utf8(body)
-                .map(Some)
-                .map_err(|error| error.to_string()),
-            Err(RequestError::Status(status))
-                if status.code == 404 && !status.reason.is_empty() =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        let body = self.client.fetch(&request, terms).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
     }
 }
+
+fn code_and_reason(error: &RequestError) -> Option<(u16, &str)> {
+    let status = error.status()?;
+    Some((status.code, &status.reason))
+}
+
+fn refused(error: &dyn std::fmt::Display) -> ReadFailure {
+    ReadFailure::Refused(error.to_string())
+}
+
+fn no_answer(error: &dyn std::fmt::Display) -> ReadFailure {
+    ReadFailure::NoAnswer(error.to_string())
+}
+
+#[cfg(test)]
+#[path = "read_tests.rs"]
+mod tests;

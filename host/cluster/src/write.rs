@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{Method, Request};
-use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::cluster::{Cluster, Operation, ReadFailure, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
 use serde_json::json;
@@ -92,7 +92,7 @@ impl Cluster for ApiCluster {
         &'a self,
         kind: &'a Kind,
         key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
         Box::pin(self.get(kind, key))
     }
 }

@@ -5,8 +5,8 @@
 //!   calls sees both before or both after.
 //! - The cache never goes back in time: what is older than what it shows is dropped and counted, be it an object, a deletion or a
 //!   list, and an object that was deleted does not rise again. A deletion needs no tombstone for that: changes come in the order
-//!   of their versions, so whatever is not newer than all that has come is old. Only a server that is known to have been rolled
-//!   back is believed.
+//!   of their versions, so whatever is not newer than all that has come is old. An object that was looked up and found gone needs
+//!   one, for its deletion is still to come. Only a server that is known to have been rolled back is believed.
 
 mod adapting;
 mod delta;
@@ -37,6 +37,9 @@ pub struct Cache {
     indexes: Vec<Tree<Posting>>,
     /// Objects that are there, of which nothing but the key can be read, and why.
     unreadable: Arc<BTreeMap<ObjectKey, String>>,
+    /// Objects that were looked up and are not there any more, each with its uid. What the list-watch has yet to bring of them is old.
+    /// An entry ends with the object's deletion, with another object of its name, and with a list that lacks it.
+    gone: Arc<BTreeMap<ObjectKey, Box<str>>>,
     /// Keys that have become unreadable, or are so no more, since somebody asked.
     turned: Vec<ObjectKey>,
     layout: Arc<Layout>,
@@ -50,6 +53,8 @@ pub struct Cache {
     bytes: usize,
     /// How often something older than what is here was dropped.
     stale: u64,
+    /// How often what was here was put right.
+    repairs: u64,
 }
 
 impl Cache {
@@ -60,6 +65,7 @@ impl Cache {
             objects: Tree::default(),
             indexes: Vec::new(),
             unreadable: Arc::default(),
+            gone: Arc::default(),
             turned: Vec::new(),
             layout: Arc::default(),
             schema: Arc::default(),
@@ -68,6 +74,7 @@ impl Cache {
             synced: None,
             bytes: 0,
             stale: 0,
+            repairs: 0,
         }
     }
 
@@ -200,6 +207,7 @@ impl Cache {
                 if !self.advance_past(&resource_version) {
                     return Vec::new();
                 }
+                self.forget_gone(key.parts());
                 self.set_unreadable(&key, None);
                 self.remove(key.parts(), &resource_version)
             }
@@ -232,10 +240,70 @@ impl Cache {
         self.upsert(object)
     }
 
-    /// Removes an object that was looked up on its own, and is not there any more.
-    pub fn overlay_gone(&mut self, key: &ObjectKey) -> Option<Change> {
+    /// Removes an object that was looked up on its own, and is not there any more. `uid`: which, if it may not be here at all, because the
+    /// list-watch has yet to bring it.
+    pub fn overlay_gone(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Change> {
         self.set_unreadable(key, None);
-        self.take(key.parts())
+        let change = self.take(key.parts());
+        let last = change.as_ref().and_then(|change| change.old.as_ref());
+        let uid = last.map(|last| last.uid()).or(uid);
+        if let Some(uid) = uid.filter(|uid| !uid.is_empty()) {
+            Arc::make_mut(&mut self.gone).insert(key.clone(), uid.into());
+        }
+        change
+    }
+
+    /// Stores an object that was read on its own, though by its version the cache has come past it: it is otherwise here.
+    pub fn repair(&mut self, object: Object) -> Option<Change> {
+        let old = self.get(object.key()).cloned();
+        let is_newer = old
+            .as_ref()
+            .is_some_and(|old| is_after(old, &object.resource_version().clone()));
+        let is_same = old.as_ref().is_some_and(|old| is_same_text(old, &object));
+        if is_newer || is_same || self.is_gone(&object) {
+            return None;
+        }
+        let is_past = object.resource_version().is_at_most(&self.resource_version);
+        let change = self.store(object, old, true);
+        self.repairs += u64::from(is_past && change.is_some());
+        change
+    }
+
+    /// Removes an object that is not there any more.
+    pub fn repair_gone(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Change> {
+        self.get(key.parts())?;
+        self.repairs += 1;
+        self.overlay_gone(key, uid)
+    }
+
+    /// How often what was here was put right.
+    pub fn repairs(&self) -> u64 {
+        self.repairs
+    }
+
+    /// The version of an object that is here.
+    pub fn version_of(&self, key: &ObjectKey) -> Option<&ResourceVersion> {
+        let object = self.get(key.parts());
+        object.map(|object| object.resource_version())
+    }
+
+    /// Whether a newer state of an object is here.
+    pub fn is_newer_than(&self, object: &Object) -> bool {
+        let here = self.get(object.key());
+        here.is_some_and(|here| is_after(here, object.resource_version()))
+    }
+
+    /// Whether this is a state of an object that has been looked up, and is not there any more.
+    fn is_gone(&self, object: &Object) -> bool {
+        let gone = || self.gone.get(&object.key().to_key());
+        !self.gone.is_empty() && gone().is_some_and(|uid| **uid == *object.uid())
+    }
+
+    /// The list-watch has come to the end of an object, or past it.
+    fn forget_gone(&mut self, key: KeyRef<'_>) {
+        if !self.gone.is_empty() {
+            Arc::make_mut(&mut self.gone).remove(&key.to_key());
+        }
     }
 
     /// Keys that have become unreadable, or are so no more, since this was last asked.
@@ -279,6 +347,7 @@ impl Cache {
         }
         let until = (!is_rollback).then_some(&resource_version);
         let brought = objects.iter().map(Object::payload).min();
+        let objects = self.without_gone(objects, is_rollback);
         let mut changes = self.remove_unlisted(&objects, until);
         self.replace_unreadable(unreadable);
         for object in objects {
@@ -298,6 +367,30 @@ impl Cache {
         // What was asked for, unless less has come: a list may have been on its way when more was wanted, or less.
         self.synced = Some(brought.unwrap_or(payload).min(payload));
         changes
+    }
+
+    /// A list without the objects that are known to be gone: it is older than that. What it does not have it is past.
+    fn without_gone(&mut self, mut objects: Vec<Object>, is_rollback: bool) -> Vec<Object> {
+        if self.gone.is_empty() {
+            return objects;
+        }
+        let gone = std::mem::take(&mut self.gone);
+        if is_rollback {
+            return objects;
+        }
+        let mut still = BTreeMap::new();
+        objects.retain(|object| {
+            let known = gone.get_key_value(&object.key().to_key());
+            let is_gone = known.is_some_and(|(_, uid)| **uid == *object.uid());
+            still.extend(
+                known
+                    .filter(|_| is_gone)
+                    .map(|(key, uid)| (key.clone(), uid.clone())),
+            );
+            !is_gone
+        });
+        self.gone = Arc::new(still);
+        objects
     }
 
     fn replace_unreadable(&mut self, unreadable: Vec<Unreadable>) {
@@ -327,8 +420,13 @@ impl Cache {
             .collect()
     }
 
-    /// Stores an object, unless a newer state of it is here.
+    /// Stores an object, unless a newer state of it is here, or it is known to be gone.
     fn upsert(&mut self, object: Object) -> Option<Change> {
+        if self.is_gone(&object) {
+            self.stale += 1;
+            return None;
+        }
+        self.forget_gone(object.key());
         let old = self.get(object.key()).cloned();
         let is_older = |old: &Arc<Object>| is_after(old, object.resource_version());
         if old.as_ref().is_some_and(is_older) {
@@ -448,6 +546,12 @@ impl Cache {
 /// Whether an object is newer than this version.
 fn is_after(object: &Object, version: &ResourceVersion) -> bool {
     version != object.resource_version() && version.is_at_most(object.resource_version())
+}
+
+/// Whether two texts say the same.
+fn is_same_text(old: &Object, new: &Object) -> bool {
+    let parse = |object: &Object| serde_json::from_str::<serde_json::Value>(object.json()).ok();
+    old.json() == new.json() || parse(old) == parse(new)
 }
 
 /// Whether two states are one, and equally much of it is here.

@@ -77,11 +77,21 @@ pub trait Cluster: Send + Sync {
     /// an error is a kind of [`ActionResult`]. A write whose outcome is unknown is not repeated.
     fn write<'a>(&'a self, manager: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult>;
 
-    /// Reads one object from the cluster itself, past every cache: its JSON, or none if there is no such object. An error says in one
-    /// line why that is not known.
+    /// Reads one object from the cluster itself, past every cache: its JSON, or none if there is no such object.
     fn read<'a>(
         &'a self,
         kind: &'a Kind,
         key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, String>>;
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>>;
+}
+
+/// Why what the cluster has of an object is not known, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFailure {
+    /// There was no answer, or none that says anything of the object. The next may.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// There will be no answer: the host may not read the object, or its kind is not served.
+    #[error("{0}")]
+    Refused(String),
 }

@@ -7,12 +7,16 @@
 //! one, bookmarks included: an informer's changes arrive in order. A deletion has no version to wait for, so it is visible once
 //! the deleted object is gone, replaced, or being deleted. A kind that the plugin does not read is not waited for.
 //!
+//! The keys of a plugin that is to run one at a time have one gate together: what one of them wrote (the address that it took), the
+//! next must see.
+//!
 //! A watch that is late does not hold a key for ever, and does not make it run blind: after [`PATIENCE`] the host asks for the objects
 //! themselves ([`Lookup`](crate::hub::Lookup)). So it does at once after a write that had no answer, which may have been done or not.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use crate::hub::Question;
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::snapshot::{InformerId, Snapshot};
@@ -38,6 +42,8 @@ pub enum Sign {
     Version(ResourceVersion),
     /// The object with this uid is gone, or on its way.
     Deletion(Box<str>),
+    /// The object with this uid is gone: nothing keeps it any more.
+    End(Box<str>),
     /// Nothing does: the object must be looked up.
     Unknown,
 }
@@ -55,8 +61,17 @@ impl Awaited {
             Sign::Deletion(uid) => {
                 object.is_none_or(|object| object.uid() != &**uid || object.is_being_deleted())
             }
+            Sign::End(uid) => object.is_none_or(|object| object.uid() != &**uid),
             Sign::Unknown => false,
         }
+    }
+
+    fn question(&self, snapshot: &Snapshot) -> Question {
+        let mut question = Question::of(snapshot, self.informer, self.key.clone());
+        if let Sign::Deletion(uid) | Sign::End(uid) = &self.sign {
+            question.uid = Some(uid.clone());
+        }
+        question
     }
 }
 
@@ -71,18 +86,21 @@ pub enum Passage {
     /// Not before this time, unless [`Gates::opened`] names it earlier.
     Until(Time),
     /// Not before these objects have been looked up, and not before this time either way. The answers are for this gate.
-    Ask(Vec<(InformerId, ObjectKey)>, GateId, Time),
+    Ask(Vec<Question>, GateId, Time),
 }
 
 /// The keys of one plugin whose last writes may not be visible yet.
 ///
-/// Invariant: every held key has a gate, and is held under each informer that its gate waits for. Gates that nobody asks about are
-/// dropped when there have come to be many, not one by one.
+/// Invariant: a gate with held keys is among those of each informer that it waits for. Gates that nobody asks about are dropped when
+/// there have come to be many, not one by one.
 #[derive(Debug, Default)]
 pub struct Gates {
+    /// By the key that has written; of a plugin whose keys share one, by the singleton's.
     closed: HashMap<ObjectKey, Gate>,
-    /// Keys that were due and wait for nothing else, by the informers that will show what they wait for.
-    held: HashMap<InformerId, HashSet<ObjectKey>>,
+    /// The gates with held keys, by the informers that will show what they wait for.
+    waiting: HashMap<InformerId, HashSet<ObjectKey>>,
+    /// Whether all keys share one gate.
+    is_shared: bool,
     last_gate: GateId,
     /// At so many gates those whose writes are visible are dropped.
     sweep_at: usize,
@@ -94,7 +112,8 @@ struct Gate {
     /// What is not known to be visible yet.
     awaited: Vec<Awaited>,
     until: Time,
-    is_held: bool,
+    /// The keys that were due and wait for nothing else.
+    held: HashSet<ObjectKey>,
 }
 
 impl Gate {
@@ -114,6 +133,16 @@ impl Gate {
 const SWEEP_FROM: usize = 1024;
 
 impl Gates {
+    /// From now on all keys share one gate, or each has its own.
+    pub fn share(&mut self, is_shared: bool) {
+        self.is_shared = is_shared;
+    }
+
+    /// The gates that a key has to pass: its own, and the one that all share. One of them may be left of another version.
+    fn names(key: &ObjectKey) -> [ObjectKey; 2] {
+        [key.clone(), ObjectKey::singleton()]
+    }
+
     /// The key has written; it is not to run before that is visible.
     pub fn close(
         &mut self,
@@ -127,33 +156,40 @@ impl Gates {
             id: self.last_gate,
             awaited,
             until: now + PATIENCE,
-            is_held: false,
+            held: HashSet::new(),
         };
-        self.open(key);
+        Self::names(key)
+            .iter()
+            .for_each(|name| drop(self.open(name)));
         if gate.is_open(snapshot) {
             return;
         }
-        self.closed.insert(key.clone(), gate);
+        let [own, shared] = Self::names(key);
+        self.closed
+            .insert(if self.is_shared { shared } else { own }, gate);
         if self.closed.len() > self.sweep_at.max(SWEEP_FROM) {
             self.closed
-                .retain(|_, gate| gate.is_held || !gate.is_open(snapshot));
+                .retain(|_, gate| !gate.held.is_empty() || !gate.is_open(snapshot));
             self.sweep_at = self.closed.len() * 2;
         }
     }
 
     /// Whether the key may run now; if not, it is held.
     pub fn try_pass(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) -> Passage {
-        let Some(gate) = self.closed.get_mut(key) else {
+        let is_closed = |name: &ObjectKey| {
+            let gate = self.closed.get(name);
+            gate.is_some_and(|gate| !gate.is_open(snapshot))
+        };
+        let Some(name) = Self::names(key).into_iter().find(is_closed) else {
             return Passage::Open;
         };
-        if gate.is_open(snapshot) {
-            self.open(key);
+        let Some(gate) = self.closed.get_mut(&name) else {
             return Passage::Open;
-        }
-        gate.is_held = true;
+        };
+        gate.held.insert(key.clone());
         for awaited in &gate.awaited {
-            let held = self.held.entry(awaited.informer).or_default();
-            held.insert(key.clone());
+            let waiting = self.waiting.entry(awaited.informer).or_default();
+            waiting.insert(name.clone());
         }
         if !gate.must_ask(now) {
             return Passage::Until(gate.until);
@@ -161,65 +197,74 @@ impl Gates {
         gate.until = now + PATIENCE;
         let awaited = gate.awaited.iter();
         let hidden = awaited.filter(|awaited| !awaited.is_visible(snapshot));
-        let objects = hidden.map(|awaited| (awaited.informer, awaited.key.clone()));
-        Passage::Ask(objects.collect(), gate.id, gate.until)
+        let questions = hidden.map(|awaited| awaited.question(snapshot));
+        Passage::Ask(questions.collect(), gate.id, gate.until)
     }
 
-    /// An object that a key waits for has been looked up for this gate, and the cache shows what was found: there is nothing more to
-    /// wait for. Says whether the key may run.
+    /// An object that a key waits for has been looked up for this gate, and the cache shows what was found, or it cannot be known: there
+    /// is nothing more to wait for. Returns the held keys that may run now.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,
         id: GateId,
-        informer: InformerId,
-        object: &ObjectKey,
+        question: &Question,
         snapshot: &Snapshot,
-    ) -> bool {
-        let Some(gate) = self.closed.get_mut(key).filter(|gate| gate.id == id) else {
-            return false;
+    ) -> HashSet<ObjectKey> {
+        let is_it = |name: &ObjectKey| self.closed.get(name).is_some_and(|gate| gate.id == id);
+        let Some(name) = Self::names(key).into_iter().find(is_it) else {
+            return HashSet::new();
         };
-        gate.awaited
-            .retain(|awaited| (awaited.informer, &awaited.key) != (informer, object));
-        let is_open = gate.is_open(snapshot);
-        if is_open {
-            self.open(key);
+        let Some(gate) = self.closed.get_mut(&name) else {
+            return HashSet::new();
+        };
+        gate.awaited.retain(|awaited| {
+            (awaited.informer, &awaited.key) != (question.informer, &question.key)
+        });
+        match gate.is_open(snapshot) {
+            true => self.open(&name),
+            false => HashSet::new(),
         }
-        is_open
     }
 
     /// The held keys that may run now, after a change of this informer's cache.
-    pub fn opened(&mut self, informer: InformerId, snapshot: &Snapshot) -> Vec<ObjectKey> {
+    pub fn opened(&mut self, informer: InformerId, snapshot: &Snapshot) -> HashSet<ObjectKey> {
         let closed = &self.closed;
-        let is_open = |key: &&ObjectKey| closed.get(*key).is_none_or(|gate| gate.is_open(snapshot));
-        let held = self.held.get(&informer).into_iter().flatten();
-        let opened: Vec<ObjectKey> = held.filter(is_open).cloned().collect();
-        opened.iter().for_each(|key| self.open(key));
-        opened
+        let is_open =
+            |name: &&ObjectKey| closed.get(*name).is_none_or(|gate| gate.is_open(snapshot));
+        let waiting = self.waiting.get(&informer).into_iter().flatten();
+        let opened: Vec<ObjectKey> = waiting.filter(is_open).cloned().collect();
+        opened.iter().flat_map(|name| self.open(name)).collect()
     }
 
-    /// Waits no longer for what the informers show that are not to be kept. Says which held keys may run now.
-    pub fn keep(&mut self, is_kept: impl Fn(InformerId) -> bool) -> Vec<ObjectKey> {
+    /// Waits no longer for what the informers show that are not to be kept. Returns the held keys that may run now.
+    pub fn keep(
+        &mut self,
+        is_kept: impl Fn(InformerId) -> bool,
+        snapshot: &Snapshot,
+    ) -> HashSet<ObjectKey> {
         for gate in self.closed.values_mut() {
             gate.awaited.retain(|awaited| is_kept(awaited.informer));
         }
-        self.held.retain(|informer, _| is_kept(*informer));
+        self.waiting.retain(|informer, _| is_kept(*informer));
         let closed = self.closed.iter();
-        let empty = closed.filter(|(_, gate)| gate.awaited.is_empty());
-        let opened: Vec<ObjectKey> = empty.map(|(key, _)| key.clone()).collect();
-        let held: Vec<ObjectKey> = opened
-            .iter()
-            .filter(|key| self.closed[*key].is_held)
-            .cloned()
-            .collect();
-        opened.iter().for_each(|key| self.open(key));
-        held
+        let open = closed.filter(|(_, gate)| gate.is_open(snapshot));
+        let opened: Vec<ObjectKey> = open.map(|(name, _)| name.clone()).collect();
+        opened.iter().flat_map(|name| self.open(name)).collect()
     }
 
-    fn open(&mut self, key: &ObjectKey) {
-        if self.closed.remove(key).is_some_and(|gate| gate.is_held) {
-            for held in self.held.values_mut() {
-                held.remove(key);
+    /// Forgets what a key waits for: it does not run any more.
+    pub fn forget(&mut self, key: &ObjectKey) {
+        self.open(key);
+    }
+
+    fn open(&mut self, name: &ObjectKey) -> HashSet<ObjectKey> {
+        let held = self.closed.remove(name).map(|gate| gate.held);
+        let held = held.unwrap_or_default();
+        if !held.is_empty() {
+            for waiting in self.waiting.values_mut() {
+                waiting.remove(name);
             }
         }
+        held
     }
 }

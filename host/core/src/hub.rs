@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::{Change, Delta, Unreadable};
+use crate::cluster::ReadFailure;
 use crate::gate::GateId;
 use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -39,6 +40,7 @@ use changelog::Changelog;
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
+pub use seat::LoopingKey;
 use seat::{Seat, Work};
 pub use status::{BrokenKey, InformerStatus, LastError, ReconcileCounts, SeatStatus};
 pub use turn::{Decision, Turn, TurnError};
@@ -90,17 +92,57 @@ pub enum Next {
     Idle(Option<Time>),
 }
 
-/// Objects to be read from the cluster itself, because a key wrote them and no watch shows it.
+/// Objects to be read from the cluster itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// Whose key.
     pub plugin: PluginId,
-    /// The key that waits for them.
+    /// The key that they are looked up for.
     pub key: ObjectKey,
-    /// What it waits at.
-    pub gate: GateId,
-    /// The objects, and the informers whose caches lack them.
-    pub objects: Vec<(InformerId, Kind, ObjectKey)>,
+    /// Why.
+    pub purpose: Purpose,
+    /// What is to be looked up.
+    pub questions: Vec<Question>,
+}
+
+/// What a lookup is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The key waits at this gate: it has written the objects, and no watch shows that.
+    Gate(GateId),
+    /// The key keeps failing on what the caches show of the objects. It does not wait for the answers.
+    Doubt,
+}
+
+/// An object to be read from the cluster itself, and what the cache showed of it when that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The informer whose cache lacks it.
+    pub informer: InformerId,
+    /// Its kind.
+    pub kind: Kind,
+    /// The object.
+    pub key: ObjectKey,
+    /// The state that was cached; none if there was no object. An answer is about the time at which it was asked for: if the watch has
+    /// brought something since, it cannot be said which is newer.
+    pub cached: Option<ResourceVersion>,
+    /// The uid of the object in question, where it is known: of what was cached, or was deleted.
+    pub uid: Option<Box<str>>,
+}
+
+impl Question {
+    /// What the cluster has of an object that this snapshot shows so, or does not show.
+    pub(crate) fn of(snapshot: &Snapshot, informer: InformerId, key: ObjectKey) -> Self {
+        let cache = &snapshot.informers[informer];
+        let cached = cache.get(key.parts());
+        Self {
+            informer,
+            kind: cache.kind().clone(),
+            cached: cached.map(|object| object.resource_version().clone()),
+            uid: cached.map(|object| object.uid().into()),
+            key,
+        }
+    }
 }
 
 /// See the module's documentation.
@@ -301,69 +343,157 @@ impl Hub {
         quarantined.collect()
     }
 
-    /// The run and all its writes have ended well.
+    /// The run and all its writes have ended well. Names the key if it is found to loop now: nothing but its own writes has run it
+    /// many times in a row.
     pub fn settled(
         &mut self,
         turn: &Turn,
         requeue_after: Option<Duration>,
         executed: Executed,
         now: Time,
-    ) {
-        if let Some(seat) = self.seats.get_mut(&turn.plugin) {
-            seat.settled(turn, requeue_after, executed, &self.snapshot, now);
-        }
+    ) -> Option<LoopingKey> {
+        let seat = self.seats.get_mut(&turn.plugin)?;
+        seat.settled(turn, requeue_after, executed, &self.snapshot, now)
     }
 
-    /// The answer to a [`Lookup`], object by object: its JSON, or none if there is no such object, or why that is not known. The key runs
-    /// if everything is known, and else waits on.
+    /// The answer to a [`Lookup`], object by object: its JSON, or none if there is no such object, or why that is not known. A key that waits
+    /// for it runs if everything is known that can be, and else waits on. Says which objects the caches had shown otherwise than the cluster
+    /// has them, though they had come that far.
     pub fn looked(
         &mut self,
         lookup: &Lookup,
-        answers: Vec<Result<Option<String>, String>>,
+        answers: Vec<Result<Option<String>, ReadFailure>>,
         now: Time,
-    ) {
-        let is_answered = answers.iter().all(Result::is_ok);
-        if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-            seat.looked(&lookup.key, is_answered, now);
-        }
-        for ((informer, kind, key), answer) in lookup.objects.iter().zip(answers) {
-            let Ok(found) = answer else {
-                continue;
-            };
-            self.overlay(*informer, kind, key, found.as_deref(), now);
-            if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-                seat.looked_up(lookup, *informer, key, &self.snapshot);
+    ) -> Vec<Question> {
+        let answered = lookup.questions.iter().zip(answers);
+        match lookup.purpose {
+            Purpose::Gate(gate) => {
+                self.pass(lookup, gate, answered, now);
+                Vec::new()
             }
+            Purpose::Doubt => self.repair(lookup, answered, now),
         }
     }
 
-    /// Brings into a cache what was found of an object.
-    fn overlay(
+    fn pass<'a>(
         &mut self,
-        informer: InformerId,
-        kind: &Kind,
-        key: &ObjectKey,
-        found: Option<&str>,
+        lookup: &Lookup,
+        gate: GateId,
+        answered: impl Iterator<Item = (&'a Question, Answer)>,
         now: Time,
     ) {
-        let cache = self.snapshot.cache_mut(informer);
-        if cache.users() == 0 {
-            return;
-        }
-        let changes = match found.map(|json| Object::parse(kind, json, cache.schema())) {
-            None => cache.overlay_gone(key).into_iter().collect(),
-            Some(Ok(object)) if cache.source().selects(&object, found.unwrap_or_default()) => {
-                cache.apply(Delta::Read(object))
+        let mut is_answered = true;
+        for (question, answer) in answered {
+            let is_known = match answer {
+                Ok(found) => self.overlay(question, found.as_deref(), now),
+                Err(ReadFailure::Refused(_)) => true,
+                Err(ReadFailure::NoAnswer(_)) => {
+                    is_answered = false;
+                    false
+                }
+            };
+            if let Some(seat) = self.seats.get_mut(&lookup.plugin).filter(|_| is_known) {
+                seat.looked_up(&lookup.key, gate, question, &self.snapshot);
             }
-            // The server would say that it is gone, as far as this informer is concerned.
-            Some(Ok(_)) => cache.overlay_gone(key).into_iter().collect(),
-            Some(Err(error)) => cache.apply(Delta::Unreadable(Unreadable {
+        }
+        if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
+            seat.looked(&lookup.key, is_answered, now);
+        }
+    }
+
+    fn repair<'a>(
+        &mut self,
+        lookup: &Lookup,
+        answered: impl Iterator<Item = (&'a Question, Answer)>,
+        now: Time,
+    ) -> Vec<Question> {
+        let (mut states, mut repaired) = (Vec::new(), Vec::new());
+        for (question, answer) in answered {
+            let Ok(found) = answer else {
+                continue;
+            };
+            let changes = self.put_right(question, found.as_deref());
+            if changes.is_some() {
+                repaired.push(question.clone());
+            }
+            self.spread(
+                question.informer,
+                changes.into_iter().collect(),
+                NORMAL,
+                now,
+            );
+            let state = Question::of(&self.snapshot, question.informer, question.key.clone());
+            states.push(state);
+        }
+        if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
+            seat.doubt_ended(lookup, states);
+        }
+        repaired
+    }
+
+    /// Puts into a cache what the cluster has of an object, if the cache shows something else that is not newer.
+    fn put_right(&mut self, question: &Question, found: Option<&str>) -> Option<Change> {
+        let Question {
+            informer,
+            kind,
+            key,
+            cached,
+            uid,
+        } = question;
+        let cache = self.snapshot.cache_mut(*informer);
+        if cache.users() == 0 || cache.version_of(key) != cached.as_ref() {
+            return None;
+        }
+        let Some(json) = found else {
+            return cache.repair_gone(key, uid.as_deref());
+        };
+        let object = Object::parse(kind, json, cache.schema()).ok()?;
+        let is_it = object.key() == key.parts() && cache.source().selects(&object, json);
+        if is_it { cache.repair(object) } else { None }
+    }
+
+    /// Brings into a cache what was found of an object. Says whether that has answered the question.
+    fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
+        let Question {
+            informer,
+            kind,
+            key,
+            ..
+        } = question;
+        let cache = self.snapshot.cache_mut(*informer);
+        if cache.users() == 0 {
+            return true;
+        }
+        let state = match found.map(|json| (json, Object::parse(kind, json, cache.schema()))) {
+            None => Found::Nothing,
+            Some((json, Ok(object))) if object.key() == key.parts() => {
+                match cache.source().selects(&object, json) {
+                    true => Found::Object(object),
+                    // The server would say that it is gone, as far as this informer is concerned.
+                    false if cache.is_newer_than(&object) => return true,
+                    false => Found::Nothing,
+                }
+            }
+            Some((json, Err(error))) if is_of(json, key) => Found::Unreadable(error.to_string()),
+            Some(_) => return false,
+        };
+        let has_moved = cache.version_of(key) != question.cached.as_ref();
+        let changes = match state {
+            Found::Object(object) => cache.apply(Delta::Read(object)),
+            // Which of this and what the watch has brought since is older cannot be said. It will be shown, or is asked again.
+            _ if has_moved => return false,
+            Found::Nothing => {
+                let gone = cache.overlay_gone(key, question.uid.as_deref());
+                gone.into_iter().collect()
+            }
+            Found::Unreadable(reason) => cache.apply(Delta::Unreadable(Unreadable {
                 key: key.clone(),
                 resource_version: ResourceVersion::default(),
-                reason: error.to_string(),
+                reason,
             })),
         };
-        self.spread(informer, changes, NORMAL, now);
+        self.spread(*informer, changes, NORMAL, now);
+        true
     }
 
     /// The cluster can be reached again: a list-watch that had failed works. The keys whose writes had no answer can run.
@@ -448,10 +578,31 @@ impl Hub {
                     resource_version: cache.resource_version().clone(),
                     unreadable: cache.unreadable().clone(),
                     stale: cache.stale(),
+                    repairs: cache.repairs(),
                 }
             })
             .collect()
     }
+}
+
+/// What the cluster has of an object, as JSON.
+type Answer = Result<Option<String>, ReadFailure>;
+
+/// What a lookup has found.
+enum Found {
+    Object(Object),
+    /// No such object, or none that the informer is to bring.
+    Nothing,
+    /// It is there; but for its name it cannot be read, and why.
+    Unreadable(String),
+}
+
+/// Whether a text that is no readable object says at least that it is this one.
+fn is_of(json: &str, key: &ObjectKey) -> bool {
+    let object: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+    let text = |path| object.pointer(path).and_then(serde_json::Value::as_str);
+    text("/metadata/name") == Some(&*key.name)
+        && text("/metadata/namespace").unwrap_or_default() == &*key.namespace
 }
 
 /// A key of a plugin, for messages.

@@ -14,6 +14,8 @@ use crate::plugin::{Plugin, Request, RunError};
 use crate::reader::{ListFilter, Reader};
 use crate::selector::{LabelSelector, Requirement};
 
+#[path = "hub_tests/doubt.rs"]
+mod doubt;
 #[path = "hub_tests/gate.rs"]
 mod gate;
 #[path = "hub_tests/informers.rs"]
@@ -24,6 +26,8 @@ mod joining;
 mod life;
 #[path = "hub_tests/lifecycle.rs"]
 mod lifecycle;
+#[path = "hub_tests/loops.rs"]
+mod loops;
 #[path = "hub_tests/outage.rs"]
 mod outage;
 #[path = "hub_tests/turns.rs"]
@@ -428,17 +432,126 @@ fn a_key_that_keeps_asking_to_be_run_at_once_is_run_once_a_second() {
 }
 
 #[test]
-fn when_the_subject_is_gone_only_its_own_key_stays_watched() {
+fn a_key_whose_object_is_gone_is_woken_by_what_it_read() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&pod(), "x", r#""app":"web""#);
     rig.put(&service(), "web", "");
     rig.run();
     rig.remove(&service(), "web");
-    assert_eq!(rig.run(), ["web (gone)"]);
-    assert_eq!(rig.hub.status(rig.now)[0].recorded_reads, 0);
-    rig.put(&pod(), "x", r#""app":"web""#);
-    assert_eq!(rig.run(), NONE);
+    assert_eq!(rig.run(), ["web (gone)"], "it sees a pod");
+    rig.remove(&pod(), "x");
+    assert_eq!(rig.run(), ["web (gone)"], "and is told that it has gone");
+    rig.put(&pod(), "late", r#""app":"web""#);
+    assert_eq!(rig.run(), ["web (gone)"], "and what came late");
     rig.put(&service(), "web", "");
     assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&pod(), "x", r#""app":"kept""#);
+    for name in (0..5_000)
+        .map(|number| format!("s{number}"))
+        .chain(["kept".into()])
+    {
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        // Nothing older can come of the pods either.
+        let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
+        let id = rig.id(&pod());
+        rig.hub.apply(id, bookmark, rig.now);
+    }
+    let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+    assert!(
+        recorded <= 2_050,
+        "{recorded} reads of objects that are gone"
+    );
+    rig.remove(&pod(), "x");
+    assert_eq!(rig.run(), ["kept (gone)"]);
+}
+
+#[test]
+fn a_key_whose_object_left_the_selection_is_woken_by_what_it_reads_of_it() {
+    let mut selected = manifest("p");
+    let labels = LabelSelector {
+        requirements: vec![Requirement::Exists("watched".into())],
+    };
+    selected.subject = Subject::Each(Selection {
+        labels,
+        ..selection()
+    });
+    let object = r#"{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"default","name":"a","finalizers":null}}"#;
+    selected.writes = vec![WriteDeclaration {
+        kind: service(),
+        subresource: None,
+        verbs: vec![Verb::Update],
+        children: false,
+    }];
+    let mut rig = Rig::with(selected, move |_, _| {
+        let update = Action::Update {
+            object: object.into(),
+            subresource: None,
+        };
+        Ok(Outcome {
+            actions: vec![update],
+            requeue_after: None,
+        })
+    });
+    rig.put(&service(), "a", r#""watched":"yes""#);
+    rig.run();
+    rig.put(&service(), "a", r#""other":"1""#);
+    assert_eq!(rig.run(), ["a (gone)"]);
+    rig.put(&service(), "a", r#""other":"2""#);
+    assert_eq!(rig.run(), ["a (gone)"], "its update is of the object");
+}
+
+#[test]
+fn a_companion_of_an_object_that_was_not_selected_queues_its_key_when_that_goes() {
+    let mut with_companion = manifest("p");
+    let labels = LabelSelector {
+        requirements: vec![Requirement::Exists("watched".into())],
+    };
+    with_companion.subject = Subject::Each(Selection {
+        labels,
+        companions: vec![pod()],
+        ..selection()
+    });
+    let mut rig = Rig::with(with_companion, nothing);
+    rig.put(&service(), "other", "");
+    rig.put(&pod(), "other", "");
+    assert_eq!(rig.run(), NONE);
+    rig.remove(&service(), "other");
+    assert_eq!(rig.run(), ["other (gone)"], "as after a start");
+}
+
+#[test]
+fn what_became_of_the_last_outcome_is_told_until_there_is_another() {
+    let breaks = Arc::new(Mutex::new(false));
+    let is_broken = breaks.clone();
+    let mut rig = Rig::with(manifest("p"), move |_, _| {
+        if *is_broken.lock().unwrap() {
+            return Err(RunError::Trap("unreachable".into()));
+        }
+        Ok(Outcome::default())
+    });
+    rig.put(&service(), "a", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let executed = Executed {
+        results: vec![ActionResult::Unchanged],
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+    *breaks.lock().unwrap() = true;
+    rig.put(&service(), "a", r#""touched":"yes""#);
+    assert_eq!(rig.run(), ["a"]);
+    rig.now += Duration::from_secs(1);
+    let turn = rig.take().unwrap();
+    assert_eq!(turn.request.previous, [ActionResult::Unchanged]);
 }
 
 #[test]

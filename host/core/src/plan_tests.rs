@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::cache::{Cache, Delta, Listing};
 use crate::children;
+use crate::cluster::ReadFailure;
 use crate::grants::{Granted, Grants, KindName, WriteGrant};
 use crate::manifest::{Limits, ReadDeclaration, Subject, Verb, WriteDeclaration};
 use crate::object::Object;
@@ -151,7 +152,7 @@ impl Cluster for Server {
         &'a self,
         _: &'a Kind,
         _: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, String>> {
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
         unreachable!("planning reads nothing")
     }
 }

@@ -7,7 +7,8 @@
 //! - A delayed key becomes pending when its time comes; of two delays the earlier holds, and a plain add ends the delay.
 //! - Failures are counted per key. Only success forgets them: adding a key neither resets nor inflates its back-off.
 //! - A key that has failed [`BREAK_AFTER`] times in a row is *broken*: being added brings it back only [`COOL_DOWN`] after its last try,
-//!   so that a key which fails each time does not run as often as the cluster changes. client-go has nothing of the kind.
+//!   so that a key which fails each time does not run as often as the cluster changes, unless what it ran on has changed since
+//!   ([`WorkQueue::end_cool_downs`]). client-go has nothing of the kind.
 //! - No key that was added is lost.
 //!
 //! Time is an argument: the time since the host started.
@@ -66,17 +67,16 @@ pub struct WorkQueue {
 struct Entry {
     state: State,
     failures: u32,
-    /// When it last failed.
-    failed_at: Time,
+    /// When it last failed; none if that is no reason to wait any more.
+    failed_at: Option<Time>,
 }
 
 impl Entry {
     /// Until when adding the key does not bring it back.
     fn broken_until(&self) -> Time {
-        if self.failures < BREAK_AFTER {
-            return Time::ZERO;
-        }
-        self.failed_at + COOL_DOWN
+        let is_broken = self.failures >= BREAK_AFTER;
+        let failed_at = self.failed_at.filter(|_| is_broken);
+        failed_at.map_or(Time::ZERO, |failed_at| failed_at + COOL_DOWN)
     }
 }
 
@@ -243,6 +243,14 @@ impl WorkQueue {
         !self.pending.is_empty() || self.next_due().is_some_and(|due| due <= now)
     }
 
+    /// When [`next`](Self::next) hands out a key; zero if it does now.
+    pub fn next_ready(&self) -> Option<Time> {
+        match self.pending.is_empty() {
+            true => self.next_due(),
+            false => Some(Time::ZERO),
+        }
+    }
+
     /// When the earliest delayed key is due.
     pub fn next_due(&self) -> Option<Time> {
         self.delayed.keys().next().map(|(due, _)| *due)
@@ -260,7 +268,7 @@ impl WorkQueue {
             return Duration::ZERO;
         };
         entry.failures = entry.failures.saturating_add(1);
-        entry.failed_at = now;
+        entry.failed_at = Some(now);
         let delay = self.backoff.delay(entry.failures).max(at_least);
         self.counts.retries += 1;
         self.add_after(key, delay, priority, now);
@@ -271,7 +279,7 @@ impl WorkQueue {
     pub fn fail_terminally(&mut self, key: &ObjectKey, now: Time) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.failures = entry.failures.saturating_add(1);
-            entry.failed_at = now;
+            entry.failed_at = Some(now);
         }
     }
 
@@ -382,6 +390,11 @@ impl WorkQueue {
         }
     }
 
+    /// Whether only what is there is finished.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
     /// Whether nothing is pending and nothing runs: stricter than client-go's `ShutDownWithDrain`, which waits for what runs only.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.running.is_empty() && self.held == 0
@@ -422,6 +435,35 @@ impl WorkQueue {
             };
             (key, entry.failures, due)
         })
+    }
+
+    /// What made keys fail may have been mended: those that are broken run as soon as they are added.
+    pub fn end_cool_downs(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.failed_at = None;
+        }
+    }
+
+    /// The keys that are remembered for their failures alone. Linear in the number of remembered keys.
+    pub fn idle(&self) -> impl Iterator<Item = &ObjectKey> {
+        let idle = self.entries.iter();
+        idle.filter(|(_, entry)| matches!(entry.state, State::Idle))
+            .map(|(key, _)| key)
+    }
+
+    /// Forgets a key that is to run no more: neither queued, nor running. Says whether it is.
+    pub fn forget_idle(&mut self, key: &ObjectKey) -> bool {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        let is_idle = matches!(state, None | Some(State::Idle));
+        if is_idle {
+            self.remove_entry(key);
+        }
+        is_idle
+    }
+
+    /// The keys that run.
+    pub fn running_keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.running.iter().map(|(key, _)| key)
     }
 
     /// Whether a key is broken.

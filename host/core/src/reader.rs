@@ -42,6 +42,17 @@ pub struct Part {
     pub is_narrowed: bool,
 }
 
+impl Scope {
+    /// The kind, or the version of it that is read.
+    pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
+        let exact = self.kinds.get_key_value(kind).map(|(kind, _)| kind);
+        exact.or_else(|| {
+            let is_it = |have: &&Kind| have.group == kind.group && have.kind == kind.kind;
+            self.kinds.keys().find(is_it)
+        })
+    }
+}
+
 impl KindScope {
     /// All of an informer's objects, whole, and no index.
     pub fn whole(informer: InformerId) -> Self {
@@ -130,6 +141,20 @@ impl Filter {
             Self::Everything => 0,
             Self::Labels(selector) => selector.to_string().len(),
             Self::Index(_, value) => value.len(),
+        }
+    }
+}
+
+impl Read {
+    /// Whether something in a snapshot is in the read's answer.
+    pub(crate) fn has_answer(&self, snapshot: &Snapshot) -> bool {
+        match self {
+            Self::Object(informer, key) => snapshot.informers[*informer].get(key.parts()).is_some(),
+            Self::List(informer, namespace, filter) => {
+                let cache = &snapshot.informers[*informer];
+                let mut matching = matching(cache, namespace.as_deref(), filter);
+                matching.next().is_some()
+            }
         }
     }
 }
@@ -297,15 +322,17 @@ impl Reader {
         if !is_possible(key) {
             return Ok(None);
         }
+        let is_gone = self.subject.as_ref().is_some_and(|subject| {
+            let is_gone = !subject.is_selected && !subject.is_unreadable;
+            is_gone && subject.kind == *kind && subject.key == *key
+        });
+        if is_gone {
+            // Only that it is selected again alters this answer, and that queues its key in any case.
+            return Ok(None);
+        }
         self.record(Read::Object(part.informer, key.clone()))?;
         if let Some(error) = self.unreadable(kind, key) {
             return Err(error);
-        }
-        let is_gone = self.subject.as_ref().is_some_and(|subject| {
-            !subject.is_selected && subject.kind == *kind && subject.key == *key
-        });
-        if is_gone {
-            return Ok(None);
         }
         let object = self.cache(part).get(key.parts());
         Ok(object.map(|object| object.view(part.grant.view)))
@@ -375,12 +402,7 @@ impl Reader {
 
     /// The kind, or the version of it that the plugin reads.
     pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
-        let kinds = &self.scope.kinds;
-        let exact = kinds.get_key_value(kind).map(|(kind, _)| kind);
-        exact.or_else(|| {
-            let is_it = |have: &&Kind| have.group == kind.group && have.kind == kind.kind;
-            kinds.keys().find(is_it)
-        })
+        self.scope.readable_as(kind)
     }
 
     /// Whether the plugin reads this kind.

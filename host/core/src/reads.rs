@@ -136,6 +136,12 @@ impl ReadSets {
         }
     }
 
+    /// The key's reads.
+    pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &Read> {
+        let reads = self.reads_of.get(key).into_iter().flatten();
+        reads.map(|read| &**read)
+    }
+
     /// How many reads are recorded, each counted once per key.
     pub fn len(&self) -> usize {
         self.reads_of.values().map(|reads| reads.len()).sum()

@@ -32,7 +32,16 @@ impl Collector for CacheMetrics {
             metric.encode(&mut encoder, &informers)?;
         }
         self.watch_up(&mut encoder, &informers)?;
-        stale(&mut encoder, &informers)?;
+        let help = "Changes that were dropped because the cache has come further";
+        let name = "pilothouse_stale_changes";
+        counter(&mut encoder, &informers, name, help, |informer| {
+            informer.stale
+        })?;
+        let help = "Objects that a failing key had read and the server had otherwise, and that were put right";
+        let name = "pilothouse_cache_repairs";
+        counter(&mut encoder, &informers, name, help, |informer| {
+            informer.repairs
+        })?;
         self.resource_versions(&mut encoder, &informers)
     }
 }
@@ -74,17 +83,19 @@ impl CacheMetrics {
     }
 }
 
-fn stale(
+/// One counter per informer.
+fn counter(
     encoder: &mut DescriptorEncoder<'_>,
     informers: &[InformerStatus],
+    name: &str,
+    help: &str,
+    count: fn(&InformerStatus) -> u64,
 ) -> Result<(), std::fmt::Error> {
     let value = ConstCounter::new(0u64);
-    let name = "pilothouse_stale_changes";
-    let help = "Changes that were dropped because the cache has come further";
     let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
     for informer in informers {
         let labels = CacheLabels::of(&informer.source);
-        ConstCounter::new(informer.stale).encode(family.encode_family(&labels)?)?;
+        ConstCounter::new(count(informer)).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }

@@ -83,6 +83,11 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
         value: |plugin| plugin.broken.len() as u64,
     },
     PerPlugin {
+        name: "pilothouse_looping_keys",
+        help: "Keys that nothing but their own writes keeps running, and that are slowed down for it",
+        value: |plugin| plugin.looping.len() as u64,
+    },
+    PerPlugin {
         name: "pilothouse_plugin_cached_bytes",
         help: "The plugin's part of the caches, each shared evenly among its users",
         value: |plugin| plugin.cached_bytes as u64,
@@ -129,6 +134,11 @@ const CONTROLLER_COUNTERS: &[PerPlugin] = &[
         name: "pilothouse_denied_reads",
         help: "Reconciles that read what they may not",
         value: |plugin| plugin.reconciles.denied_reads,
+    },
+    PerPlugin {
+        name: "pilothouse_self_triggered_reconciles",
+        help: "Reconciles that nothing but what the key had written before has caused",
+        value: |plugin| plugin.reconciles.self_triggered,
     },
 ];
 

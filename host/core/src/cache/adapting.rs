@@ -77,6 +77,8 @@ impl Cache {
         let payload = self.schema.payload();
         self.synced = other.synced.map(|synced| synced.min(payload));
         self.stale = other.stale;
+        self.repairs = other.repairs;
+        self.gone = other.gone.clone();
         // What could not be cut here could there.
         let is_own = |(key, _): &(&ObjectKey, &String)| {
             other.get(key.parts()).is_some() && self.get(key.parts()).is_none()

@@ -255,7 +255,8 @@ impl Hub {
             return None;
         }
         let seat = self.seats.get_mut(&joining.id)?;
-        let grants = seat.replace(&joining.plugin, &joining.settings, &prepared, garbage, now);
+        let (plugin, settings) = (&joining.plugin, &joining.settings);
+        let grants = seat.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
         // After the new ones have come, so that what both use stays.
         self.release(grants, garbage);
         Some((joining.id, prepared))

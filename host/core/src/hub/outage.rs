@@ -1,6 +1,8 @@
-//! What a plugin does while its writes find no cluster: nothing, but for one try a second.
+//! What a plugin does while its writes find no cluster: it tries with one key a second.
 //!
-//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this plugin needs.
+//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this plugin needs. It may be needed by
+//! one key alone, so the keys that are tried are in turn those that found no cluster and those that have not been tried. A run
+//! that needs no cluster says nothing of it, and the next key is tried at once. Any answer, a refusal too, ends the outage.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,6 +21,17 @@ pub(super) struct Outage {
     stranded: BTreeSet<ObjectKey>,
     /// Of those, the one that has been looked up for since.
     favourite: Option<ObjectKey>,
+    /// Whether the last try was with a key from the queue, so that the next is with one that found no cluster.
+    was_from_queue: bool,
+}
+
+/// Which key is to be tried.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// This one, which the queue holds.
+    Stranded(ObjectKey),
+    /// The next of the queue.
+    Queued,
 }
 
 impl Outage {
@@ -27,6 +40,7 @@ impl Outage {
             next_probe: now + PROBE_EVERY,
             stranded: BTreeSet::new(),
             favourite: None,
+            was_from_queue: false,
         }
     }
 
@@ -41,19 +55,41 @@ impl Outage {
         self.favourite = Some(key);
     }
 
-    /// When the next try is due; none while there is nobody to try with.
-    pub(super) fn next_probe(&self) -> Option<Time> {
-        let is_empty = self.stranded.is_empty() && self.favourite.is_none();
-        (!is_empty).then_some(self.next_probe)
+    /// The last try has not needed the cluster: the next need not wait, and may be with a key from the queue again.
+    pub(super) fn hurry(&mut self, now: Time) {
+        self.next_probe = self.next_probe.min(now);
+        self.was_from_queue = false;
     }
 
-    /// Whose turn it is to try.
-    pub(super) fn probe(&mut self, now: Time) -> Option<ObjectKey> {
+    /// Before this time nothing is tried.
+    pub(super) fn next_probe(&self) -> Time {
+        self.next_probe
+    }
+
+    /// Whether nobody waits for the end of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stranded.is_empty() && self.favourite.is_none()
+    }
+
+    /// Which key is to be tried now, if it is time. `is_queued`: whether the queue has one.
+    pub(super) fn probe(&mut self, is_queued: bool, now: Time) -> Option<Probe> {
         if now < self.next_probe {
             return None;
         }
+        if let Some(key) = self.favourite.take() {
+            return Some(Probe::Stranded(key));
+        }
+        if is_queued && !(self.was_from_queue && !self.stranded.is_empty()) {
+            self.was_from_queue = true;
+            return Some(Probe::Queued);
+        }
+        self.was_from_queue = false;
+        self.stranded.pop_first().map(Probe::Stranded)
+    }
+
+    /// A key is being tried: the next has its time.
+    pub(super) fn tried(&mut self, now: Time) {
         self.next_probe = now + PROBE_EVERY;
-        self.favourite.take().or_else(|| self.stranded.pop_first())
     }
 
     /// Who waited for the end of it.

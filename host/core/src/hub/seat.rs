@@ -1,5 +1,8 @@
 //! One plugin in a hub: its queue, its read sets, and what is known of its keys.
 
+mod doubt;
+mod gone;
+mod loops;
 mod running;
 mod waking;
 
@@ -27,6 +30,7 @@ use crate::reader::Scope;
 use crate::reads::ReadSets;
 use crate::snapshot::{InformerId, Snapshot};
 
+pub use loops::LoopingKey;
 pub(super) use running::Work;
 
 pub(super) struct Seat {
@@ -39,6 +43,12 @@ pub(super) struct Seat {
     queue: WorkQueue,
     reads: ReadSets,
     gates: Gates,
+    /// The keys that may be forgotten once nothing wakes them any more.
+    gone: gone::GoneKeys,
+    /// The keys that their own writes queue.
+    loops: loops::Loops,
+    /// The keys that fail on what may not be there.
+    doubts: doubt::Doubts,
     /// While the plugin's writes find no cluster.
     outage: Option<Outage>,
     /// How often a key's writes found no cluster, in a row; keys whose last did are not here.
@@ -77,7 +87,10 @@ impl Seat {
             health: Health::default(),
             queue: WorkQueue::new(Backoff::default()),
             reads: ReadSets::default(),
-            gates: Gates::default(),
+            gates: gates(&manifest),
+            gone: gone::GoneKeys::default(),
+            loops: loops::Loops::default(),
+            doubts: doubt::Doubts::default(),
             outage: None,
             tries: HashMap::new(),
             hurries: HashMap::new(),
@@ -107,6 +120,7 @@ impl Seat {
         plugin: &Arc<dyn Plugin>,
         settings: &Settings,
         prepared: &Self,
+        snapshot: &Snapshot,
         garbage: &mut Garbage,
         now: Time,
     ) -> BTreeMap<InformerId, Grant> {
@@ -134,11 +148,17 @@ impl Seat {
             plugin: plugin.clone(),
         });
         garbage.add(std::mem::replace(&mut self.controller, controller));
-        for key in self
-            .gates
-            .keep(|informer| self.grants.contains_key(&informer))
-        {
+        let is_kept = |informer| self.grants.contains_key(&informer);
+        for key in self.gates.keep(is_kept, snapshot) {
             self.queue.release(&key);
+        }
+        self.gates.share(is_serial(manifest));
+        self.queue.end_cool_downs();
+        self.loops = loops::Loops::default();
+        // Nothing else wakes them: what they read is known no more, and no object has their names.
+        let idle: Vec<ObjectKey> = self.queue.idle().cloned().collect();
+        for key in idle.into_iter().chain(self.gone.take()) {
+            self.queue.add(&key, LOW, now);
         }
         self.configure(settings, now);
         old
@@ -164,6 +184,9 @@ impl Seat {
     fn forget_keys(&mut self) {
         self.queue.clear();
         self.gates = Gates::default();
+        self.gone = gone::GoneKeys::default();
+        self.loops = loops::Loops::default();
+        self.doubts = doubt::Doubts::default();
         self.outage = None;
         self.tries.clear();
         self.hurries.clear();
@@ -214,10 +237,12 @@ impl Seat {
     pub fn next_due(&self, threads: usize) -> Option<Time> {
         let key = match &self.outage {
             _ if self.settings.is_paused || !self.has_room() || self.deciding >= threads => None,
-            Some(outage) => outage.next_probe(),
-            None if self.queue.is_ready(Time::ZERO) => Some(Time::ZERO),
-            None => self.queue.next_due(),
+            Some(outage) if !outage.is_empty() => Some(outage.next_probe()),
+            _ => self.queue.next_ready(),
         };
+        let outage = self.outage.as_ref().map(Outage::next_probe);
+        let key = key.map(|due| due.max(outage.unwrap_or_default()));
+        let key = key.into_iter().chain(self.doubts.due()).min();
         let key = key.map(|due| due.max(self.health.until()));
         let resync = self.resync.as_ref().map(Resync::due);
         key.into_iter().chain(resync).min()
@@ -231,10 +256,13 @@ impl Seat {
     /// Whether there is a key to run, and, if there is a limit to the threads that the plugin may keep busy, a thread.
     pub fn is_ready(&self, snapshot: &Snapshot, threads: usize, now: Time) -> bool {
         let has_key = match &self.outage {
-            Some(outage) => outage.next_probe().is_some_and(|due| due <= now),
+            Some(outage) => {
+                outage.next_probe() <= now && (!outage.is_empty() || self.queue.is_ready(now))
+            }
             None => self.queue.is_ready(now),
         };
-        has_key
+        let has_doubt = self.doubts.due().is_some_and(|due| due <= now);
+        (has_key || has_doubt)
             && !self.settings.is_paused
             && !self.health.is_quarantined(now)
             && self.deciding < threads
@@ -303,6 +331,7 @@ impl Seat {
             delayed: self.queue.delayed(),
             failing: self.queue.failing(),
             broken,
+            looping: self.loops.looping(),
             recorded_reads: self.reads.len(),
             concurrency: self.concurrency(),
             is_paused: self.settings.is_paused,
@@ -325,6 +354,18 @@ fn grants(scope: &Scope) -> BTreeMap<InformerId, Grant> {
     let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
     let grants = parts.map(|part| (part.informer, part.grant.clone()));
     grants.collect()
+}
+
+/// Whether a plugin asks to run one key at a time. Its keys then see each other's writes. An operator who grants it no more than that
+/// says nothing of what its keys may depend on.
+fn is_serial(manifest: &Manifest) -> bool {
+    manifest.limits.concurrency == Some(1)
+}
+
+fn gates(manifest: &Manifest) -> Gates {
+    let mut gates = Gates::default();
+    gates.share(is_serial(manifest));
+    gates
 }
 
 fn subject(manifest: &Manifest, scope: &Scope) -> Option<SubjectKind> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::health::Quarantine;
+use super::seat::LoopingKey;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::queue::{Counts, Priority, Time};
 use crate::snapshot::InformerId;
@@ -26,6 +27,8 @@ pub struct ReconcileCounts {
     pub refused: u64,
     /// Runs that read what they may not.
     pub denied_reads: u64,
+    /// Runs that nothing but the key's own last writes had caused.
+    pub self_triggered: u64,
 }
 
 /// The latest error of a plugin.
@@ -79,6 +82,8 @@ pub struct SeatStatus {
     pub failing: usize,
     /// Those that failed so often that changes bring them back only now and then, in the order of their keys.
     pub broken: Vec<BrokenKey>,
+    /// Those that nothing but their own writes keeps running, in the order of their keys.
+    pub looping: Vec<LoopingKey>,
     /// Recorded reads.
     pub recorded_reads: usize,
     /// Keys that may run at the same time.
@@ -120,4 +125,6 @@ pub struct InformerStatus {
     pub unreadable: BTreeMap<ObjectKey, String>,
     /// How often something older than the cache was dropped.
     pub stale: u64,
+    /// How often an object was found to be otherwise on the server, though the cache had come that far, and was put right.
+    pub repairs: u64,
 }

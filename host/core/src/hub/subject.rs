@@ -103,6 +103,27 @@ impl SubjectKind {
         }
     }
 
+    /// The informer that brings the object of this key.
+    pub fn informer_of(&self, snapshot: &Snapshot, key: &ObjectKey) -> Option<InformerId> {
+        let mut informers = self.informers.iter().copied();
+        informers.find(|informer| {
+            let only = snapshot.informers[*informer].source().namespace.as_deref();
+            only.is_none_or(|only| *only == *key.namespace)
+        })
+    }
+
+    /// Whether an object that this informer no longer shows has left a companion behind.
+    pub fn has_left_companion(
+        &self,
+        snapshot: &Snapshot,
+        informer: InformerId,
+        key: &ObjectKey,
+    ) -> bool {
+        let mut companions = self.companions.iter();
+        self.may_be(informer, key)
+            && companions.any(|id| snapshot.informers[*id].get(key.parts()).is_some())
+    }
+
     /// Whether a companion stands for this key: unless the subject is there and not selected, for then it is none of the plugin's.
     pub fn wants_companion(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
         let mut informers = self.informers.iter();

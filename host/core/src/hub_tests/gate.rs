@@ -103,10 +103,14 @@ fn a_write_that_no_watch_shows_is_looked_up() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
     let lookup = lookup(&mut rig);
-    assert_eq!(
-        lookup.objects,
-        [(rig.id(&pod()), pod(), ObjectKey::new("default", "x"))]
-    );
+    let question = Question {
+        informer: rig.id(&pod()),
+        kind: pod(),
+        key: ObjectKey::new("default", "x"),
+        cached: None,
+        uid: None,
+    };
+    assert_eq!(lookup.questions, [question]);
     assert_eq!(rig.run(), NONE, "the answer is not there yet");
     let answers = vec![Ok(Some(live("x", 1000)))];
     rig.hub.looked(&lookup, answers, rig.now);
@@ -138,8 +142,7 @@ fn a_key_waits_on_while_nobody_answers() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
     let first = lookup(&mut rig);
-    rig.hub
-        .looked(&first, vec![Err("no route".into())], rig.now);
+    rig.hub.looked(&first, vec![Err(no_answer())], rig.now);
     assert_eq!(rig.run(), NONE);
     rig.now += crate::gate::PATIENCE;
     assert_eq!(lookup(&mut rig), first, "asked again");
@@ -265,7 +268,7 @@ fn an_answer_that_cannot_be_read_holds_nobody_for_ever() {
     run_writing(&mut rig, pod(), "x", Effect::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let lookup = lookup(&mut rig);
-    let broken = r#"{"metadata":{"name":"x","labels":{"a":1}}}"#;
+    let broken = r#"{"metadata":{"namespace":"default","name":"x","labels":{"a":1}}}"#;
     rig.hub
         .looked(&lookup, vec![Ok(Some(broken.into()))], rig.now);
     let id = rig.id(&pod());
@@ -302,4 +305,191 @@ fn a_held_key_is_counted_as_held() {
     assert_eq!(rig.hub.status(rig.now)[0].held, 1);
     rig.hub.drain();
     assert!(!rig.hub.is_drained(rig.now), "it is still to run");
+}
+
+fn no_answer() -> ReadFailure {
+    ReadFailure::NoAnswer("no route".into())
+}
+
+#[test]
+fn a_key_does_not_wait_for_an_answer_that_there_will_never_be() {
+    let mut rig = waiting();
+    rig.now += crate::gate::PATIENCE;
+    let lookup = lookup(&mut rig);
+    let refused = ReadFailure::Refused("pods is forbidden: cannot get".into());
+    rig.hub.looked(&lookup, vec![Err(refused)], rig.now);
+    assert_eq!(rig.run(), ["web"]);
+}
+
+/// What the cache of pods shows of "x".
+fn cached(rig: &Rig) -> Option<Arc<Object>> {
+    let cache = &rig.hub.snapshot().informers[rig.id(&pod())];
+    cache.get(ObjectKey::new("default", "x").parts()).cloned()
+}
+
+#[test]
+fn an_answer_that_is_older_than_what_the_watch_has_brought_since_takes_nothing_out() {
+    let page = "<!doctype html><p>Back soon".to_owned();
+    let of_another = live("y", 5);
+    for answer in [None, Some(page), Some(of_another)] {
+        let mut rig = waiting();
+        rig.now += crate::gate::PATIENCE;
+        let lookup = lookup(&mut rig);
+        rig.version = 1000;
+        rig.put(&pod(), "x", "");
+        rig.hub.looked(&lookup, vec![Ok(answer.clone())], rig.now);
+        assert!(cached(&rig).is_some(), "{answer:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_object_is_no_answer() {
+    for page in ["<!doctype html><p>Back soon", "", "{}", r#"{"kind":"Pod"}"#] {
+        let mut rig = Rig::with(manifest("p"), nothing);
+        rig.put(&service(), "web", "");
+        rig.put(&pod(), "x", "");
+        run_writing(&mut rig, pod(), "x", Effect::Unknown);
+        rig.put(&service(), "web", r#""touched":"yes""#);
+        let first = lookup(&mut rig);
+        rig.hub.looked(&first, vec![Ok(Some(page.into()))], rig.now);
+        assert!(cached(&rig).is_some(), "{page:?}");
+        assert_eq!(rig.run(), NONE, "what was written is still not known");
+        rig.now += crate::gate::PATIENCE;
+        lookup(&mut rig);
+    }
+}
+
+#[test]
+fn an_older_state_that_is_not_selected_takes_no_newer_one_out() {
+    let mut narrowed = manifest("p");
+    narrowed.reads[1].labels = LabelSelector {
+        requirements: vec![Requirement::Equals("app".into(), "db".into())],
+    };
+    let mut rig = Rig::default();
+    rig.join(narrowed, nothing);
+    for (id, _) in rig.hub.wanted() {
+        let delta = Delta::Replace(Listing::default());
+        rig.hub.apply(id, delta, rig.now);
+    }
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    let lookup = lookup(&mut rig);
+    let wanted = rig.hub.wanted().into_iter();
+    let mut pods = wanted.filter(|(_, (source, _))| source.kind == pod());
+    let (id, _) = pods.next().unwrap();
+    let newer = r#"{"metadata":{"namespace":"default","name":"x","uid":"u","resourceVersion":"1001","labels":{"app":"db"}}}"#;
+    let newer = Object::parse(&pod(), newer, &rig.hub.schema(id)).unwrap();
+    rig.hub.apply(id, Delta::Upsert(newer), rig.now);
+    rig.hub
+        .looked(&lookup, vec![Ok(Some(live("x", 1000)))], rig.now);
+    assert!(!rig.hub.snapshot().informers[id].is_empty());
+}
+
+#[test]
+fn an_object_that_was_looked_up_as_gone_does_not_rise_again() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    rig.put(&pod(), "x", "");
+    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    let lookup = lookup(&mut rig);
+    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    assert!(cached(&rig).is_none());
+    rig.put(&pod(), "x", r#""late":"yes""#);
+    assert!(cached(&rig).is_none(), "the watch is behind its deletion");
+    rig.remove(&pod(), "x");
+    rig.version += 1;
+    let anew = format!(
+        r#"{{"metadata":{{"namespace":"default","name":"x","uid":"another","resourceVersion":"{}"}}}}"#,
+        rig.version
+    );
+    let id = rig.id(&pod());
+    let anew = Object::parse(&pod(), &anew, &rig.hub.schema(id)).unwrap();
+    rig.hub.apply(id, Delta::Upsert(anew), rig.now);
+    assert!(cached(&rig).is_some(), "another object of its name");
+}
+
+#[test]
+fn a_deleted_object_that_no_watch_had_shown_does_not_rise_after_it_was_looked_up_as_gone() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    rig.put(&pod(), "x", "");
+    run_writing(&mut rig, pod(), "x", Effect::Deletion("u".into()));
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.now += crate::gate::PATIENCE;
+    let lookup = lookup(&mut rig);
+    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    rig.put(&pod(), "x", r#""late":"yes""#);
+    assert!(cached(&rig).is_none());
+}
+
+#[test]
+fn a_write_in_another_version_of_a_kind_is_waited_for() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    let alpha = Kind::new("", "v1alpha1", "Pod");
+    let version = Effect::Version(ResourceVersion::new("1000"));
+    run_writing(&mut rig, alpha, "x", version);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), NONE);
+}
+
+#[test]
+fn keys_of_a_plugin_that_asks_to_run_one_at_a_time_see_each_others_writes() {
+    let mut serial = manifest("p");
+    serial.limits.concurrency = Some(1);
+    let settings = Settings {
+        concurrency: 1,
+        ..Settings::default()
+    };
+    let mut rig = Rig::default();
+    rig.join_with(serial, &settings, nothing);
+    rig.sync(&service());
+    rig.sync(&pod());
+    for name in ["a", "b", "c"] {
+        rig.put(&service(), name, "");
+    }
+    let version = Effect::Version(ResourceVersion::new("1000"));
+    run_writing(&mut rig, pod(), "x", version);
+    assert_eq!(rig.run(), NONE, "the others may depend on what it wrote");
+    let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
+    let id = rig.id(&pod());
+    rig.hub.apply(id, bookmark, rig.now);
+    assert_eq!(rig.run(), ["b", "c"]);
+}
+
+#[test]
+fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    let id = *rig.hub.seats.keys().next().unwrap();
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let accepted = |kind, version: &str| Accepted {
+        kind,
+        key: ObjectKey::new("default", "x"),
+        effect: Effect::Version(ResourceVersion::new(version)),
+    };
+    let executed = Executed {
+        // Services have come so far; pods have not.
+        accepted: vec![accepted(service(), "1"), accepted(pod(), "1000")],
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), NONE);
+    let mut less = manifest("p");
+    less.reads.truncate(1);
+    less.writes.clear();
+    let plugin = Fake {
+        manifest: less,
+        reconcile: Box::new(nothing),
+    };
+    let settings = Settings::default();
+    rig.hub
+        .replace(id, Arc::new(plugin), &settings, rig.now)
+        .unwrap();
+    assert_eq!(rig.run(), ["web"]);
 }

@@ -320,11 +320,12 @@ impl Life {
         }
         let lookup = self.lookups.swap_remove(number % self.lookups.len());
         self.rig.version += 1;
-        let objects = lookup.objects.iter().map(|(_, kind, key)| {
-            let place = (*kind == pod(), key.clone());
+        let objects = lookup.questions.iter().map(|question| {
+            let place = (question.kind == pod(), question.key.clone());
             let state = self.world.get(&place);
             let json = state.map(|state| self.json(&place, *state, self.rig.version));
-            is_answered.then_some(json).ok_or_else(String::new)
+            let no_answer = || ReadFailure::NoAnswer(String::new());
+            is_answered.then_some(json).ok_or_else(no_answer)
         });
         let answers = objects.collect();
         self.rig.hub.looked(&lookup, answers, self.rig.now);

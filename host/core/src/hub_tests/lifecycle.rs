@@ -426,3 +426,47 @@ fn draining_one_plugin_leaves_the_others_alone() {
     rig.put(&service(), "a", "");
     assert_eq!(rig.run(), ["a"]);
 }
+
+#[test]
+fn a_new_version_runs_a_gone_objects_key_that_failed_terminally() {
+    let terminal = |request: &Request, reader: &mut Reader| match reader
+        .get(&service(), &request.key)
+        .unwrap()
+    {
+        Some(_) => Ok(Outcome::default()),
+        None => Err(Failure::Terminal("cannot clean up".into()).into()),
+    };
+    let (mut rig, id) = with_services(&["a"], terminal);
+    rig.remove(&service(), "a");
+    assert_eq!(rig.run(), ["a (gone)"]);
+    rig.now += Duration::from_secs(60);
+    assert_eq!(rig.run(), [""; 0]);
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    assert_eq!(rig.run(), ["a (gone)"]);
+}
+
+#[test]
+fn a_new_version_runs_the_keys_that_wait_for_what_they_read_of_a_gone_object() {
+    let lists = |_: &Request, reader: &mut Reader| {
+        reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+        Ok(Outcome::default())
+    };
+    let (mut rig, id) = with_services(&["a"], lists);
+    rig.put(&pod(), "x", "");
+    rig.remove(&service(), "a");
+    assert_eq!(rig.run(), ["a (gone)"]);
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    assert_eq!(rig.run(), ["a (gone)"]);
+}
+
+#[test]
+fn a_new_version_tries_broken_keys_at_once() {
+    let (mut rig, id) = with_services(&["a"], failing);
+    for _ in 0..crate::queue::BREAK_AFTER {
+        rig.now += Duration::from_secs(3);
+        rig.run();
+    }
+    assert_eq!(rig.hub.status(rig.now)[0].broken.len(), 1);
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    assert_eq!(rig.run(), ["a"]);
+}

@@ -124,7 +124,7 @@ fn a_change_while_a_key_waits_for_the_cluster_does_not_run_it() {
 fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "dead", "");
-    let mut tries = 0;
+    let (mut tries, mut alive_runs) = (0, 0);
     for step in 0..60_000 {
         if step % 10 == 0 {
             rig.put(&service(), "alive", &format!(r#""n":"{step}""#));
@@ -138,6 +138,7 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
                 let error = TurnError::Unavailable("503".into());
                 rig.hub.failed(&turn, &error, Executed::default(), rig.now);
             } else {
+                alive_runs += 1;
                 let accepted = vec![Accepted {
                     kind: pod(),
                     key: ObjectKey::new("default", "y"),
@@ -152,5 +153,57 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
         }
         rig.now += Duration::from_millis(1);
     }
-    assert!((6..=62).contains(&tries), "{tries} tries in a minute");
+    assert!((6..=10).contains(&tries), "{tries} tries in a minute");
+    assert!(
+        alive_runs >= 5_900,
+        "the other key was changed 6,000 times and ran {alive_runs} times"
+    );
+}
+
+#[test]
+fn keys_that_write_nothing_run_while_one_key_finds_no_cluster() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "dead", "");
+    let mut ran = BTreeSet::new();
+    for step in 0..5_000 {
+        if step == 1_000 {
+            (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
+        }
+        while let Some(mut turn) = rig.take() {
+            let decision = turn.decide();
+            rig.hub.decided(&turn, &decision, rig.now);
+            if &*turn.request.key.name == "dead" {
+                let error = TurnError::Unavailable("503".into());
+                rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+            } else {
+                ran.insert(turn.request.key.name.to_string());
+                rig.hub.settled(&turn, None, Executed::default(), rig.now);
+            }
+        }
+        rig.now += Duration::from_millis(1);
+    }
+    assert_eq!(ran.len(), 10, "{ran:?}");
+}
+
+#[test]
+fn a_run_that_writes_nothing_does_not_show_that_the_cluster_can_be_reached() {
+    let mut rig = cut_off();
+    rig.now += Duration::from_secs(1);
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.finish(&turn, decision);
+    let id = *rig.hub.seats.keys().next().unwrap();
+    assert!(rig.hub.is_cut_off(id));
+}
+
+#[test]
+fn another_key_is_tried_while_the_one_that_found_none_hangs() {
+    let mut rig = cut_off();
+    rig.now += Duration::from_secs(1);
+    let first = rig.take().unwrap();
+    rig.now += Duration::from_secs(1);
+    let second = rig.take().unwrap();
+    assert_ne!(first.request.key, second.request.key);
+    rig.now += Duration::from_secs(1);
+    assert!(rig.take().is_some());
 }

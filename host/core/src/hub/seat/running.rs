@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Seat;
+use super::doubt::DOUBT_AFTER;
+use super::loops::{LoopingKey, State};
 use crate::backoff::Backoff;
+use crate::cache::Change;
+use crate::gate::GateId;
 use crate::gate::{Awaited, Passage, Sign};
 use crate::hub::changelog::Missed;
-use crate::hub::outage::Outage;
+use crate::hub::outage::{Outage, Probe};
 use crate::hub::status::LastError;
 use crate::hub::turn::{Decision, Start, Turn, TurnError};
-use crate::hub::{Lookup, PluginId};
+use crate::hub::{Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
 use crate::plan::{Accepted, Effect, Executed};
@@ -27,7 +31,7 @@ const STRANDED: Backoff = Backoff {
 
 /// How long a key waits at least that has asked so often in a row to be run again soon. What it waits for cannot come from outside, which
 /// would wake it: only time passes.
-const HURRY: Backoff = Backoff {
+pub(super) const HURRY: Backoff = Backoff {
     base: Duration::from_millis(5),
     max: Duration::from_secs(1),
 };
@@ -49,16 +53,26 @@ impl Seat {
         now: Time,
         wall_clock_ms: u64,
     ) -> Option<Work> {
+        if let Some(lookup) = self.next_doubt(id, snapshot, now) {
+            return Some(Work::Look(lookup));
+        }
         loop {
-            let is_probe = self.outage.is_some();
             let taken = match &mut self.outage {
-                Some(outage) => self.queue.claim(&outage.probe(now)?, now),
+                Some(outage) => match outage.probe(self.queue.is_ready(now), now)? {
+                    Probe::Stranded(key) => self.queue.claim(&key, now),
+                    Probe::Queued => self.queue.next(now),
+                },
                 None => Some(self.queue.next(now)?),
             };
             let Some(taken) = taken.and_then(|taken| self.keep_if_mine(taken, now)) else {
                 self.end_empty_outage();
                 continue;
             };
+            if self.slow_down(&taken, now) {
+                continue;
+            }
+            let is_probe = self.outage.is_some();
+            self.outage.iter_mut().for_each(|outage| outage.tried(now));
             match self.gates.try_pass(&taken.key, snapshot, now) {
                 Passage::Open => {
                     let mut turn = self.turn(id, taken, snapshot, now, wall_clock_ms);
@@ -71,22 +85,31 @@ impl Seat {
                         .iter_mut()
                         .for_each(|outage| outage.strand(taken.key.clone()));
                 }
-                Passage::Ask(objects, gate, until) => {
+                Passage::Ask(questions, gate, until) => {
                     self.queue.hold(&taken, until, now);
                     self.looking += 1;
-                    let kind = |informer: InformerId| snapshot.informers[informer].kind().clone();
-                    let objects = objects.into_iter();
                     return Some(Work::Look(Lookup {
                         plugin: id,
                         key: taken.key,
-                        gate,
-                        objects: objects
-                            .map(|(informer, object)| (informer, kind(informer), object))
-                            .collect(),
+                        purpose: Purpose::Gate(gate),
+                        questions,
                     }));
                 }
             }
         }
+    }
+
+    /// Puts a key back that its own writes alone have queued once too often. Says whether it had to.
+    fn slow_down(&mut self, taken: &Taken, now: Time) -> bool {
+        if self.queue.is_draining() {
+            return false;
+        }
+        let Some(delay) = self.loops.wait(&taken.key) else {
+            return false;
+        };
+        self.queue.add_after(&taken.key, delay, taken.priority, now);
+        self.queue.done(&taken.key, now);
+        true
     }
 
     /// Drops a key whose object the plugin may not see. What it may not see is not gone, and nothing to clean up after.
@@ -94,10 +117,21 @@ impl Seat {
         if self.is_mine(&taken.key) {
             return Some(taken);
         }
-        self.hurries.remove(&taken.key);
-        self.queue.forget(&taken.key);
+        self.forget(&taken.key);
         self.queue.done(&taken.key, now);
         None
+    }
+
+    /// Forgets all that is remembered of a key beside its place in the queue.
+    pub(super) fn forget(&mut self, key: &ObjectKey) {
+        self.queue.forget(key);
+        self.reads.clear(key);
+        self.gates.forget(key);
+        self.loops.forget(key);
+        self.hurries.remove(key);
+        self.tries.remove(key);
+        self.results.remove(key);
+        self.reasons.remove(key);
     }
 
     fn is_mine(&self, key: &ObjectKey) -> bool {
@@ -121,14 +155,13 @@ impl Seat {
     /// What a key waited for has been looked up, and is in the caches.
     pub fn looked_up(
         &mut self,
-        lookup: &Lookup,
-        informer: InformerId,
-        object: &ObjectKey,
+        key: &ObjectKey,
+        gate: GateId,
+        question: &Question,
         snapshot: &Snapshot,
     ) {
-        let Lookup { key, gate, .. } = lookup;
-        if self.gates.looked_up(key, *gate, informer, object, snapshot) {
-            self.queue.release(key);
+        for key in self.gates.looked_up(key, gate, question, snapshot) {
+            self.queue.release(&key);
         }
     }
 
@@ -148,6 +181,7 @@ impl Seat {
         wall_clock_ms: u64,
     ) -> Turn {
         self.deciding += 1;
+        self.reconciles.self_triggered += u64::from(self.loops.begin(&taken.key));
         let request = Request {
             attempt: taken.failures.saturating_add(1),
             previous: self.results.get(&taken.key).cloned().unwrap_or_default(),
@@ -186,23 +220,38 @@ impl Seat {
             return;
         }
         let is_stale = match missed {
-            Missed::TooMuch => true,
-            Missed::Changes(mut changes) => changes.any(|(informer, change)| {
-                let view = self.grants.get(&informer).and_then(|grant| grant.view);
-                let mut reads = decision.reads.iter();
-                reads.any(|read| read.informer() == informer && read.is_touched_by(change, view))
-            }),
+            Missed::TooMuch => {
+                self.loops.caused_otherwise(key);
+                true
+            }
+            Missed::Changes(changes) => {
+                let touching: Vec<_> = changes
+                    .filter(|(informer, change)| self.is_touched(decision, *informer, change))
+                    .collect();
+                for (informer, change) in &touching {
+                    self.loops.caused(key, *informer, change);
+                }
+                !touching.is_empty()
+            }
         };
         if is_stale {
             self.queue.add(key, NORMAL, now);
         }
         let reads = decision.reads.iter();
-        let reads = reads.filter(|read| !self.is_own(read, key));
+        // Of an object that is gone only the host itself has seen anything.
+        let reads = reads.filter(|read| turn.is_gone || !self.is_own(read, key));
         let reads = reads.cloned().collect();
         match &decision.result {
             Ok(_) => self.reads.set(key, reads),
             Err(_) => self.reads.join(key, reads),
         }
+    }
+
+    /// Whether a change alters what a run read.
+    fn is_touched(&self, decision: &Decision, informer: InformerId, change: &Change) -> bool {
+        let view = self.grants.get(&informer).and_then(|grant| grant.view);
+        let mut reads = decision.reads.iter();
+        reads.any(|read| read.informer() == informer && read.is_touched_by(change, view))
     }
 
     /// Whether a read need not be recorded, because the key is woken by what touches it anyway. Many controllers read nothing else of
@@ -286,11 +335,20 @@ impl Seat {
         if matches!(error, TurnError::Plan(_)) {
             self.reconciles.refused += 1;
         }
-        self.keep(key, executed, snapshot, now);
+        // A run without an outcome leaves what is known of the last one.
+        match error {
+            TurnError::Write { .. } | TurnError::Unavailable(_) => {
+                self.keep(key, executed, snapshot, now);
+            }
+            TurnError::Run(_) | TurnError::Plan(_) => self.loops.forget(key),
+        }
         match error {
             TurnError::Run(RunError::Failure(Failure::Terminal(_))) => {
                 self.reconciles.terminal += 1;
                 self.queue.fail_terminally(key, now);
+                if turn.is_gone {
+                    self.note_gone(key, snapshot, now);
+                }
             }
             TurnError::Unavailable(_) => return self.strand(turn, now),
             // A retry keeps the priority of the run that failed (controller-runtime's rule).
@@ -302,10 +360,18 @@ impl Seat {
                 self.queue.fail(key, at_least, turn.priority, now);
             }
         }
+        let is_terminal = matches!(
+            error,
+            TurnError::Run(RunError::Failure(Failure::Terminal(_)))
+        );
+        let is_guests = matches!(error, TurnError::Run(_) | TurnError::Plan(_));
+        if is_guests && (is_terminal || turn.request.attempt >= DOUBT_AFTER) {
+            self.doubts.add(key);
+        }
         self.tries.remove(key);
-        let is_answer = turn.is_probe && matches!(error, TurnError::Write { .. });
-        if is_answer {
-            self.rescue(false);
+        match error {
+            TurnError::Write { .. } => self.rescue(false),
+            _ => self.try_the_next_at_once(turn, now),
         }
         self.end_empty_outage();
         if self.queue.is_broken(key) {
@@ -314,7 +380,15 @@ impl Seat {
         self.queue.done(key, now);
     }
 
-    /// Holds a key until the cluster can be reached. One whose own writes alone find none waits longer each time.
+    /// A key that was tried has ended without an answer of the cluster, and without having missed one.
+    fn try_the_next_at_once(&mut self, turn: &Turn, now: Time) {
+        if let Some(outage) = self.outage.as_mut().filter(|_| turn.is_probe) {
+            outage.hurry(now);
+        }
+    }
+
+    /// Holds a key until the cluster can be reached. One whose own writes alone find none waits longer each time, and stops nobody
+    /// else: what it found is known by then to be its own affair.
     fn strand(&mut self, turn: &Turn, now: Time) {
         let taken = Taken {
             key: turn.request.key.clone(),
@@ -326,24 +400,31 @@ impl Seat {
         *tries += 1;
         let delay = STRANDED.delay(*tries);
         self.queue.hold(&taken, now + delay, now);
-        let outage = self.outage.get_or_insert_with(|| Outage::new(now));
-        outage.strand(taken.key);
+        if *tries == 1 {
+            self.outage.get_or_insert_with(|| Outage::new(now));
+        }
+        if let Some(outage) = &mut self.outage {
+            outage.strand(taken.key);
+        }
     }
 
     /// An outage with nobody left to try with would never end.
     fn end_empty_outage(&mut self) {
-        let is_empty = |outage: &Outage| outage.next_probe().is_none();
-        if self.looking == 0 && self.outage.as_ref().is_some_and(is_empty) {
+        if self.looking == 0 && self.outage.as_ref().is_some_and(Outage::is_empty) {
             self.rescue(false);
         }
     }
 
     /// The cluster can be reached: the keys that have been tried once can run. Others have failed while it could be, and wait for
-    /// their time, unless it is known that nothing at all could be reached.
+    /// their time, unless it is known that nothing at all could be reached: then that they failed is forgotten.
     pub fn rescue(&mut self, all: bool) {
+        if all {
+            self.tries.keys().for_each(|key| self.queue.release(key));
+            self.tries.clear();
+        }
         let outage = self.outage.take();
         for key in outage.into_iter().flat_map(Outage::into_stranded) {
-            if all || self.tries.get(&key).is_none_or(|tries| *tries <= 1) {
+            if self.tries.get(&key).is_none_or(|tries| *tries <= 1) {
                 self.queue.release(&key);
             }
         }
@@ -356,23 +437,28 @@ impl Seat {
         executed: Executed,
         snapshot: &Snapshot,
         now: Time,
-    ) {
+    ) -> Option<LoopingKey> {
         let key = &turn.request.key;
         if self.is_of_another_kind(turn) {
-            return self.queue.done(key, now);
+            self.queue.done(key, now);
+            return None;
         }
         self.judge(turn, None, now);
         self.tries.remove(key);
         let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
-        if turn.is_probe || executed.accepted.iter().any(is_certain) {
+        if executed.accepted.iter().any(is_certain) {
             self.rescue(false);
+        } else {
+            self.try_the_next_at_once(turn, now);
         }
         self.queue.forget(key);
         self.reasons.remove(key);
-        self.keep(key, executed, snapshot, now);
+        let looping = self.keep(key, executed, snapshot, now);
         if turn.is_gone {
-            self.reads.clear(key);
             self.results.remove(key);
+            self.note_gone(key, snapshot, now);
+        } else {
+            self.gone.remove(key);
         }
         // As in controller-runtime, zero is no wish to be run again.
         match requeue_after.filter(|delay| !delay.is_zero()) {
@@ -387,6 +473,7 @@ impl Seat {
             }
         }
         self.queue.done(key, now);
+        looping
     }
 
     fn at_least_floor(&mut self, key: &ObjectKey, delay: Duration) -> Duration {
@@ -399,23 +486,32 @@ impl Seat {
         delay.max(HURRY.delay(*hurries))
     }
 
-    /// Remembers what became of the actions, and waits for what was written to be seen.
-    fn keep(&mut self, key: &ObjectKey, executed: Executed, snapshot: &Snapshot, now: Time) {
-        let awaited = executed
-            .accepted
-            .iter()
-            .filter_map(|accepted| self.awaited(accepted));
-        self.gates.close(key, awaited.collect(), snapshot, now);
+    /// Remembers what became of the actions, and waits for what was written to be seen. Names the key if it is found to loop now.
+    fn keep(
+        &mut self,
+        key: &ObjectKey,
+        executed: Executed,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> Option<LoopingKey> {
+        let awaited = executed.accepted.iter();
+        let awaited: Vec<Awaited> = awaited.filter_map(|it| self.awaited(it)).collect();
+        let looping = self
+            .loops
+            .end(key, awaited.iter().filter_map(written).collect());
+        self.gates.close(key, awaited, snapshot, now);
         if executed.results.is_empty() {
             self.results.remove(key);
         } else {
             self.results.insert(key.clone(), executed.results);
         }
+        looping
     }
 
-    /// What shows an accepted write to the plugin, if it reads the object.
+    /// What shows an accepted write to the plugin, if it reads the object, in whatever version.
     fn awaited(&self, accepted: &Accepted) -> Option<Awaited> {
-        let scope = self.controller.scope.kinds.get(&accepted.kind)?;
+        let kind = self.controller.scope.readable_as(&accepted.kind)?;
+        let scope = self.controller.scope.kinds.get(kind)?;
         let part = scope.part_of(&accepted.key.namespace)?;
         Some(Awaited {
             informer: part.informer,
@@ -427,4 +523,16 @@ impl Seat {
             },
         })
     }
+}
+
+/// The state that a write has left.
+fn written(awaited: &Awaited) -> Option<State> {
+    let Sign::Version(version) = &awaited.sign else {
+        return None;
+    };
+    Some(State {
+        informer: awaited.informer,
+        key: awaited.key.clone(),
+        version: version.clone(),
+    })
 }

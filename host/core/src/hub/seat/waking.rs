@@ -1,5 +1,6 @@
 //! Which keys of a plugin have something to do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Seat;
@@ -21,6 +22,7 @@ impl Seat {
             return;
         };
         for key in keys(subject.all(snapshot)) {
+            self.loops.caused_otherwise(&key);
             self.queue.add(&key, LOW, now);
         }
     }
@@ -81,6 +83,7 @@ impl Seat {
             self.controller.applied.forget(kind, key);
         }
         for key in self.reads.touched(informer, key, change, view) {
+            self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
         }
         let is_subject = self.subject.as_ref().is_some_and(|subject| {
@@ -88,9 +91,16 @@ impl Seat {
                 && subject.is_companion(informer)
                 && is_visible(change, view)
                 && subject.wants_companion(snapshot, key.parts());
-            is_companion || subject.is_touched_by(informer, change, view)
+            // A subject that was not selected is none of the plugin's; what it leaves behind may be.
+            let has_left = || {
+                self.is_started
+                    && change.new.is_none()
+                    && subject.has_left_companion(snapshot, informer, key)
+            };
+            is_companion || subject.is_touched_by(informer, change, view) || has_left()
         });
         if is_subject {
+            self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
         }
         if self.is_started
@@ -102,9 +112,10 @@ impl Seat {
             // Its key may have gone before the child came; then nobody reads it any more.
             let child = change.new.as_ref();
             let owner = child.and_then(|child| children::key_of(self.name(), child));
-            owner
-                .iter()
-                .for_each(|key| self.queue.add(key, priority, now));
+            if let Some(key) = &owner {
+                self.loops.caused(key, informer, change);
+                self.queue.add(key, priority, now);
+            }
         }
     }
 
@@ -120,12 +131,15 @@ impl Seat {
         if !self.grants.contains_key(&informer) {
             return;
         }
-        for reader in self.reads.about(informer, key) {
-            self.queue.add(reader, priority, now);
-        }
         let subject = self.subject.as_ref();
-        if subject.is_some_and(|subject| subject.may_be(informer, key)) {
-            self.queue.add(key, priority, now);
+        let is_own = subject.is_some_and(|subject| subject.may_be(informer, key));
+        // What runs may have asked for it too, and its reads are not known yet.
+        let running = self.queue.running_keys();
+        let readers = self.reads.about(informer, key).into_iter().chain(running);
+        let keys: BTreeSet<ObjectKey> = readers.chain(is_own.then_some(key)).cloned().collect();
+        for key in keys {
+            self.loops.caused_otherwise(&key);
+            self.queue.add(&key, priority, now);
         }
     }
 }

@@ -1,0 +1,52 @@
+use std::sync::atomic::AtomicUsize;
+
+use futures::future::BoxFuture;
+use pilothouse_core::cluster::Write;
+use pilothouse_core::key::{Kind, ObjectKey};
+
+use super::*;
+
+/// A cluster that counts who reads from it at the same time.
+#[derive(Default)]
+struct Counting {
+    reading: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Cluster for Counting {
+    fn write<'a>(&'a self, _: &'a str, _: &'a Write) -> BoxFuture<'a, ActionResult> {
+        unreachable!("a lookup writes nothing")
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a Kind,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
+        Box::pin(async move {
+            let reading = self.reading.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(reading, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            self.reading.fetch_sub(1, Ordering::SeqCst);
+            Ok(Some(key.to_string()))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
+    let question = |number| Question {
+        informer: 0,
+        kind: Kind::new("", "v1", "Pod"),
+        key: ObjectKey::new("default", &format!("x{number}")),
+        cached: None,
+        uid: None,
+    };
+    let questions: Vec<Question> = (0..1_000).map(question).collect();
+    let cluster = Counting::default();
+    let answers = answers(&cluster, &questions).await;
+    let asked = questions.iter().map(|question| question.key.to_string());
+    let answered = answers.into_iter().map(|answer| answer.unwrap().unwrap());
+    assert!(asked.eq(answered), "each question has its own answer");
+    assert_eq!(cluster.most.into_inner(), MAX_READS);
+}

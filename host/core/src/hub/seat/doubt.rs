@@ -1,0 +1,130 @@
+//! Keys that keep failing, on what may not be there.
+//!
+//! What a watch brings may be valid JSON and yet not what the server has: a proxy or a broken etcd node can garble it. It stays in the
+//! cache until the object changes, and a guest that cannot make sense of it fails each time. client-go decodes into types, finds this
+//! by that, and lists anew; the host knows no types. But it knows what a failing key has read. So from the third failure in a row on, and
+//! after one that is terminal, it reads these objects from the server itself, some at a time, and what differs is put right. Each
+//! state of an object is looked up once, so a guest that fails for a reason of its own costs the server no more than that.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::Seat;
+use crate::hub::{Lookup, PluginId, Purpose, Question};
+use crate::key::{ObjectKey, ResourceVersion};
+use crate::queue::Time;
+use crate::reader::{Read, matching};
+use crate::snapshot::{InformerId, Snapshot};
+
+/// From so many failures in a row on what a key has read is looked up.
+pub(super) const DOUBT_AFTER: u32 = 3;
+
+/// Most objects looked up at a time.
+const MAX_QUESTIONS: usize = 64;
+
+/// Time between two lookups of one plugin: a plugin that fails everywhere is to cost the server little.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// More states are not remembered; then all are forgotten, and looked up again if need be.
+const MAX_CONFIRMED: usize = 16_384;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    /// The keys whose reads are to be looked up.
+    keys: BTreeSet<ObjectKey>,
+    /// Before this time nothing is.
+    next: Time,
+    is_asking: bool,
+    /// What the server has confirmed, or given: the state of an object, or that there is none.
+    confirmed: HashMap<(InformerId, ObjectKey), Option<ResourceVersion>>,
+}
+
+impl Doubts {
+    /// What a key has read is to be looked up.
+    pub fn add(&mut self, key: &ObjectKey) {
+        self.keys.insert(key.clone());
+    }
+
+    /// When the next lookup is due, if one is.
+    pub fn due(&self) -> Option<Time> {
+        (!self.is_asking && !self.keys.is_empty()).then_some(self.next)
+    }
+
+    fn is_confirmed(&self, question: &Question) -> bool {
+        let state = self
+            .confirmed
+            .get(&(question.informer, question.key.clone()));
+        state == Some(&question.cached)
+    }
+}
+
+impl Seat {
+    /// The next lookup of what failing keys have read, if one is due.
+    pub(super) fn next_doubt(
+        &mut self,
+        plugin: PluginId,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> Option<Lookup> {
+        self.doubts.due().filter(|due| *due <= now)?;
+        while let Some(key) = self.doubts.keys.pop_first() {
+            let questions = self.questions(&key, snapshot);
+            if questions.is_empty() {
+                continue;
+            }
+            self.doubts.is_asking = true;
+            self.doubts.next = now + ASK_EVERY;
+            return Some(Lookup {
+                plugin,
+                key,
+                purpose: Purpose::Doubt,
+                questions,
+            });
+        }
+        None
+    }
+
+    /// What a key has read and nobody has confirmed yet.
+    fn questions(&self, key: &ObjectKey, snapshot: &Snapshot) -> Vec<Question> {
+        let subject = self.subject.as_ref();
+        let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
+        let own = own.map(|informer| Read::Object(informer, key.clone()));
+        let reads = own.iter().chain(self.reads.of(key));
+        let questions = reads.flat_map(|read| questions_of(read, snapshot));
+        let open = questions.filter(|question| !self.doubts.is_confirmed(question));
+        open.take(MAX_QUESTIONS).collect()
+    }
+
+    /// A lookup for a doubt has ended. `states`: what the caches show now of each object whose answer is in.
+    pub fn doubt_ended(&mut self, lookup: &Lookup, states: Vec<Question>) {
+        self.doubts.is_asking = false;
+        let is_answered = states.len() == lookup.questions.len();
+        if self.doubts.confirmed.len() + states.len() > MAX_CONFIRMED {
+            self.doubts.confirmed.clear();
+        }
+        let states = states.into_iter();
+        let states = states.map(|state| ((state.informer, state.key), state.cached));
+        self.doubts.confirmed.extend(states);
+        // It may have read more than was asked for at once.
+        if is_answered && lookup.questions.len() == MAX_QUESTIONS {
+            self.doubts.add(&lookup.key);
+        }
+    }
+}
+
+/// What a read has found, or has not.
+fn questions_of<'a>(
+    read: &'a Read,
+    snapshot: &'a Snapshot,
+) -> Box<dyn Iterator<Item = Question> + 'a> {
+    let question = |informer, key| Question::of(snapshot, informer, key);
+    match read {
+        Read::Object(informer, key) => Box::new(std::iter::once(question(*informer, key.clone()))),
+        Read::List(informer, namespace, filter) => {
+            let cache = &snapshot.informers[*informer];
+            let found = matching(cache, namespace.as_deref(), filter);
+            Box::new(found.map(move |object| question(*informer, object.key().to_key())))
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Keys that are woken by their own writes, again and again.
+//!
+//! A controller that writes the time into a status never comes to rest: each write is a change, which runs the key, which writes. The host
+//! sees what wakes a key and what it wrote, so it can tell. A run is *self-triggered* if every change that queued its key is one that the
+//! key's last run wrote. One of these after a write is usual, and finds nothing to do. A key of which so many in a row
+//! ([`SLOW_AFTER`]) write the same object once more loops: it is slowed down as one that asks to be run again soon, and named. A change
+//! by somebody else runs it at once, as ever.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::running::HURRY;
+use crate::cache::Change;
+use crate::key::{ObjectKey, ResourceVersion};
+use crate::snapshot::InformerId;
+
+/// After so many self-triggered runs in a row that wrote the same object, a key is slowed down.
+pub const SLOW_AFTER: u32 = 10;
+
+/// Most changes told apart that queue a key between two runs. More are not all its own.
+const MAX_CAUSES: usize = 16;
+
+/// A state of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub informer: InformerId,
+    pub key: ObjectKey,
+    pub version: ResourceVersion,
+}
+
+impl State {
+    fn is_same_object(&self, other: &Self) -> bool {
+        (self.informer, &self.key) == (other.informer, &other.key)
+    }
+}
+
+/// See the module's documentation. Only of keys that run, or whose last run wrote something: anything else that queues a key is not its own.
+#[derive(Debug, Default)]
+pub(super) struct Loops {
+    keys: HashMap<ObjectKey, Cycle>,
+}
+
+#[derive(Debug, Default)]
+struct Cycle {
+    /// The changes that have queued the key since it was handed out last. Whether they are its own may not be known yet: a watch can be
+    /// faster than the answer to the write.
+    causes: Vec<State>,
+    /// Something that is not its own has queued it.
+    is_foreign: bool,
+    /// What its last run wrote.
+    wrote: Vec<State>,
+    /// What triggered the run that is under way, if that is self-triggered.
+    trigger: Vec<State>,
+    /// Self-triggered runs in a row that wrote what had triggered them.
+    runs: u32,
+    /// It has waited as long as it has to.
+    has_waited: bool,
+    /// The first field in which its last write differed from the state before.
+    field: String,
+}
+
+impl Cycle {
+    fn is_self_triggered(&self) -> bool {
+        let is_own = |cause| self.wrote.contains(cause);
+        !self.is_foreign && !self.causes.is_empty() && self.causes.iter().all(is_own)
+    }
+}
+
+/// A key that its own writes keep running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopingKey {
+    /// Which.
+    pub key: ObjectKey,
+    /// How many runs in a row nothing but its own writes has triggered.
+    pub runs: u32,
+    /// The field that changes, as a JSON Pointer into the object that it writes; empty if that is not known.
+    pub field: String,
+}
+
+impl Loops {
+    /// A change queues a key.
+    pub fn caused(&mut self, key: &ObjectKey, informer: InformerId, change: &Change) {
+        let Some(cycle) = self.keys.get_mut(key) else {
+            return;
+        };
+        let Some(new) = &change.new else {
+            cycle.is_foreign = true;
+            return;
+        };
+        let state = State {
+            informer,
+            key: new.key().to_key(),
+            version: new.resource_version().clone(),
+        };
+        if cycle.causes.contains(&state) {
+            return;
+        }
+        if cycle.causes.len() >= MAX_CAUSES {
+            cycle.is_foreign = true;
+            return;
+        }
+        if cycle.runs + 1 >= SLOW_AFTER {
+            cycle.field = first_difference(change).unwrap_or_default();
+        }
+        cycle.causes.push(state);
+    }
+
+    /// Something else queues a key.
+    pub fn caused_otherwise(&mut self, key: &ObjectKey) {
+        if let Some(cycle) = self.keys.get_mut(key) {
+            cycle.is_foreign = true;
+        }
+    }
+
+    /// How long a key that is due has to wait; asked once for each run.
+    pub fn wait(&mut self, key: &ObjectKey) -> Option<Duration> {
+        let cycle = self.keys.get_mut(key)?;
+        if cycle.runs < SLOW_AFTER || cycle.has_waited || !cycle.is_self_triggered() {
+            return None;
+        }
+        cycle.has_waited = true;
+        Some(HURRY.delay(cycle.runs - SLOW_AFTER + 1))
+    }
+
+    /// A key is handed out. Says whether the run is self-triggered.
+    pub fn begin(&mut self, key: &ObjectKey) -> bool {
+        let cycle = self.keys.entry(key.clone()).or_default();
+        let is_self_triggered = cycle.is_self_triggered();
+        let causes = std::mem::take(&mut cycle.causes);
+        cycle.trigger = if is_self_triggered { causes } else { vec![] };
+        if !is_self_triggered {
+            cycle.runs = 0;
+        }
+        cycle.wrote.clear();
+        cycle.is_foreign = false;
+        cycle.has_waited = false;
+        is_self_triggered
+    }
+
+    /// A run has ended, and has written this. Names the key if it is found to loop now.
+    pub fn end(&mut self, key: &ObjectKey, wrote: Vec<State>) -> Option<LoopingKey> {
+        if wrote.is_empty() {
+            self.keys.remove(key);
+            return None;
+        }
+        let cycle = self.keys.get_mut(key)?;
+        let is_rewritten = |before: &State| wrote.iter().any(|state| state.is_same_object(before));
+        cycle.runs = match cycle.trigger.iter().any(is_rewritten) {
+            true => cycle.runs.saturating_add(1),
+            false => 0,
+        };
+        cycle.wrote = wrote;
+        (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle))
+    }
+
+    /// Nothing is known of a key any more.
+    pub fn forget(&mut self, key: &ObjectKey) {
+        self.keys.remove(key);
+    }
+
+    /// The keys that loop, in their order.
+    pub fn looping(&self) -> Vec<LoopingKey> {
+        let cycles = self.keys.iter();
+        let slowed = cycles.filter(|(_, cycle)| cycle.runs >= SLOW_AFTER);
+        let mut found: Vec<LoopingKey> = slowed.map(|(key, cycle)| looping(key, cycle)).collect();
+        found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        found
+    }
+}
+
+fn looping(key: &ObjectKey, cycle: &Cycle) -> LoopingKey {
+    LoopingKey {
+        key: key.clone(),
+        runs: cycle.runs,
+        field: cycle.field.clone(),
+    }
+}
+
+/// Where two states of an object differ first, but for what the server changes with each write.
+fn first_difference(change: &Change) -> Option<String> {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
+    let mut old = parse(change.old.as_ref()?.json())?;
+    let mut new = parse(change.new.as_ref()?.json())?;
+    for state in [&mut old, &mut new] {
+        if let Some(metadata) = state.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+            metadata.remove("generation");
+        }
+    }
+    difference(&old, &new)
+}
+
+fn difference(old: &Value, new: &Value) -> Option<String> {
+    let below = |name: &str, old: &Value, new: &Value| {
+        let path = difference(old, new)?;
+        Some(format!(
+            "/{}{path}",
+            name.replace('~', "~0").replace('/', "~1")
+        ))
+    };
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let names = old.keys().chain(new.keys());
+            let state = |of: &serde_json::Map<String, Value>, name| {
+                of.get(name).cloned().unwrap_or_default()
+            };
+            names
+                .into_iter()
+                .find_map(|name| below(name, &state(old, name), &state(new, name)))
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            let pairs = old.iter().zip(new).enumerate();
+            let mut found = pairs.map(|(at, (old, new))| below(&at.to_string(), old, new));
+            found.find_map(|path| path)
+        }
+        _ => (old != new).then(String::new),
+    }
+}

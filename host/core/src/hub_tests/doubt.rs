@@ -1,0 +1,161 @@
+//! Keys that fail on what is not what the server has.
+
+use super::*;
+
+/// Fails while the pod "x" has the label `garbled`.
+fn fails_on_garbled(terminal: bool) -> impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> {
+    move |_, reader| {
+        let found = reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+        match (found.contains("garbled"), terminal) {
+            (false, _) => Ok(Outcome::default()),
+            (true, false) => Err(Failure::Retry("cannot be decoded".into()).into()),
+            (true, true) => Err(Failure::Terminal("cannot be decoded".into()).into()),
+        }
+    }
+}
+
+fn text(name: &str, version: u64, labels: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"namespace":"default","name":"{name}","uid":"u","resourceVersion":"{version}","labels":{{{labels}}}}}}}"#
+    )
+}
+
+/// What the server has of the pod "x".
+type Server = Option<(u64, &'static str)>;
+
+struct Doubting {
+    rig: Rig,
+    looked_up: Vec<String>,
+    repaired: usize,
+    failures: usize,
+}
+
+/// A service, and a pod of which the cache shows "garbled"; the server has something else. Runs for so long.
+fn doubting(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Doubting {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(terminal));
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    let cached = rig.version;
+    rig.put(&service(), "web", "");
+    let bookmark = Delta::Bookmark(ResourceVersion::new("100"));
+    let id = rig.id(&pod());
+    rig.hub.apply(id, bookmark, rig.now);
+    let mut rigged = Doubting {
+        rig,
+        looked_up: vec![],
+        repaired: 0,
+        failures: 0,
+    };
+    for _ in 0..seconds * 1000 {
+        rigged.step(server(cached));
+    }
+    rigged
+}
+
+impl Doubting {
+    fn step(&mut self, server: Server) {
+        let rig = &mut self.rig;
+        match rig.hub.next(rig.now, 0) {
+            Next::Run(mut turn) => {
+                let decision = turn.decide();
+                self.failures += usize::from(decision.result.is_err());
+                rig.finish(&turn, decision);
+            }
+            Next::Look(lookup) => {
+                assert_eq!(lookup.purpose, Purpose::Doubt);
+                let answer = |question: &Question| match &*question.key.name {
+                    "x" => Ok(server.map(|(version, labels)| text("x", version, labels))),
+                    // As it is in the cache.
+                    "web" => Ok(Some(text("web", 2, ""))),
+                    _ => Ok(None),
+                };
+                let answers = lookup.questions.iter().map(answer).collect();
+                let names = lookup.questions.iter();
+                self.looked_up
+                    .extend(names.map(|question| question.key.name.to_string()));
+                self.repaired += rig.hub.looked(&lookup, answers, rig.now).len();
+            }
+            Next::Idle(_) => rig.now += Duration::from_millis(1),
+        }
+    }
+}
+
+fn run_one(rig: &mut Rig) {
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.finish(&turn, decision);
+}
+
+#[test]
+fn what_a_failing_key_reads_is_put_right_by_what_the_server_has() {
+    let same_version = |cached| Some((cached, ""));
+    let changed_long_ago = |_| Some((50, ""));
+    let gone = |_| None;
+    let servers: [fn(u64) -> Server; 3] = [same_version, changed_long_ago, gone];
+    for (number, server) in servers.into_iter().enumerate() {
+        for terminal in [false, true] {
+            let doubting = doubting(terminal, server, 5);
+            assert_eq!(doubting.repaired, 1, "server {number}");
+            let failures = if terminal { 1 } else { 3 };
+            assert_eq!(doubting.failures, failures, "server {number}");
+            let hub = &doubting.rig.hub;
+            assert_eq!(hub.status(doubting.rig.now)[0].failing, 0);
+            assert_eq!(hub.informers()[doubting.rig.id(&pod())].repairs, 1);
+        }
+    }
+}
+
+#[test]
+fn what_the_server_confirms_is_looked_up_once() {
+    for terminal in [false, true] {
+        let doubting = doubting(terminal, |cached| Some((cached, r#""garbled":"yes""#)), 60);
+        assert_eq!(doubting.repaired, 0);
+        assert_eq!(doubting.looked_up, ["web", "x"], "however often it failed");
+    }
+}
+
+#[test]
+fn a_newer_state_that_the_watch_brings_meanwhile_stays() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    let cached = rig.version;
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let Next::Look(lookup) = rig.hub.next(rig.now, 0) else {
+        panic!("nothing is looked up");
+    };
+    rig.put(&pod(), "x", r#""newer":"yes""#);
+    let answer = |question: &Question| match &*question.key.name {
+        "x" => Ok(Some(text("x", cached, ""))),
+        _ => Ok(Some(text("web", 2, ""))),
+    };
+    let answers = lookup.questions.iter().map(answer).collect();
+    assert_eq!(rig.hub.looked(&lookup, answers, rig.now), []);
+    let cache = &rig.hub.snapshot().informers[rig.id(&pod())];
+    let shown = cache.get(ObjectKey::new("default", "x").parts()).unwrap();
+    assert!(shown.json().contains("newer"));
+}
+
+#[test]
+fn long_lists_are_looked_up_piece_by_piece() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    for number in 0..150 {
+        rig.put(&pod(), &format!("y{number}"), r#""garbled":"yes""#);
+    }
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let mut sizes = Vec::new();
+    for _ in 0..10_000 {
+        if let Next::Look(lookup) = rig.hub.next(rig.now, 0) {
+            let shown = |question: &Question| {
+                let cache = &rig.hub.snapshot().informers[question.informer];
+                let object = cache.get(question.key.parts()).unwrap();
+                Ok(Some(object.json().to_owned()))
+            };
+            let answers = lookup.questions.iter().map(shown).collect();
+            sizes.push(lookup.questions.len());
+            rig.hub.looked(&lookup, answers, rig.now);
+        }
+        rig.now += Duration::from_millis(1);
+    }
+    assert_eq!(sizes, [64, 64, 23], "150 pods and the service");
+}

@@ -1,0 +1,127 @@
+//! Keys that their own writes keep running.
+
+use super::*;
+
+/// Runs the next key as if it had written the object of the kind, and lets the watch show that. Says whether a key was due.
+fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<LoopingKey> {
+    let mut turn = rig.take()?;
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let version = (rig.version + 1).to_string();
+    let accepted = vec![Accepted {
+        kind: kind.clone(),
+        key: ObjectKey::new("default", name),
+        effect: Effect::Version(ResourceVersion::new(&version)),
+    }];
+    let executed = Executed {
+        accepted,
+        ..Executed::default()
+    };
+    let looping = rig.hub.settled(&turn, None, executed, rig.now);
+    rig.put(kind, name, labels);
+    looping
+}
+
+/// How often a key runs in a second that writes its own status each time.
+fn runs_in_a_second(rig: &mut Rig) -> usize {
+    let until = rig.now + Duration::from_secs(1);
+    let mut runs = 0;
+    while rig.now < until {
+        let before = rig.version;
+        write_again(rig, &service(), "web", &format!(r#""at":"{runs}""#));
+        runs += usize::from(rig.version > before);
+        rig.now += Duration::from_millis(1);
+    }
+    runs
+}
+
+#[test]
+fn a_key_that_nothing_but_its_own_writes_runs_is_slowed_down_and_named() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", r#""at":"never""#);
+    let mut named = Vec::new();
+    for run in 0..11 {
+        named.extend(write_again(
+            &mut rig,
+            &service(),
+            "web",
+            &format!(r#""at":"{run}""#),
+        ));
+    }
+    let looping = LoopingKey {
+        key: ObjectKey::new("default", "web"),
+        runs: 10,
+        field: "/metadata/labels/at".into(),
+    };
+    assert_eq!(named, [looping.clone()]);
+    assert_eq!(rig.hub.status(rig.now)[0].looping, [looping]);
+    let runs = runs_in_a_second(&mut rig);
+    assert!((2..=8).contains(&runs), "{runs} in the first second");
+    rig.now += Duration::from_secs(60);
+    let runs = runs_in_a_second(&mut rig);
+    assert!(runs <= 2, "{runs} in a later second");
+}
+
+#[test]
+fn somebody_elses_change_runs_a_looping_key_at_once() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    for run in 0..20 {
+        write_again(&mut rig, &service(), "web", &format!(r#""at":"{run}""#));
+        rig.now += Duration::from_secs(2);
+    }
+    assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+    write_again(&mut rig, &service(), "web", r#""at":"x""#);
+    assert!(rig.take().is_none(), "it waits");
+    rig.put(&service(), "web", r#""by":"another""#);
+    assert_eq!(rig.run(), ["web"]);
+    assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+}
+
+#[test]
+fn a_watch_that_is_faster_than_the_answer_hides_no_loop() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    for run in 0..11 {
+        let mut turn = rig.take().unwrap();
+        let decision = turn.decide();
+        rig.hub.decided(&turn, &decision, rig.now);
+        rig.put(&service(), "web", &format!(r#""at":"{run}""#));
+        let accepted = vec![Accepted {
+            kind: service(),
+            key: ObjectKey::new("default", "web"),
+            effect: Effect::Version(ResourceVersion::new(&rig.version.to_string())),
+        }];
+        let executed = Executed {
+            accepted,
+            ..Executed::default()
+        };
+        rig.hub.settled(&turn, None, executed, rig.now);
+    }
+    assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+}
+
+#[test]
+fn a_key_that_writes_another_object_each_time_makes_headway() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    for run in 0..50 {
+        let name = format!("x{run}");
+        let named = write_again(&mut rig, &pod(), &name, r#""app":"web""#);
+        assert_eq!(named, None, "run {run}");
+    }
+    assert_eq!(rig.run(), ["web"]);
+    let counts = rig.hub.status(rig.now)[0].reconciles;
+    assert_eq!(counts.self_triggered, 50);
+}
+
+#[test]
+fn a_write_that_comes_to_rest_is_no_loop() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    for run in 0..20 {
+        rig.put(&service(), "web", &format!(r#""wish":"{run}""#));
+        write_again(&mut rig, &service(), "web", &format!(r#""done":"{run}""#));
+        assert_eq!(rig.run(), ["web"], "it finds nothing more to do");
+    }
+    assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+}
