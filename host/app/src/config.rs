@@ -62,6 +62,18 @@ pub struct CheckArgs {
     /// The plugins' *.wasm files; the settings beside them are checked, too.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub code: CodeCacheArgs,
+}
+
+/// Where compiled plugins are kept.
+#[derive(Debug, Args)]
+pub struct CodeCacheArgs {
+    /// Where compiled plugins are kept, so that each is compiled once; "none" for nowhere [default:
+    /// $XDG_CACHE_HOME/pilothouse/code, ~/.cache/pilothouse/code].
+    #[arg(long, value_name = "DIR")]
+    pub code_cache: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -155,10 +167,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// Where compiled plugins are kept, so that each is compiled once; "none" for nowhere [default:
-    /// $XDG_CACHE_HOME/pilothouse/code, ~/.cache/pilothouse/code].
-    #[arg(long, value_name = "DIR")]
-    pub code_cache: Option<PathBuf>,
+    #[command(flatten)]
+    pub code: CodeCacheArgs,
 
     #[command(flatten)]
     pub limits: LimitArgs,

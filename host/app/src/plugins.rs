@@ -15,23 +15,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::hub::PluginId;
-use pilothouse_wasm::{Compiler, Engine};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::announce::Announcer;
 use crate::directory::{Changes, Directory, Listing};
-use crate::schema::Schemas;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
 use crate::watches::Watches;
 use commands::{Answer, Command, CommandError, Verb};
-pub use leaving::Leaving;
 use leaving::{Left, Queued};
-use loading::{Loaded, Loading};
+pub use loading::{AtOnce, FileLoader};
+use loading::{Loaded, Loader, Loading};
 use places::Operator;
 pub use places::Places;
-pub use reviews::Silence;
 pub use roster::{Entry, Roster, State};
 use slot::Slot;
 
@@ -60,9 +57,8 @@ pub struct Supervisor {
 
 /// What the supervisor works with.
 pub struct Parts {
-    pub engine: Engine,
-    pub compiler: Compiler,
-    pub schemas: Schemas,
+    pub loader: Arc<dyn Loader>,
+    pub at_once: AtOnce,
     pub directory: Directory,
     pub places: Places,
     pub watches: Watches,
@@ -71,21 +67,13 @@ pub struct Parts {
     pub roster: Arc<Roster>,
     pub commands: mpsc::Receiver<Command>,
     pub host: HostDefaults,
-    /// Files that may be compiled at once.
-    pub loads: usize,
 }
 
 impl Supervisor {
     pub fn new(parts: Parts) -> Self {
         Self {
             changes: Changes::of(&parts.directory),
-            loading: Loading::new(
-                parts.engine,
-                parts.compiler,
-                parts.schemas,
-                parts.directory.clone(),
-                parts.loads,
-            ),
+            loading: Loading::new(parts.loader, parts.at_once),
             directory: parts.directory,
             places: parts.places,
             watches: parts.watches,
@@ -184,6 +172,7 @@ impl Supervisor {
             return;
         };
         self.places.retire(file, &mut slot, Queued::Run);
+        self.places.is_known(file);
     }
 
     /// Nothing of a plugin runs any more.
@@ -205,7 +194,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets in what can be let in, in the order of the files' names, and applies settings that have changed.
+    /// Lets in what can be let in, each as soon as it is ready, and applies settings that have changed.
     async fn settle(&mut self) {
         let Some(defaults) = &self.defaults else {
             return self.publish();
@@ -214,13 +203,23 @@ impl Supervisor {
             defaults,
             host: &self.host,
         };
-        // Of two plugins of one name it is always the first that runs.
-        let mut is_known_before = true;
+        self.places.unknown.clear();
+        // In the order of the files' names, which decides between two of one name.
         for (file, slot) in &mut self.slots {
-            is_known_before &= !slot.is_loading_first();
-            let may_begin = is_known_before && slot.may_begin();
-            if self.places.settle(file, slot, &operator, may_begin).await {
+            if slot.is_loading_first() {
+                self.places.unknown.insert(file.clone());
+            }
+            if self.places.settle(file, slot, &operator).await {
                 self.watches.adjust();
+            }
+        }
+        for id in self.places.take_outranked() {
+            if let Some((file, slot)) = slot_of(&mut self.slots, id) {
+                warn!(
+                    file,
+                    "the plugin gives way to the file before it, which has the same name"
+                );
+                self.places.evict(file, slot);
             }
         }
         self.publish();

@@ -18,7 +18,7 @@ use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
-use crate::plugins::{Leaving, Parts, Places, Roster, Silence, Supervisor, commands};
+use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
 use crate::schema::Schemas;
 use crate::settings::{GrantSetting, HostDefaults};
 use crate::shared::Shared;
@@ -64,20 +64,26 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
     let budget = Budget::new(args.cache_limit);
     let schemas = Schemas::of_own_executable();
     let (commands, given) = commands::channel();
+    let compiler = compile::compiler(args.code.code_cache.as_deref());
     let supervisor = Supervisor::new(Parts {
-        engine: engine.clone(),
-        compiler: compile::compiler(args.code_cache.as_deref()),
-        schemas: schemas.clone(),
-        directory,
-        places: Places {
-            schemas,
-            leaving: Leaving::default(),
-            silence: Silence::default(),
-            cluster: cluster.clone(),
-            shared: shared.clone(),
-            metrics: metrics.clone(),
-            budget: budget.clone(),
+        at_once: AtOnce {
+            read: cores(),
+            compiled: compiler.parallel().get(),
         },
+        loader: Arc::new(FileLoader {
+            engine: engine.clone(),
+            compiler,
+            schemas: schemas.clone(),
+            directory: directory.clone(),
+        }),
+        directory,
+        places: Places::new(
+            schemas,
+            cluster.clone(),
+            shared.clone(),
+            metrics.clone(),
+            budget.clone(),
+        ),
         watches: Watches::new(
             cluster.clone(),
             shared.clone(),
@@ -93,7 +99,6 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
             grants,
             resync: Some(args.min_resync_period),
         },
-        loads: cores(),
     });
     let answers = Answers {
         engine,

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 pub use grants::GrantSetting;
 pub use parse::parse;
-pub use quantity::{bytes, duration};
+pub use quantity::{bytes, duration, size};
 
 /// What a file says; what it does not say is none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]

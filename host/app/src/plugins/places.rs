@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::identity::Identity;
-use pilothouse_core::hub;
+use pilothouse_core::hub::{self, JoinError, PluginId};
 use pilothouse_core::key::Kind;
 use pilothouse_core::manifest::Manifest;
 use pilothouse_wasm::WasmPlugin;
@@ -29,6 +29,13 @@ pub struct Places {
     pub budget: Budget,
     pub leaving: Leaving,
     pub silence: Silence,
+    /// The files before the one that is being settled of which nobody knows yet what they are.
+    pub unknown: BTreeSet<String>,
+    /// Those that were unknown when a plugin joined. Of two files of one name the first runs, whichever is ready first: should one of
+    /// these have the plugin's name, the plugin gives way.
+    outrank: BTreeMap<PluginId, BTreeSet<String>>,
+    /// The plugins that are to give way.
+    outranked: Vec<PluginId>,
 }
 
 /// Why a version is put into the hub.
@@ -42,22 +49,59 @@ enum Entrance {
     Back,
 }
 
+/// What a plugin waits for that is to run in another's place.
+const NAMESAKE_LEAVES: &str = "the one of its name that is leaving has not ended yet";
+
 /// What the operator says of all plugins.
 pub struct Operator<'a> {
     pub defaults: &'a Settings,
     pub host: &'a HostDefaults,
 }
 
+/// Why a version cannot be put into the hub.
+enum Refusal {
+    Join(JoinError),
+    /// The plugin of its name is to leave for it.
+    NotYet,
+}
+
 impl Places {
+    pub fn new(
+        schemas: Schemas,
+        cluster: Arc<ApiCluster>,
+        shared: Arc<Shared>,
+        metrics: Arc<Metrics>,
+        budget: Budget,
+    ) -> Self {
+        Self {
+            schemas,
+            cluster,
+            shared,
+            metrics,
+            budget,
+            leaving: Leaving::default(),
+            silence: Silence::default(),
+            unknown: BTreeSet::new(),
+            outrank: BTreeMap::new(),
+            outranked: Vec::new(),
+        }
+    }
+
+    /// The plugins that are to leave for another file of their name.
+    pub fn take_outranked(&mut self) -> Vec<PluginId> {
+        std::mem::take(&mut self.outranked)
+    }
+
+    /// What a file is has been found out, or it is gone: it has no claim to another plugin's place any more.
+    pub fn is_known(&mut self, file: &str) {
+        for files in self.outrank.values_mut() {
+            files.remove(file);
+        }
+    }
+
     /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
-    /// it can be and `may_begin`. Says whether the hub may want other informers now.
-    pub async fn settle(
-        &mut self,
-        file: &str,
-        slot: &mut Slot,
-        operator: &Operator<'_>,
-        may_begin: bool,
-    ) -> bool {
+    /// it can be. Says whether the hub may want other informers now.
+    pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
         let mut has_changed = false;
         let running = slot.running.as_ref().map(|running| &running.version);
         if let Some(version) = slot.restored.take() {
@@ -69,6 +113,7 @@ impl Places {
                 .enter(file, slot, version, Entrance::Again, operator)
                 .await;
         }
+        let may_begin = slot.may_begin();
         if let Some(version) = slot.candidate.clone().filter(|_| may_begin) {
             has_changed |= self
                 .enter(file, slot, version, Entrance::New, operator)
@@ -134,8 +179,7 @@ impl Places {
             return self.suspend(file, slot, entrance);
         }
         if self.leaving.has(&version.manifest.name) {
-            let reason = "the one of its name that is leaving has not ended yet";
-            self.wait(file, slot, &version, reason);
+            self.wait(file, slot, &version, NAMESAKE_LEAVES);
             return false;
         }
         if entrance == Entrance::New
@@ -145,6 +189,7 @@ impl Places {
             return false;
         }
         let not_granted = missing(&version.manifest, &granted);
+        let waiting = version.clone();
         match self.put(file, slot, version, settings, sandbox, identity) {
             Ok(()) => {
                 slot.not_granted = not_granted;
@@ -154,7 +199,12 @@ impl Places {
                 self.tell(file, slot, entrance);
                 true
             }
-            Err(reason) => {
+            Err(Refusal::NotYet) => {
+                self.wait(file, slot, &waiting, NAMESAKE_LEAVES);
+                false
+            }
+            Err(Refusal::Join(error)) => {
+                let reason = error.to_string();
                 if slot.refuse(reason.clone()) {
                     error!(file, reason, "plugin not loaded");
                 }
@@ -213,10 +263,15 @@ impl Places {
         if entrance != Entrance::Again {
             return false;
         }
+        self.evict(file, slot);
+        true
+    }
+
+    /// Has the plugin that runs leave the hub, with what it has queued, until it can be let in again.
+    pub fn evict(&mut self, file: &str, slot: &mut Slot) {
         let version = slot.running.as_ref().map(|running| running.version.clone());
         self.retire(file, slot, Queued::Drop);
         slot.candidate = slot.candidate.take().or(version);
-        true
     }
 
     /// Has the plugin that runs leave the hub.
@@ -228,8 +283,9 @@ impl Places {
     }
 
     /// Takes a plugin out of the hub that has left.
-    pub fn vacate(&self, running: &Running) {
+    pub fn vacate(&mut self, running: &Running) {
         self.shared.leave(running.id);
+        self.outrank.remove(&running.id);
         self.metrics.remove_plugin(&running.version.manifest.name);
     }
 
@@ -241,12 +297,17 @@ impl Places {
         settings: hub::Settings,
         sandbox: Sandbox,
         identity: Option<Identity>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let name = &version.manifest.name;
         let own = slot.running.as_ref().map(|running| running.id);
         let namesake = self.shared.look(|hub| hub.id_of(name));
-        if namesake.is_some() && namesake != own {
-            return Err(hub::JoinError::DuplicateName(name.clone()).to_string());
+        if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
+            let outrank = self.outrank.get(&namesake);
+            if outrank.is_some_and(|files| files.contains(file)) {
+                self.outranked.push(namesake);
+                return Err(Refusal::NotYet);
+            }
+            return Err(Refusal::Join(JoinError::DuplicateName(name.clone())));
         }
         self.cluster.set_identity(name, identity.clone());
         let plugin = running_as(slot, &version, &sandbox)
@@ -259,7 +320,9 @@ impl Places {
         let id = match slot.running.as_ref().filter(is_same) {
             None => {
                 let joined = self.shared.join(plugin.clone(), &settings);
-                let id = joined.map_err(|error| error.to_string())?;
+                let id = joined.map_err(Refusal::Join)?;
+                self.outrank.insert(id, self.unknown.clone());
+                self.is_known(file);
                 self.metrics.add_plugin(name);
                 if slot.running.is_some() {
                     // It went by another name, and its keys are this one's now.
@@ -278,7 +341,7 @@ impl Places {
                         .change(|hub, now| hub.configure(id, &settings, now));
                 } else {
                     let replaced = self.shared.replace(id, plugin.clone(), &settings);
-                    let longest = replaced.map_err(|error| error.to_string())?;
+                    let longest = replaced.map_err(Refusal::Join)?;
                     // So long nothing was handed out.
                     let took_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
                     info!(plugin = name, took_us, "plugin put in its place");
