@@ -22,8 +22,9 @@ use crate::announce::Announcer;
 use crate::directory::{Changes, Directory, Listing};
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
+use crate::status::Sources;
 use crate::watches::Watches;
-use commands::{Answer, Command, CommandError, Verb};
+use commands::{Command, CommandError, Verb};
 use leaving::{Left, Queued};
 pub use loading::{AtOnce, FileLoader};
 use loading::{Loaded, Loader, Loading};
@@ -45,7 +46,7 @@ pub struct Supervisor {
     shared: Arc<Shared>,
     announcer: Announcer,
     commands: mpsc::Receiver<Command>,
-    roster: Arc<Roster>,
+    sources: Sources,
     slots: BTreeMap<String, Slot>,
     /// The text of the settings for all that was read last, and what it says or last said.
     defaults_text: Option<Result<String, String>>,
@@ -64,7 +65,7 @@ pub struct Parts {
     pub watches: Watches,
     pub shared: Arc<Shared>,
     pub announcer: Announcer,
-    pub roster: Arc<Roster>,
+    pub sources: Sources,
     pub commands: mpsc::Receiver<Command>,
     pub host: HostDefaults,
 }
@@ -80,7 +81,7 @@ impl Supervisor {
             shared: parts.shared,
             announcer: parts.announcer,
             commands: parts.commands,
-            roster: parts.roster,
+            sources: parts.sources,
             slots: BTreeMap::new(),
             defaults_text: None,
             defaults: None,
@@ -106,7 +107,11 @@ impl Supervisor {
                 left = self.places.leaving.next() => self.left(&left),
                 () = self.shared.condemned() => self.heal(),
                 Some(command) = self.commands.recv() => {
-                    let answer = self.obey(&command);
+                    let answer = match self.obey(&command) {
+                        Ok(Done::Said(text)) => Ok(text),
+                        Ok(Done::Resumed(file)) => Ok(self.resumed(&command.plugin, &file).await),
+                        Err(error) => Err(error),
+                    };
                     // Who asked may have gone.
                     let _ = command.answer.send(answer);
                 }
@@ -228,7 +233,7 @@ impl Supervisor {
     fn publish(&self) {
         let entries = self.slots.iter().map(|(file, slot)| slot.entry(file));
         let leaving = self.places.leaving.entries().cloned();
-        self.roster.set(entries.chain(leaving).collect());
+        self.sources.roster.set(entries.chain(leaving).collect());
     }
 
     /// A version is not fit to run: the one before comes back, if there is one. If not, the hub lets it try again, less and less often.
@@ -264,7 +269,7 @@ impl Supervisor {
                         format!("{name} {version} was replaced by {restored}: {reason}"),
                     );
                     self.places.metrics.lives().rolled_back(&name);
-                    slot.note(format!("{version} was rolled back: {reason}"));
+                    slot.note(format!("it was rolled back: {reason}"));
                 }
                 None => {
                     let seconds = quarantine.until.saturating_sub(self.shared.now()).as_secs();
@@ -285,7 +290,20 @@ impl Supervisor {
         }
     }
 
-    fn obey(&mut self, command: &Command) -> Answer {
+    /// What a plugin does that is to run again: something else may keep it from running.
+    async fn resumed(&mut self, name: &str, file: &str) -> String {
+        self.settle().await;
+        let mut plugins = self.sources.plugins().into_iter();
+        match plugins.find(|plugin| plugin.file == file) {
+            Some(plugin) => {
+                let reason = plugin.reason.map(|reason| format!(": {reason}"));
+                format!("{name} is {}{}", plugin.state, reason.unwrap_or_default())
+            }
+            None => format!("{name} has gone"),
+        }
+    }
+
+    fn obey(&mut self, command: &Command) -> Result<Done, CommandError> {
         let name = &command.plugin;
         let known = || {
             let names = self.slots.values().filter_map(Slot::name);
@@ -296,31 +314,43 @@ impl Supervisor {
         let slot = slots.find(|(file, slot)| {
             slot.name().as_ref() == Some(name) || file.strip_suffix(".wasm") == Some(name)
         });
-        let (_, slot) = slot.ok_or(unknown)?;
+        let (file, slot) = slot.ok_or(unknown)?;
         match command.verb {
             Verb::Pause => {
                 slot.paused = Some(true);
                 info!(plugin = name, "plugin paused");
-                Ok(format!(
+                Ok(Done::Said(format!(
                     "{name} is paused until it is resumed or the host starts again"
-                ))
+                )))
             }
             Verb::Resume => {
                 slot.paused = Some(false);
+                if let Some(running) = &slot.running {
+                    self.shared.change(|hub, _| hub.forgive(running.id));
+                }
                 info!(plugin = name, "plugin resumed");
-                Ok(format!("{name} runs"))
+                Ok(Done::Resumed(file.clone()))
             }
             Verb::Rollback => {
                 let nothing = || "there is no earlier version that was fit to run".to_owned();
                 let restored = slot.roll_back();
                 let restored = restored.ok_or_else(|| CommandError::Impossible(nothing()))?;
+                slot.note("it was rolled back by command".to_owned());
                 info!(plugin = name, version = restored, "plugin rolled back");
-                Ok(format!(
+                Ok(Done::Said(format!(
                     "{name} goes back to version {restored}, until there is another file"
-                ))
+                )))
             }
         }
     }
+}
+
+/// What has come of a command.
+enum Done {
+    /// This is all there is to say.
+    Said(String),
+    /// The plugin of this file is to run again.
+    Resumed(String),
 }
 
 fn slot_of(slots: &mut BTreeMap<String, Slot>, id: PluginId) -> Option<(&String, &mut Slot)> {

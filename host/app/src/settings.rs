@@ -84,6 +84,28 @@ pub struct HostDefaults {
     pub grants: GrantSetting,
     /// How often every object runs again.
     pub resync: Option<Duration>,
+    /// Whether a version that breaks on most of what it runs is put in quarantine, or gives its place to the one before.
+    pub quarantine: bool,
+}
+
+impl HostDefaults {
+    /// `pilothouse run`: nobody vouches for a plugin.
+    pub fn of_run() -> Self {
+        Self {
+            grants: GrantSetting::OwnKind,
+            resync: None,
+            quarantine: true,
+        }
+    }
+
+    /// `pilothouse dev`: who runs a plugin writes it. It may do what it says it wants, and what is in its file runs, however broken.
+    pub fn of_dev() -> Self {
+        Self {
+            grants: GrantSetting::AsRequested,
+            resync: None,
+            quarantine: false,
+        }
+    }
 }
 
 impl Settings {
@@ -138,6 +160,7 @@ impl Settings {
                 forbidden: BTreeSet::new(),
             },
             is_paused: self.paused.unwrap_or(false),
+            quarantine: defaults.quarantine,
         }
     }
 

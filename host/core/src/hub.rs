@@ -63,6 +63,8 @@ pub struct Settings {
     pub grants: Grants,
     /// Whether it is to run nothing, until that changes. Its caches are kept current, and its keys are queued.
     pub is_paused: bool,
+    /// Whether a version that breaks on most of what it runs is put in quarantine.
+    pub quarantine: bool,
 }
 
 /// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way. All that the manifest asks for is granted.
@@ -76,6 +78,7 @@ impl Default for Settings {
             secret_values: false,
             grants: Grants::as_requested(),
             is_paused: false,
+            quarantine: true,
         }
     }
 }
@@ -291,6 +294,13 @@ impl Hub {
     pub fn condemn(&mut self, id: PluginId, reason: &str, now: Time) {
         if let Some(seat) = self.seats.get_mut(&id) {
             seat.condemn(reason, now);
+        }
+    }
+
+    /// Ends a plugin's quarantine, if it is in one.
+    pub fn forgive(&mut self, id: PluginId) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            seat.forgive();
         }
     }
 

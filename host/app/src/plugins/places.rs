@@ -101,7 +101,12 @@ impl Places {
 
     /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
     /// it can be. Says whether the hub may want other informers now.
-    pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
+    pub async fn settle(
+        &mut self,
+        file: &str,
+        slot: &mut Slot,
+        operator: &Operator<'_>,
+    ) -> bool {
         let mut has_changed = false;
         let running = slot.running.as_ref().map(|running| &running.version);
         if let Some(version) = slot.restored.take() {
@@ -204,10 +209,7 @@ impl Places {
                 false
             }
             Err(Refusal::Join(error)) => {
-                let reason = error.to_string();
-                if slot.refuse(reason.clone()) {
-                    error!(file, reason, "plugin not loaded");
-                }
+                refuse(file, slot, error.to_string());
                 self.suspend(file, slot, entrance)
             }
         }
@@ -231,13 +233,7 @@ impl Places {
             let Some(reason) = reason else {
                 return Some(Arc::new(settings));
             };
-            let reason = match &slot.running {
-                Some(_) => format!("version {}: {reason}", version.manifest.version),
-                None => reason,
-            };
-            if slot.refuse(reason.clone()) {
-                error!(file, reason, "plugin not loaded");
-            }
+            refuse(file, slot, reason);
             return None;
         }
         let accepted = reason.as_ref().and(version.accepted.clone());
@@ -254,6 +250,7 @@ impl Places {
     fn wait(&self, file: &str, slot: &mut Slot, version: &Version, reason: &str) {
         let plugin = &version.manifest.name;
         if slot.wait(reason.to_owned()) {
+            let reason = slot.said_of_file(reason);
             warn!(plugin, file, reason, "plugin waits");
         }
     }
@@ -379,8 +376,16 @@ impl Places {
                 file, "the plugin declares no configuration; it is given its own unchecked"
             );
         }
-        if entrance == Entrance::Again {
-            return info!(plugin, file, "plugin runs with other settings");
+        match entrance {
+            Entrance::Again => return self.tell_settings(plugin, file, running),
+            Entrance::Back => {
+                let reason = slot.entry(file).problem;
+                return warn!(
+                    plugin,
+                    version, file, reason, "an earlier version of the plugin runs"
+                );
+            }
+            Entrance::New => {}
         }
         info!(
             plugin,
@@ -397,6 +402,21 @@ impl Places {
                 not_granted,
                 "the plugin asks for more than it is granted; to grant it all, write into {settings}: grants = \"as-requested\""
             );
+        }
+    }
+
+    /// Settings that need no key to run again end no quarantine.
+    fn tell_settings(&self, plugin: &str, file: &str, running: &Running) {
+        let quarantined = self.shared.quarantined();
+        if quarantined.iter().any(|(id, _)| *id == running.id) {
+            info!(
+                plugin,
+                file, "settings applied; the plugin stays in quarantine"
+            );
+        } else if running.settings.is_paused {
+            info!(plugin, file, "settings applied; the plugin is paused");
+        } else {
+            info!(plugin, file, "plugin runs with other settings");
         }
     }
 
@@ -439,6 +459,14 @@ impl Places {
             }
         }
         None
+    }
+}
+
+/// The candidate is not let in, as things are.
+fn refuse(file: &str, slot: &mut Slot, reason: String) {
+    if slot.refuse(reason.clone()) {
+        let reason = slot.said_of_file(&reason);
+        error!(file, reason, "plugin not loaded");
     }
 }
 

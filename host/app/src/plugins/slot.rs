@@ -42,7 +42,9 @@ pub struct Slot {
     /// A version that is to come back.
     pub restored: Option<Version>,
     /// The version that was rolled back: its file is not tried again.
-    rejected: Option<Digest>,
+    rejected: Option<Label>,
+    /// The version in the newest file, if that could be loaded.
+    newest: Option<Label>,
     /// What `pause` or `resume` said last.
     pub paused: Option<bool>,
     /// What the cluster lets the plugin's identity read.
@@ -51,6 +53,22 @@ pub struct Slot {
     pub not_granted: Vec<String>,
     /// The end of the quarantine that was told of last.
     quarantine: Option<Time>,
+}
+
+/// Which version it is.
+#[derive(Clone)]
+struct Label {
+    digest: Digest,
+    version: String,
+}
+
+impl Label {
+    fn of(version: &Version) -> Self {
+        Self {
+            digest: version.digest.clone(),
+            version: version.manifest.version.clone(),
+        }
+    }
 }
 
 /// A plugin in the hub.
@@ -113,7 +131,8 @@ impl Slot {
     /// The versions that need no compilation.
     pub fn known(&self) -> Vec<Digest> {
         let versions = self.versions().map(|version| version.digest.clone());
-        versions.chain(self.rejected.clone()).collect()
+        let rejected = self.rejected.as_ref().map(|label| label.digest.clone());
+        versions.chain(rejected).collect()
     }
 
     fn versions(&self) -> impl Iterator<Item = &Version> {
@@ -127,8 +146,16 @@ impl Slot {
             return false;
         }
         self.is_loading = false;
-        if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.rejected.as_ref() == Some(digest))
-        {
+        self.newest = match &loaded.result {
+            Ok(Outcome::New(version)) => Some(Label::of(version)),
+            Ok(Outcome::Known(digest)) => {
+                let known = self.versions().map(Label::of);
+                let mut labels = known.chain(self.rejected.clone());
+                labels.find(|label| label.digest == *digest)
+            }
+            Err(_) => None,
+        };
+        if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.has_rejected(digest)) {
             return true;
         }
         self.waits_for = None;
@@ -147,6 +174,27 @@ impl Slot {
             }
         }
         true
+    }
+
+    fn has_rejected(&self, digest: &Digest) -> bool {
+        let rejected = self.rejected.as_ref();
+        rejected.is_some_and(|label| label.digest == *digest)
+    }
+
+    /// What is to be said of the newest file, with the version that runs if it is not that file's.
+    pub fn said_of_file(&self, why: &str) -> String {
+        let running = self.running.as_ref().map(|running| &running.version);
+        match (running, &self.newest) {
+            (Some(running), Some(newest)) if newest.digest != running.digest => {
+                let (running, newest) = (&running.manifest.version, &newest.version);
+                format!("running {running}, NOT the file's {newest}: {why}")
+            }
+            (Some(running), None) => {
+                let running = &running.manifest.version;
+                format!("running {running}, NOT what is in the file: {why}")
+            }
+            _ => why.to_owned(),
+        }
     }
 
     /// The candidate cannot be let in. Says whether that is news.
@@ -208,7 +256,7 @@ impl Slot {
     pub fn roll_back(&mut self) -> Option<String> {
         let running = self.running.as_ref()?;
         let version = self.previous.take()?;
-        self.rejected = Some(running.version.digest.clone());
+        self.rejected = Some(Label::of(&running.version));
         let name = version.manifest.version.clone();
         self.restored = Some(version);
         Some(name)
@@ -232,18 +280,17 @@ impl Slot {
     pub fn entry(&self, file: &str) -> Entry {
         let running = self.running.as_ref().map(|running| &running.version);
         let version = running.or(self.candidate.as_ref());
-        let faults = [
-            self.problem.as_ref(),
-            self.config_problem.as_ref().filter(|_| running.is_some()),
-            self.settings_problem.as_ref(),
-            self.defaults_problem.as_ref(),
-        ];
-        let mut faults = faults.into_iter().flatten();
-        let fault = faults.next();
+        let of_file = |why: &String| self.said_of_file(why);
+        let config_problem = self.config_problem.clone().filter(|_| running.is_some());
+        let fault = self.problem.as_ref().map(of_file);
+        let fault = fault.or(config_problem);
+        let fault = fault.or_else(|| self.settings_problem.clone());
+        let fault = fault.or_else(|| self.defaults_problem.clone());
+        let waits_for = self.waits_for.as_ref().map(of_file);
         let state = match &self.running {
             Some(running) => State::Joined(running.id),
             None if self.is_loading => State::Loading,
-            None => match (fault, &self.waits_for) {
+            None => match (&fault, &waits_for) {
                 (Some(reason), _) => State::Failed(reason.clone()),
                 (_, Some(reason)) => State::Waiting(reason.clone()),
                 _ => State::Loading,
@@ -253,10 +300,7 @@ impl Slot {
             file: file.to_owned(),
             manifest: version.map(|version| version.manifest.clone()),
             digest: version.map(|version| version.digest.to_string()),
-            problem: fault
-                .or(self.waits_for.as_ref())
-                .cloned()
-                .filter(|_| self.running.is_some()),
+            problem: fault.or(waits_for).filter(|_| self.running.is_some()),
             previous: self
                 .previous
                 .as_ref()

@@ -30,10 +30,7 @@ since = 2026-01-01
 "#;
 
 fn hub_settings(text: &str) -> hub::Settings {
-    let defaults = HostDefaults {
-        grants: GrantSetting::OwnKind,
-        resync: None,
-    };
+    let defaults = HostDefaults::of_run();
     parse(text).unwrap().for_hub(&defaults, 16, BTreeSet::new())
 }
 

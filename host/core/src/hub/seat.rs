@@ -74,7 +74,7 @@ impl Seat {
             grants: grants(&scope),
             subject: subject(&manifest, &scope),
             settings: settings.clone(),
-            health: Health::default(),
+            health: Health::new(settings.quarantine),
             queue: WorkQueue::new(Backoff::default()),
             reads: ReadSets::default(),
             gates: Gates::default(),
@@ -123,7 +123,7 @@ impl Seat {
         if Arc::ptr_eq(plugin, &self.controller.plugin) {
             self.health.forgive();
         } else {
-            self.health = Health::default();
+            self.health = Health::new(settings.quarantine);
         }
         let controller = Arc::new(Controller {
             permissions: Permissions::of(plugin.manifest(), &settings.grants),
@@ -200,6 +200,10 @@ impl Seat {
 
     pub fn condemn(&mut self, reason: &str, now: Time) {
         self.health.condemn(reason, now);
+    }
+
+    pub fn forgive(&mut self) {
+        self.health.forgive();
     }
 
     pub fn is_fit(&self) -> bool {

@@ -233,6 +233,42 @@ fn other_settings_end_a_quarantine_and_not_what_is_remembered_of_it() {
 }
 
 #[test]
+fn a_quarantine_ends_at_once_when_somebody_says_so() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, trap);
+    rig.now += Duration::from_secs(5);
+    assert_eq!(rig.run(), [""; 0]);
+    rig.hub.forgive(id);
+    assert!(rig.hub.quarantined(rig.now).is_empty());
+    assert!(!rig.run().is_empty());
+}
+
+#[test]
+fn without_quarantines_a_version_is_tried_however_often_it_breaks() {
+    let settings = Settings {
+        quarantine: false,
+        ..Settings::default()
+    };
+    let mut rig = Rig::default();
+    let id = rig.join_with(version("1.0.0"), &settings, trap);
+    rig.sync(&service());
+    rig.sync(&pod());
+    for round in 0..8 {
+        rig.put(&service(), "a", &format!(r#""round":"{round}""#));
+        assert!(!rig.run().is_empty(), "round {round}");
+        rig.now += Duration::from_secs(1);
+    }
+    let other = fake(version("2.0.0"), trap);
+    rig.hub.replace(id, other, &settings, rig.now).unwrap();
+    for round in 0..8 {
+        rig.put(&service(), "a", &format!(r#""again":"{round}""#));
+        assert!(!rig.run().is_empty(), "round {round}");
+        rig.now += Duration::from_secs(1);
+    }
+    assert!(rig.hub.quarantined(rig.now).is_empty());
+}
+
+#[test]
 fn an_old_versions_last_turns_do_not_count_against_the_new_one() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let (mut rig, id) = with_services(&names, fine);
