@@ -101,12 +101,7 @@ impl Places {
 
     /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
     /// it can be. Says whether the hub may want other informers now.
-    pub async fn settle(
-        &mut self,
-        file: &str,
-        slot: &mut Slot,
-        operator: &Operator<'_>,
-    ) -> bool {
+    pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
         let mut has_changed = false;
         let running = slot.running.as_ref().map(|running| &running.version);
         if let Some(version) = slot.restored.take() {
