@@ -58,6 +58,11 @@ impl ApiCluster {
         }
     }
 
+    /// A plugin has gone: nothing is kept for it any more.
+    pub fn forget(&self, plugin: &str) {
+        self.client.forget(plugin);
+    }
+
     /// The kinds there are.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery

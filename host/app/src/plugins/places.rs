@@ -279,6 +279,7 @@ impl Places {
         self.shared.leave(running.id);
         self.outrank.remove(&running.id);
         self.metrics.remove_plugin(&running.version.manifest.name);
+        self.cluster.forget(&running.version.manifest.name);
     }
 
     fn put(
