@@ -48,7 +48,8 @@ fn check(
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let sandbox = settings.for_sandbox();
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
-    let plugin = plugin.with(&sandbox.policy, sandbox.options);
+    let name = settings.name_of(plugin.manifest());
+    let plugin = plugin.named(&name, &sandbox.policy, sandbox.options);
     let mut lines = file_lines(plugin.report());
     lines.extend(manifest_lines(plugin.manifest()));
     lines.push(("limits", limits(plugin.limits())));

@@ -151,7 +151,7 @@ impl Supervisor {
         self.defaults_text.clone_from(&listing.defaults);
         let parsed = match &listing.defaults {
             None => Ok(Settings::default()),
-            Some(Ok(text)) => settings::parse(text),
+            Some(Ok(text)) => settings::parse_defaults(text),
             Some(Err(reason)) => Err(reason.clone()),
         };
         match parsed {
@@ -184,7 +184,7 @@ impl Supervisor {
     fn left(&mut self, left: &Left) {
         self.places.vacate(&left.running);
         self.watches.adjust();
-        let (plugin, dropped) = (&left.running.version.manifest.name, left.dropped);
+        let (plugin, dropped) = (left.running.name(), left.dropped);
         info!(plugin, dropped, "plugin removed");
     }
 
@@ -249,7 +249,7 @@ impl Supervisor {
                 continue;
             };
             let (name, version) = (
-                running.version.manifest.name.clone(),
+                running.name().to_owned(),
                 running.version.manifest.version.clone(),
             );
             let reason = &quarantine.reason;

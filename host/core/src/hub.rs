@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::{Change, Delta, Unreadable};
+use crate::cluster::Author;
 use crate::gate::GateId;
 use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -65,6 +66,22 @@ pub struct Settings {
     pub is_paused: bool,
     /// Whether a version that breaks on most of what it runs is put in quarantine.
     pub quarantine: bool,
+    /// Who owns the fields that the plugin writes. None: a manager of the plugin's name.
+    pub field_manager: Option<String>,
+    /// The user that its writes are made as. None: the host itself.
+    pub user: Option<String>,
+}
+
+impl Settings {
+    /// On whose behalf a plugin of this name writes: the only place that knows its field manager.
+    pub fn author(&self, plugin: &str) -> Author {
+        let manager = self.field_manager.as_deref();
+        Author {
+            plugin: plugin.to_owned(),
+            field_manager: manager.unwrap_or(plugin).to_owned(),
+            user: self.user.clone(),
+        }
+    }
 }
 
 /// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way. All that the manifest asks for is granted.
@@ -79,6 +96,8 @@ impl Default for Settings {
             grants: Grants::as_requested(),
             is_paused: false,
             quarantine: true,
+            field_manager: None,
+            user: None,
         }
     }
 }

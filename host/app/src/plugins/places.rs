@@ -49,6 +49,8 @@ enum Entrance {
     Back,
 }
 
+const SETTINGS_NOT_APPLIED: &str = "settings not applied; the earlier ones hold";
+
 /// What a plugin waits for that is to run in another's place.
 const NAMESAKE_LEAVES: &str = "the one of its name that is leaving has not ended yet";
 
@@ -143,6 +145,7 @@ impl Places {
         };
         let mut settings = Settings::clone(&settings);
         settings.paused = slot.paused.or(settings.paused);
+        let name = settings.name_of(&version.manifest);
         let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
         let cluster_scoped = self.cluster_scoped(&version.manifest).await;
         let concurrency = version.plugin.limits().concurrency;
@@ -167,10 +170,11 @@ impl Places {
             entrance == Entrance::Again
                 && running.settings == settings
                 && running.sandbox == sandbox
-                && running.identity == identity
+                && running.name() == name
         };
         if let Some(running) = slot.running.as_mut().filter(is_as_before) {
             running.version = version;
+            slot.named(None);
             return false;
         }
         let granted = settings.grants.limit(&version.manifest);
@@ -178,7 +182,7 @@ impl Places {
             self.wait(file, slot, &version, &reason);
             return self.suspend(file, slot, entrance);
         }
-        if self.leaving.has(&version.manifest.name) {
+        if self.leaving.has(&name) {
             self.wait(file, slot, &version, NAMESAKE_LEAVES);
             return false;
         }
@@ -190,9 +194,10 @@ impl Places {
         }
         let not_granted = missing(&version.manifest, &granted);
         let waiting = version.clone();
-        match self.put(file, slot, version, settings, sandbox, identity) {
+        match self.put(file, slot, &name, version, settings, sandbox) {
             Ok(()) => {
                 slot.not_granted = not_granted;
+                slot.named(None);
                 if entrance == Entrance::New {
                     slot.is_let_in();
                 }
@@ -203,6 +208,18 @@ impl Places {
                 self.wait(file, slot, &waiting, NAMESAKE_LEAVES);
                 false
             }
+            Err(Refusal::Join(error @ JoinError::DuplicateName(_)))
+                if entrance == Entrance::Again =>
+            {
+                let reason = error.to_string();
+                if slot.named(Some(reason.clone())) {
+                    let plugin = slot.name();
+                    error!(plugin, file, reason, "{SETTINGS_NOT_APPLIED}");
+                }
+                false
+            }
+            // What is queued is still run, as it would have been.
+            Err(Refusal::Join(JoinError::Draining)) => false,
             Err(Refusal::Join(error)) => {
                 refuse(file, slot, error.to_string());
                 self.suspend(file, slot, entrance)
@@ -233,17 +250,13 @@ impl Places {
         }
         let accepted = reason.as_ref().and(version.accepted.clone());
         if slot.judged(reason.clone()) {
-            let plugin = &version.manifest.name;
-            error!(
-                plugin,
-                file, reason, "settings not applied; the earlier ones hold"
-            );
+            error!(plugin = slot.name(), file, reason, "{SETTINGS_NOT_APPLIED}");
         }
         Some(accepted.unwrap_or_else(|| Arc::new(settings)))
     }
 
     fn wait(&self, file: &str, slot: &mut Slot, version: &Version, reason: &str) {
-        let plugin = &version.manifest.name;
+        let plugin = slot.settings.name_of(&version.manifest);
         if slot.wait(reason.to_owned()) {
             let reason = slot.said_of_file(reason);
             warn!(plugin, file, reason, "plugin waits");
@@ -278,20 +291,19 @@ impl Places {
     pub fn vacate(&mut self, running: &Running) {
         self.shared.leave(running.id);
         self.outrank.remove(&running.id);
-        self.metrics.remove_plugin(&running.version.manifest.name);
-        self.cluster.forget(&running.version.manifest.name);
+        self.metrics.remove_plugin(running.name());
+        self.cluster.forget(running.name());
     }
 
     fn put(
         &mut self,
         file: &str,
         slot: &mut Slot,
+        name: &str,
         version: Version,
         settings: hub::Settings,
         sandbox: Sandbox,
-        identity: Option<Identity>,
     ) -> Result<(), Refusal> {
-        let name = &version.manifest.name;
         let own = slot.running.as_ref().map(|running| running.id);
         let namesake = self.shared.look(|hub| hub.id_of(name));
         if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
@@ -300,16 +312,17 @@ impl Places {
                 self.outranked.push(namesake);
                 return Err(Refusal::NotYet);
             }
-            return Err(Refusal::Join(JoinError::DuplicateName(name.clone())));
+            return Err(Refusal::Join(JoinError::DuplicateName(name.to_owned())));
         }
-        self.cluster.set_identity(name, identity.clone());
-        let plugin = running_as(slot, &version, &sandbox)
-            .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
+        let plugin = running_as(slot, name, &version, &sandbox).unwrap_or_else(|| {
+            let (policy, options) = (&sandbox.policy, sandbox.options);
+            Arc::new(version.plugin.named(name, policy, options))
+        });
         let was_fit = slot
             .running
             .as_ref()
             .is_some_and(|running| self.shared.look(|hub| hub.is_fit(running.id)));
-        let is_same = |running: &&Running| running.version.manifest.name == *name;
+        let is_same = |running: &&Running| running.name() == name;
         let id = match slot.running.as_ref().filter(is_same) {
             None => {
                 let joined = self.shared.join(plugin.clone(), &settings);
@@ -355,7 +368,6 @@ impl Places {
             plugin,
             settings,
             sandbox,
-            identity,
         });
         Ok(())
     }
@@ -365,7 +377,7 @@ impl Places {
             return;
         };
         let manifest = &running.version.manifest;
-        let (plugin, version) = (&manifest.name, &manifest.version);
+        let (plugin, version) = (running.name(), &manifest.version);
         if manifest.config_schema.is_none() && !slot.settings.config.is_empty() {
             warn!(
                 plugin,
@@ -468,9 +480,16 @@ fn refuse(file: &str, slot: &mut Slot, reason: String) {
 
 /// The plugin that runs, if it is this version in this sandbox: its record, and the instances it keeps, are not to be lost to a change of
 /// other settings.
-fn running_as(slot: &Slot, version: &Version, sandbox: &Sandbox) -> Option<Arc<WasmPlugin>> {
+fn running_as(
+    slot: &Slot,
+    name: &str,
+    version: &Version,
+    sandbox: &Sandbox,
+) -> Option<Arc<WasmPlugin>> {
     let is_it = |running: &&Running| {
-        running.version.digest == version.digest && running.sandbox == *sandbox
+        running.version.digest == version.digest
+            && running.sandbox == *sandbox
+            && running.name() == name
     };
     slot.running
         .as_ref()

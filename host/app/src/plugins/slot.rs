@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pilothouse_cluster::identity::Identity;
 use pilothouse_core::hub::{self, PluginId};
+use pilothouse_core::plugin::Plugin;
 use pilothouse_core::queue::Time;
 use pilothouse_wasm::WasmPlugin;
 
@@ -31,6 +31,8 @@ pub struct Slot {
     pub fitting: Fitting,
     /// Why the version that runs is not given today's.
     config_problem: Option<String>,
+    /// Why it does not go by the name in today's.
+    name_problem: Option<String>,
     /// Why the newest file is of no use.
     problem: Option<String>,
     pub candidate: Option<Version>,
@@ -79,8 +81,13 @@ pub struct Running {
     pub plugin: Arc<WasmPlugin>,
     pub settings: hub::Settings,
     pub sandbox: Sandbox,
-    /// Whose rights its writes are made with.
-    pub identity: Option<Identity>,
+}
+
+impl Running {
+    /// The plugin's name: the settings' if they give it one.
+    pub fn name(&self) -> &str {
+        &self.plugin.manifest().name
+    }
 }
 
 impl Slot {
@@ -226,11 +233,21 @@ impl Slot {
         is_news
     }
 
-    /// The name that the plugin gives itself.
+    /// What is wrong with the name in the settings, under which what runs is not put. Says whether that is news.
+    pub fn named(&mut self, problem: Option<String>) -> bool {
+        let is_news = problem.is_some() && self.name_problem != problem;
+        self.name_problem = problem;
+        is_news
+    }
+
+    /// The plugin's name.
     pub fn name(&self) -> Option<String> {
-        let running = self.running.as_ref().map(|running| &running.version);
-        let version = running.or(self.candidate.as_ref())?;
-        Some(version.manifest.name.clone())
+        let running = self
+            .running
+            .as_ref()
+            .map(|running| running.name().to_owned());
+        let candidate = self.candidate.as_ref();
+        running.or_else(|| Some(self.settings.name_of(&candidate?.manifest)))
     }
 
     /// It is in quarantine. Says whether that is news.
@@ -249,6 +266,7 @@ impl Slot {
         self.waits_for = None;
         self.problem = None;
         self.config_problem = None;
+        self.name_problem = None;
         self.rejected = None;
     }
 
@@ -281,9 +299,9 @@ impl Slot {
         let running = self.running.as_ref().map(|running| &running.version);
         let version = running.or(self.candidate.as_ref());
         let of_file = |why: &String| self.said_of_file(why);
-        let config_problem = self.config_problem.clone().filter(|_| running.is_some());
+        let of_settings = self.config_problem.clone().or(self.name_problem.clone());
         let fault = self.problem.as_ref().map(of_file);
-        let fault = fault.or(config_problem);
+        let fault = fault.or(of_settings.filter(|_| running.is_some()));
         let fault = fault.or_else(|| self.settings_problem.clone());
         let fault = fault.or_else(|| self.defaults_problem.clone());
         let waits_for = self.waits_for.as_ref().map(of_file);
@@ -298,6 +316,7 @@ impl Slot {
         };
         Entry {
             file: file.to_owned(),
+            name: self.name(),
             manifest: version.map(|version| version.manifest.clone()),
             digest: version.map(|version| version.digest.to_string()),
             problem: fault.or(waits_for).filter(|_| self.running.is_some()),

@@ -93,6 +93,7 @@ impl Seat {
             controller: Arc::new(Controller {
                 permissions: Permissions::of(plugin.manifest(), &settings.grants),
                 applied: Arc::default(),
+                author: settings.author(&plugin.manifest().name),
                 scope: Arc::new(scope),
                 manifest,
                 plugin,
@@ -125,10 +126,14 @@ impl Seat {
         } else {
             self.health = Health::new(settings.quarantine);
         }
+        let author = settings.author(&manifest.name);
+        // Another field manager owns nothing of what the one before has applied.
+        let is_same_manager = author.field_manager == self.controller.author.field_manager;
+        let applied = is_same_manager.then(|| self.controller.applied.clone());
         let controller = Arc::new(Controller {
             permissions: Permissions::of(plugin.manifest(), &settings.grants),
-            // The field manager is the same.
-            applied: self.controller.applied.clone(),
+            applied: applied.unwrap_or_default(),
+            author,
             scope: scope.clone(),
             manifest: manifest.clone(),
             plugin: plugin.clone(),
@@ -187,6 +192,11 @@ impl Seat {
     #[cfg(test)]
     pub fn plugin(&self) -> Arc<dyn Plugin> {
         self.controller.plugin.clone()
+    }
+
+    #[cfg(test)]
+    pub fn applied(&self) -> Arc<crate::unchanged::Applied> {
+        self.controller.applied.clone()
     }
 
     fn manifest(&self) -> &Manifest {
