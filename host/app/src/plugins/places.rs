@@ -221,7 +221,7 @@ impl Places {
             // What is queued is still run, as it would have been.
             Err(Refusal::Join(JoinError::Draining)) => false,
             Err(Refusal::Join(error)) => {
-                refuse(file, slot, error.to_string());
+                refuse(file, slot, &error.to_string());
                 self.suspend(file, slot, entrance)
             }
         }
@@ -245,7 +245,7 @@ impl Places {
             let Some(reason) = reason else {
                 return Some(Arc::new(settings));
             };
-            refuse(file, slot, reason);
+            refuse(file, slot, &reason);
             return None;
         }
         let accepted = reason.as_ref().and(version.accepted.clone());
@@ -471,9 +471,9 @@ impl Places {
 }
 
 /// The candidate is not let in, as things are.
-fn refuse(file: &str, slot: &mut Slot, reason: String) {
-    if slot.refuse(reason.clone()) {
-        let reason = slot.said_of_file(&reason);
+fn refuse(file: &str, slot: &mut Slot, reason: &str) {
+    if slot.refuse(reason.to_owned()) {
+        let reason = slot.said_of_file(reason);
         error!(file, reason, "plugin not loaded");
     }
 }
