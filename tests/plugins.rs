@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_tests::{
-    Host, HostOptions, Server, ServerOptions, fickle, fickle_with_schema, guest,
+    Held, Host, HostOptions, Server, ServerOptions, fickle, fickle_with_schema, guest, named_fickle,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +48,13 @@ impl Rig {
             directory,
             host,
         })
+    }
+
+    /// As an operator runs it, with all granted: versions that break are put in quarantine, or rolled back.
+    async fn judging() -> Result<Self> {
+        let rig = Self::new("run").await?;
+        replace(&rig.at("pilothouse.toml"), b"grants = \"as-requested\"")?;
+        Ok(rig)
     }
 
     /// On a server that holds everybody to their rights; none if the tests are given a server.
@@ -340,7 +347,7 @@ async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Resu
         &greeting("integer"),
     ))?;
     let plugin = rig
-        .problem("version 2.0.0: config.greeting: it is not of type")
+        .problem("running 1.0.0, NOT the file's 2.0.0: config.greeting: it is not of type")
         .await?;
     assert_eq!(plugin["version"], "1.0.0", "{plugin}");
     rig.subject("c").await?;
@@ -356,7 +363,7 @@ async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Resu
         &greeting("text"),
     ))?;
     let plugin = rig
-        .problem("manifest: config-schema: at /properties/greeting/type")
+        .problem("running 2.0.0, NOT what is in the file: manifest: config-schema: at /properties/greeting/type")
         .await?;
     assert_eq!(plugin["version"], "2.0.0", "{plugin}");
     Ok(())
@@ -364,7 +371,7 @@ async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Resu
 
 #[tokio::test]
 async fn a_version_that_comes_back_brings_its_settings_if_todays_do_not_fit_it() -> Result<()> {
-    let mut rig = Rig::new("dev").await?;
+    let mut rig = Rig::judging().await?;
     rig.settings("[config]\ngreeting = \"hello\"")?;
     let first = fickle_with_schema("1.0.0", "nothing-bad", &greeting("string"));
     rig.put(&first)?;
@@ -374,9 +381,12 @@ async fn a_version_that_comes_back_brings_its_settings_if_todays_do_not_fit_it()
         rig.seen(name, "version", "1.0.0").await?;
     }
     rig.put(&fickle_with_schema("2.0.0", "trap", &greeting("integer")))?;
-    rig.problem("version 2.0.0").await?;
+    let not_the_files = "running 1.0.0, NOT the file's 2.0.0";
+    rig.problem(&format!("{not_the_files}: config.greeting"))
+        .await?;
     rig.settings("[config]\ngreeting = 7")?;
-    let plugin = rig.problem("2.0.0 was rolled back").await?;
+    let rolled_back = format!("{not_the_files}: it was rolled back: trap");
+    let plugin = rig.problem(&rolled_back).await?;
     assert_eq!(plugin["version"], "1.0.0", "{plugin}");
     rig.subject("g").await?;
     rig.seen("g", "greeting", "hello").await
@@ -438,7 +448,7 @@ async fn an_operators_namespaces_hold_for_reads_and_writes() -> Result<()> {
 
 #[tokio::test]
 async fn a_version_that_breaks_on_everything_is_rolled_back() -> Result<()> {
-    let mut rig = Rig::new("dev").await?;
+    let mut rig = Rig::judging().await?;
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
     rig.host.wait_until_ready().await?;
     for name in ["a", "b", "c", "d", "e", "f"] {
@@ -449,7 +459,8 @@ async fn a_version_that_breaks_on_everything_is_rolled_back() -> Result<()> {
         rig.put(&fickle(version, does))?;
         let is_noticed = |plugin: &Value| {
             let problem = plugin["problem"].as_str().unwrap_or_default();
-            problem.contains(version) && problem.contains("rolled back")
+            let wanted = format!("running 1.0.0, NOT the file's {version}: it was rolled back: ");
+            problem.starts_with(&wanted)
         };
         let plugin = rig.host.eventually(FILE, "rolled back", is_noticed).await?;
         assert_eq!(plugin["version"], "1.0.0");
@@ -461,6 +472,12 @@ async fn a_version_that_breaks_on_everything_is_rolled_back() -> Result<()> {
         .host
         .metric("pilothouse_plugin_rollbacks_total", "fickle");
     assert_eq!(rollbacks.await?, 2.0);
+    let table = rig.host.command(&["plugins"]).await?.unwrap_or_default();
+    assert!(
+        table.contains("running 1.0.0, NOT the file's 3.0.0"),
+        "{table}"
+    );
+    assert_eq!(rig.logged("an earlier version of the plugin runs"), 2);
     assert_eq!(
         rig.logged("plugin rolled back: it broke on most of what it ran"),
         2
@@ -537,7 +554,7 @@ async fn settings_hold_for_what_runs_while_another_version_waits() -> Result<()>
 
 #[tokio::test]
 async fn without_an_earlier_version_a_broken_one_is_put_in_quarantine() -> Result<()> {
-    let rig = Rig::new("dev").await?;
+    let rig = Rig::judging().await?;
     for name in ["a", "b", "c", "d", "e", "f"] {
         rig.subject(name).await?;
     }
@@ -551,8 +568,228 @@ async fn without_an_earlier_version_a_broken_one_is_put_in_quarantine() -> Resul
     );
     let quarantined = rig.host.metric("pilothouse_plugin_quarantined", "fickle");
     assert_eq!(quarantined.await?, 1.0);
+    // What needs no key to run again is no reason to try it again, and nobody says that it runs.
+    rig.settings("weight = 3")?;
+    let stays = "settings applied; the plugin stays in quarantine";
+    rig.host.logs(stays).await?;
+    assert_eq!(rig.logged("plugin runs with other settings"), 0);
+    assert_eq!(rig.host.plugin(FILE).await?["state"], "quarantined");
+    // Who resumes it has it tried again, and is told the truth.
+    let runs = async || {
+        rig.host
+            .metric("controller_runtime_reconcile_panics_total", "fickle")
+            .await
+    };
+    let before = runs().await?;
+    let said = rig.host.command(&["resume", "fickle"]).await?;
+    // It may have broken again by then.
+    let said = said.unwrap_or_default();
+    let is_true = said == "fickle is running" || said.starts_with("fickle is quarantined: trap");
+    assert!(is_true, "{said}");
+    while runs().await? == before {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     rig.put(&fickle("1.0.1", "nothing-bad"))?;
     rig.seen("a", "version", "1.0.1").await
+}
+
+#[tokio::test]
+async fn in_dev_the_version_in_the_file_runs_however_often_it_breaks() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    rig.subject("a").await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    rig.put(&fickle("2.0.0", "trap"))?;
+    let has_broken = |plugin: &Value| plugin["keys"]["failed"] == 1;
+    rig.host.eventually(FILE, "failing", has_broken).await?;
+    // Twice as often as condemns a version elsewhere.
+    for value in 0..10 {
+        let panics = "controller_runtime_reconcile_panics_total";
+        let before = rig.host.metric(panics, "fickle").await?;
+        rig.touch("a", value).await?;
+        while value < 8 && rig.host.metric(panics, "fickle").await? == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let plugin = rig.version("2.0.0").await?;
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    assert!(plugin["problem"].is_null(), "{plugin}");
+    rig.put(&fickle("3.0.0", "nothing-bad"))?;
+    rig.seen("a", "version", "3.0.0").await
+}
+
+#[tokio::test]
+async fn resume_says_what_keeps_the_plugin_from_running() -> Result<()> {
+    let rig = Rig::new("dev").await?;
+    rig.settings("paused = true")?;
+    rig.put(b"\0asm garbage")?;
+    rig.is_noticed().await?;
+    rig.state("failed").await?;
+    let said = rig.host.command(&["resume", "fickle"]).await?;
+    let said = said.unwrap_or_default();
+    assert!(said.starts_with("fickle is failed: is damaged"), "{said}");
+    Ok(())
+}
+
+/// A host whose directory has two plugins in it, of which the first must be compiled and the second is in the code cache.
+async fn one_of_two_is_compiled(first: &[u8], second: &[u8]) -> Result<(Rig, Held)> {
+    let (server, directory) = (Server::start().await?, tempfile::tempdir()?);
+    let cache = directory.path().join("cache");
+    let cache_argument = cache.to_str().context("a path")?.to_owned();
+    std::fs::write(directory.path().join("b.wasm"), second)?;
+    let checked = std::process::Command::new(std::env::var("PILOTHOUSE_BIN")?)
+        .args(["check", "--code-cache", &cache_argument])
+        .arg(directory.path().join("b.wasm"))
+        .output()?;
+    assert!(checked.status.success(), "{checked:?}");
+    std::fs::write(directory.path().join("a.wasm"), first)?;
+    let host = Host::start(&HostOptions {
+        plugins: directory.path().into(),
+        kubeconfig: server.kubeconfig().into(),
+        arguments: vec!["--code-cache".into(), cache_argument],
+        ..HostOptions::default()
+    })
+    .await?;
+    let held = host.hold_compiling().await?;
+    let rig = Rig {
+        namespace: server.namespace().await?,
+        server,
+        directory,
+        host,
+    };
+    Ok((rig, held))
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_ready_does_not_wait_for_one_that_is_compiled() -> Result<()> {
+    let (first, second) = (
+        named_fickle("slow", "1.0.0", "reads-own"),
+        named_fickle("ready", "2.0.0", "nothing-bad"),
+    );
+    let (rig, held) = one_of_two_is_compiled(&first, &second).await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "2.0.0").await?;
+    assert_eq!(rig.host.plugin("a.wasm").await?["state"], "loading");
+    let lines = rig.host.log_lines();
+    let compiled = lines.iter().filter(|line| line["message"] == "compiling");
+    let files: Vec<&Value> = compiled.map(|line| &line["file"]).collect();
+    assert_eq!(files, ["a.wasm"], "what has been checked is in the cache");
+    drop(held);
+    let is_running = |plugin: &Value| plugin["state"] == "running";
+    let running = rig.host.eventually("a.wasm", "running", is_running);
+    running.await.map(drop)
+}
+
+#[tokio::test]
+async fn of_two_files_of_one_name_the_first_runs_whichever_is_ready_first() -> Result<()> {
+    let (first, second) = (
+        fickle("1.0.0", "nothing-bad"),
+        fickle("2.0.0", "nothing-bad"),
+    );
+    let (rig, held) = one_of_two_is_compiled(&first, &second).await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "2.0.0").await?;
+    drop(held);
+    rig.seen("a", "version", "1.0.0").await?;
+    let is_refused = |plugin: &Value| {
+        let reason = plugin["reason"].as_str().unwrap_or_default();
+        plugin["state"] == "failed" && reason.contains("already loaded")
+    };
+    let refused = rig.host.eventually("b.wasm", "refused", is_refused);
+    refused.await?;
+    assert_eq!(rig.host.plugin("a.wasm").await?["state"], "running");
+    Ok(())
+}
+
+/// Two DNS providers, two ingress classes.
+#[tokio::test]
+async fn the_same_file_runs_twice_under_two_names() -> Result<()> {
+    let mut rig = Rig::new("dev").await?;
+    let bytes = fickle("1.0.0", "nothing-bad");
+    for (name, manager) in [
+        ("one", ""),
+        ("two", "field-manager = \"kube-controller-manager\""),
+    ] {
+        let settings = format!("name = {name:?}\n{manager}\n[config]\ngreeting = {name:?}");
+        replace(&rig.at(&format!("{name}.toml")), settings.as_bytes())?;
+        replace(&rig.at(&format!("{name}.wasm")), &bytes)?;
+    }
+    let is_running = |plugin: &Value| plugin["state"] == "running";
+    for name in ["one", "two"] {
+        let file = format!("{name}.wasm");
+        while rig.host.plugin(&file).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let plugin = rig.host.eventually(&file, "running", is_running).await?;
+        assert_eq!(plugin["name"], name);
+    }
+    rig.host.wait_until_ready().await?;
+    let said = rig.host.command(&["pause", "two"]).await?;
+    assert!(said.is_ok_and(|said| said.contains("two is paused")));
+    rig.subject("a").await?;
+    rig.seen("a", "greeting", "one").await?;
+    let said = rig.host.command(&["pause", "one"]).await?;
+    assert!(said.is_ok());
+    // It does not take by force what the other one has written.
+    rig.host.command(&["resume", "two"]).await?.ok();
+    rig.subject("b").await?;
+    rig.seen("b", "greeting", "two").await?;
+    rig.seen("a", "greeting", "one").await?;
+    for (subject, wanted) in [("a", "one"), ("b", "kube-controller-manager")] {
+        let path = format!("{}/{subject}-seen", rig.config_maps());
+        let seen = rig.server.api.get(&path).await?.context("nothing seen")?;
+        let managers = seen["metadata"]["managedFields"].as_array();
+        let managers = managers.into_iter().flatten();
+        let managers: Vec<&Value> = managers.map(|entry| &entry["manager"]).collect();
+        assert_eq!(managers, [wanted], "{seen}");
+    }
+    for name in ["one", "two"] {
+        let runs = rig.host.metric("controller_runtime_reconcile_total", name);
+        assert!(runs.await? >= 1.0, "{name}");
+    }
+
+    // A name that another plugin has is refused, and nothing stops for it.
+    replace(&rig.at("two.toml"), b"name = \"one\"")?;
+    let is_refused = |plugin: &Value| {
+        let problem = plugin["problem"].as_str().unwrap_or_default();
+        problem.contains("a plugin named \"one\" is already loaded")
+    };
+    let plugin = rig
+        .host
+        .eventually("two.wasm", "refused", is_refused)
+        .await?;
+    assert_eq!(
+        (&plugin["name"], &plugin["state"]),
+        (&json!("two"), &json!("running"))
+    );
+    replace(&rig.at("two.toml"), b"name = \"three\"")?;
+    let is_renamed = |plugin: &Value| plugin["name"] == "three" && plugin["problem"].is_null();
+    rig.host
+        .eventually("two.wasm", "renamed", is_renamed)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn settings_that_change_while_the_host_drains_drop_nothing_that_is_queued() -> Result<()> {
+    const SUBJECTS: usize = 60;
+    // So that it takes three seconds.
+    let limit = ["--plugin-api-qps", "20", "--plugin-api-burst", "1"];
+    let mut rig = Rig::with_arguments("dev", Server::start().await?, &limit).await?;
+    for number in 0..SUBJECTS {
+        rig.subject(&format!("s{number}")).await?;
+    }
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.host.wait_until_ready().await?;
+    rig.host.ask_to_end()?;
+    rig.host.logs("draining").await?;
+    rig.settings("[config]\ngreeting = \"late\"")?;
+    rig.host.end().await?;
+    for number in 0..SUBJECTS {
+        rig.seen(&format!("s{number}"), "version", "1.0.0").await?;
+    }
+    Ok(())
 }
 
 #[tokio::test]

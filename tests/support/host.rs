@@ -186,18 +186,31 @@ impl Host {
 
     /// As Kubernetes does: SIGTERM, and 30 s.
     pub async fn terminate(mut self) -> Result<(ExitStatus, String)> {
-        let id = self.child.id().context("the host has ended")?;
-        let sent = Command::new("kill")
-            .arg("-TERM")
-            .arg(id.to_string())
-            .status()
-            .await?;
-        anyhow::ensure!(sent.success(), "cannot signal the host");
+        self.ask_to_end()?;
+        let status = self.end().await?;
+        Ok((status, self.log()))
+    }
+
+    /// Sends SIGTERM.
+    pub fn ask_to_end(&self) -> Result<()> {
+        signal(self.child.id().context("the host has ended")?, "-TERM")
+    }
+
+    /// Waits for its end, for as long as Kubernetes would.
+    pub async fn end(&mut self) -> Result<ExitStatus> {
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await;
-        Ok((
-            status.context("the host does not end within 30 s of SIGTERM")??,
-            self.log(),
-        ))
+        Ok(status.context("the host does not end within 30 s of SIGTERM")??)
+    }
+
+    /// Waits until it has logged this message.
+    pub async fn logs(&self, message: &str) -> Result<Value> {
+        for _ in 0..1200 {
+            if let Some(line) = find_line(&self.log, message) {
+                return Ok(line);
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        bail!("the host never logged {message:?}:\n{}", self.log())
     }
 
     /// A metric's value, added up over all series whose labels contain these; none is 0.
@@ -210,6 +223,21 @@ impl Host {
         let series = text.lines().filter(is_of_metric);
         let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
         Ok(values.sum())
+    }
+
+    /// Waits until it compiles something, and keeps it from going on with that until what is returned is dropped.
+    pub async fn hold_compiling(&self) -> Result<Held> {
+        let id = self.child.id().context("the host has ended")?;
+        let held = async {
+            loop {
+                if let Some(compiling) = compiling(id) {
+                    return Held::new(compiling);
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let held = tokio::time::timeout(Duration::from_secs(30), held).await;
+        held.context("the host compiles nothing")?
     }
 
     /// Bytes of memory it holds now.
@@ -234,6 +262,50 @@ impl Host {
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
+}
+
+/// A process that is stopped.
+pub struct Held(u32);
+
+impl Held {
+    fn new(process: u32) -> Result<Self> {
+        signal(process, "-STOP")?;
+        Ok(Self(process))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It may have been ended for other reasons.
+        let _ = signal(self.0, "-CONT");
+    }
+}
+
+fn signal(process: u32, signal: &str) -> Result<()> {
+    let mut kill = std::process::Command::new("kill");
+    let sent = kill.arg(signal).arg(process.to_string()).status()?;
+    anyhow::ensure!(sent.success(), "cannot send {signal} to {process}");
+    Ok(())
+}
+
+/// The process that compiles for a host.
+fn compiling(host: u32) -> Option<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{host}/task")).ok()?;
+    let children = threads.flatten().filter_map(|thread| {
+        let children = std::fs::read_to_string(thread.path().join("children"));
+        children.ok()
+    });
+    let children: Vec<u32> = children
+        .flat_map(|text| {
+            text.split_whitespace()
+                .flat_map(str::parse)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    children.into_iter().find(|child| {
+        let command = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains("compile-child")
+    })
 }
 
 fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::cluster::{Author, Cluster, Operation, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 use tracing::warn;
 
@@ -51,7 +51,7 @@ impl Announcer {
         };
         let cluster = self.cluster.clone();
         tokio::spawn(async move {
-            let result = cluster.write(MANAGER, &write).await;
+            let result = cluster.write(&Author::named(MANAGER), &write).await;
             if let Some(reason) = result.error() {
                 warn!(reason, "an Event was not written");
             }

@@ -4,7 +4,6 @@ mod risks;
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context;
 use pilothouse_core::manifest::{Manifest, Subject};
@@ -14,13 +13,13 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, 
 use crate::compile;
 use crate::config::CheckArgs;
 use crate::schema::Schemas;
-use crate::settings::{Settings, beside};
+use crate::settings::{Settings, beside, size};
 
 /// Fails if one of the files would not load; what there is to say of the others is printed all the same.
 pub fn print(args: &CheckArgs) -> anyhow::Result<String> {
     let engine = Engine::new(&EngineOptions::default())?;
-    // What compiling costs is asked for: it is done anew.
-    let compiler = compile::compiler(Some(Path::new(compile::NOWHERE)));
+    // The host's own cache: it need not compile again what has been checked.
+    let compiler = compile::compiler(args.code.code_cache.as_deref());
     let schemas = Schemas::of_own_executable();
     let mut texts = Vec::new();
     let mut problems = Vec::new();
@@ -49,7 +48,8 @@ fn check(
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let sandbox = settings.for_sandbox();
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
-    let plugin = plugin.with(&sandbox.policy, sandbox.options);
+    let name = settings.name_of(plugin.manifest());
+    let plugin = plugin.named(&name, &sandbox.policy, sandbox.options);
     let mut lines = file_lines(plugin.report());
     lines.extend(manifest_lines(plugin.manifest()));
     lines.push(("limits", limits(plugin.limits())));
@@ -93,14 +93,17 @@ fn file_lines(report: &LoadReport) -> Vec<Line> {
         describe,
         ..
     } = report;
-    let compiled = compiled.unwrap_or(Duration::ZERO);
+    let compiled = match compiled {
+        Some(took) => format!("in {took:.2?}"),
+        None => "before; its code is in the code cache".to_owned(),
+    };
     vec![
         ("sha256", report.digest_hex()),
         (
             "size",
             format!("{}; native code {}", size(*bytes), size(*native_bytes)),
         ),
-        ("compiled", format!("in {compiled:.2?}")),
+        ("compiled", compiled),
         ("imports", imports.join(", ")),
         ("exports", exports.join(", ")),
         (
@@ -185,12 +188,4 @@ fn limits(limits: &RunLimits) -> String {
         limits.timeout,
         limits.concurrency
     )
-}
-
-fn size(bytes: usize) -> String {
-    match bytes {
-        0..10_240 => format!("{bytes} B"),
-        10_240..10_485_760 => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
-    }
 }

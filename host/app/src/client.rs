@@ -73,6 +73,14 @@ fn table(body: &str) -> anyhow::Result<String> {
         serde_json::from_str(body).context("the host's answer is not a list of plugins")?;
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     rows.extend(plugins.iter().map(row));
+    // The file tells apart two that want one name.
+    let names: Vec<String> = rows.iter().map(|row| row[0].clone()).collect();
+    for (row, plugin) in rows.iter_mut().skip(1).zip(&plugins) {
+        let namesakes = names.iter().filter(|name| **name == row[0]).count();
+        if let (2.., Some(file)) = (namesakes, plugin["file"].as_str()) {
+            row[0] += &format!(" ({file})");
+        }
+    }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..COLUMNS.len())
         .map(|column| width(column).unwrap_or_default())
@@ -94,6 +102,11 @@ fn row(plugin: &Value) -> [String; COLUMNS.len()] {
         Some(other) => other.to_string(),
     };
     let or = |first: String, second: String| if first.is_empty() { second } else { first };
+    let reasons = [text("/reason"), text("/problem")];
+    let reasons: Vec<String> = reasons
+        .into_iter()
+        .filter(|reason| !reason.is_empty())
+        .collect();
     [
         or(text("/name"), text("/file")),
         text("/version"),
@@ -101,7 +114,7 @@ fn row(plugin: &Value) -> [String; COLUMNS.len()] {
         text("/keys/queued"),
         text("/keys/running"),
         text("/keys/failed"),
-        or(text("/reason"), text("/problem")),
+        reasons.join("; "),
     ]
 }
 
@@ -119,5 +132,25 @@ NAME        VERSION   STATE     QUEUED   RUNNING   FAILING   REASON
 endpoints   1.0.0     running   12       1         0
 b.wasm                failed    0        0         0         is damaged";
         assert_eq!(table(body).unwrap(), expected);
+    }
+
+    #[test]
+    fn two_files_of_one_name_are_told_apart() {
+        let body = r#"[
+            {"file":"a.wasm","name":"web","version":"1.0.0","state":"running"},
+            {"file":"b.wasm","name":"web","version":"2.0.0","state":"failed","reason":"taken"},
+            {"file":"c.wasm","name":"shop","version":"1.0.0","state":"running"}]"#;
+        let table = table(body).unwrap();
+        let first: Vec<&str> = table.lines().map(|line| line[..12].trim()).collect();
+        assert_eq!(first, ["NAME", "web (a.wasm)", "web (b.wasm)", "shop"]);
+    }
+
+    #[test]
+    fn a_watch_that_fails_does_not_hide_that_an_earlier_version_runs() {
+        let body = r#"[{"file":"a.wasm","state":"running","reason":"no server",
+            "problem":"running 1.0.0, NOT the file's 2.0.0: trap"}]"#;
+        let table = table(body).unwrap();
+        let wanted = "no server; running 1.0.0, NOT the file's 2.0.0: trap";
+        assert!(table.ends_with(wanted), "{table}");
     }
 }

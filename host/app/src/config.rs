@@ -27,7 +27,9 @@ pub struct Cli {
 pub enum Command {
     /// Run the controllers of a directory against a cluster. Each may read its own kind, and nothing more until it is granted.
     Run(RunArgs),
-    /// The same for the one who writes controllers: each is granted what its manifest asks for.
+    /// The same for the one who writes controllers: each is granted what its manifest asks for, and what is in its file runs, however
+    /// often it breaks.
+    #[command(mut_arg("plugins", |plugins| plugins.required(false).default_value(".")))]
     Dev(RunArgs),
     /// Print what a plugin is, wants and costs; fails if it would not load.
     Check(CheckArgs),
@@ -62,6 +64,18 @@ pub struct CheckArgs {
     /// The plugins' *.wasm files; the settings beside them are checked, too.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub code: CodeCacheArgs,
+}
+
+/// Where compiled plugins are kept.
+#[derive(Debug, Args)]
+pub struct CodeCacheArgs {
+    /// Where compiled plugins are kept, so that each is compiled once; "none" for nowhere [default:
+    /// $XDG_CACHE_HOME/pilothouse/code, ~/.cache/pilothouse/code].
+    #[arg(long, value_name = "DIR")]
+    pub code_cache: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -134,8 +148,8 @@ Logs go to standard error; RUST_LOG chooses what (default: info).
 Ends with status 0 after SIGTERM or SIGINT, and with another when nothing can run: no plugin loads, or the cluster cannot be reached."
 )]
 pub struct RunArgs {
-    /// Directory whose *.wasm files are the controllers, with their settings in *.toml. It is followed: what comes, changes or goes
-    /// while the host runs is taken up.
+    /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such file. It is followed: what comes,
+    /// changes or goes while the host runs is taken up.
     #[arg(long, value_name = "DIR")]
     pub plugins: PathBuf,
 
@@ -155,10 +169,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// Where compiled plugins are kept, so that each is compiled once; "none" for nowhere [default:
-    /// $XDG_CACHE_HOME/pilothouse/code, ~/.cache/pilothouse/code].
-    #[arg(long, value_name = "DIR")]
-    pub code_cache: Option<PathBuf>,
+    #[command(flatten)]
+    pub code: CodeCacheArgs,
 
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -221,6 +233,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn who_writes_a_plugin_need_not_say_where_it_is() {
+        let dev = Cli::try_parse_from(["pilothouse", "dev"]).unwrap();
+        let Command::Dev(args) = dev.command else {
+            panic!("it is dev");
+        };
+        assert_eq!(args.plugins, PathBuf::from("."));
+        let run = Cli::try_parse_from(["pilothouse", "run"]).unwrap_err();
+        assert!(run.to_string().contains("--plugins <DIR>"), "{run}");
     }
 
     fn limits(arguments: &[&str]) -> Result<(), String> {

@@ -69,11 +69,28 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
+    /// The only one of its files that is a plugin of this host, if one was named.
+    only: Option<String>,
 }
 
 impl Directory {
-    /// Refuses what is none, and one that everybody can put code into.
+    /// A directory, or one plugin's file in one. Refuses what is neither, and a directory that everybody can put code into.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let Some(name) = path.file_name().filter(|_| path.is_file()) else {
+            return Self::open_directory(path, None);
+        };
+        let Some(name) = name.to_str().filter(|name| is_plugin(name)) else {
+            bail!(
+                "{} is no *.wasm file; --plugins names one, or a directory with some",
+                path.display()
+            );
+        };
+        let parent = path.parent().filter(|parent| *parent != Path::new(""));
+        let parent = parent.unwrap_or(Path::new("."));
+        Self::open_directory(parent, Some(name.to_owned()))
+    }
+
+    fn open_directory(path: &Path, only: Option<String>) -> anyhow::Result<Self> {
         let shown = path.display();
         let handle = openat2(
             CWD,
@@ -91,7 +108,10 @@ impl Directory {
                 "everybody may write to the plugin directory {shown}, and what is there runs as a controller; run: chmod o-w {shown}"
             );
         }
-        Ok(Self { path: path.into() })
+        Ok(Self {
+            path: path.into(),
+            only,
+        })
     }
 
     /// What is there now.
@@ -107,7 +127,7 @@ impl Directory {
             let name = entry
                 .with_context(|| format!("cannot read the plugin directory {shown}"))?
                 .file_name();
-            let Some(name) = name.to_str().filter(|name| is_plugin(name)) else {
+            let Some(name) = name.to_str().filter(|name| self.is_plugin(name)) else {
                 continue;
             };
             let stem = name.trim_end_matches(".wasm");
@@ -118,6 +138,10 @@ impl Directory {
             listing.plugins.insert(name.to_owned(), found);
         }
         Ok(listing)
+    }
+
+    fn is_plugin(&self, name: &str) -> bool {
+        is_plugin(name) && self.only.as_ref().is_none_or(|only| only == name)
     }
 
     /// The whole of a plugin's file.

@@ -145,3 +145,30 @@ async fn looking_at_the_directory_is_no_change_of_it() {
     std::fs::write(temporary.path().join("a.wasm"), "b").unwrap();
     changes.next().await;
 }
+
+#[test]
+fn one_file_that_is_named_is_the_only_plugin() {
+    let (temporary, _) = directory();
+    let at = |name: &str| temporary.path().join(name);
+    for name in ["a.wasm", "b.wasm", "a.toml", "notes.txt"] {
+        std::fs::write(at(name), name).unwrap();
+    }
+    let directory = Directory::open(&at("a.wasm")).unwrap();
+    let listing = directory.list().unwrap();
+    let names: Vec<&str> = listing.plugins.keys().map(String::as_str).collect();
+    assert_eq!(names, ["a.wasm"]);
+    assert_eq!(
+        listing.plugins["a.wasm"].settings,
+        Some(Ok("a.toml".into()))
+    );
+    std::fs::remove_file(at("a.wasm")).unwrap();
+    assert!(directory.list().unwrap().plugins.is_empty());
+    let error = Directory::open(&at("notes.txt")).unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "notes.txt is no *.wasm file; --plugins names one, or a directory with some"
+        ),
+        "{error}"
+    );
+    assert!(Directory::open(&at("nowhere.wasm")).is_err());
+}

@@ -25,12 +25,12 @@ use clap::Parser;
 
 use config::{Command, RunArgs};
 use plugins::commands::Verb;
-use settings::GrantSetting;
+use settings::HostDefaults;
 
 fn main() -> ExitCode {
     match config::Cli::parse().command {
-        Command::Run(args) => host(args, GrantSetting::OwnKind),
-        Command::Dev(args) => host(args, GrantSetting::AsRequested),
+        Command::Run(args) => host(args, HostDefaults::of_run()),
+        Command::Dev(args) => host(args, HostDefaults::of_dev()),
         Command::CompileChild(args) => compile::run(&args),
         Command::SchemaChild(args) => schema::run(&args),
         Command::Check(args) => ask(std::future::ready(check::print(&args))),
@@ -42,11 +42,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn host(args: RunArgs, grants: GrantSetting) -> ExitCode {
+fn host(args: RunArgs, defaults: HostDefaults) -> ExitCode {
     logging::init(args.log_format);
     let result = match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
-            let result = runtime.block_on(run::run(args, grants));
+            let result = runtime.block_on(run::run(args, defaults));
             // A plugin may still be compiling; nobody needs it any more.
             runtime.shutdown_background();
             result

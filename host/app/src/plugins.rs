@@ -15,23 +15,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::hub::PluginId;
-use pilothouse_wasm::{Compiler, Engine};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::announce::Announcer;
 use crate::directory::{Changes, Directory, Listing};
-use crate::schema::Schemas;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
+use crate::status::Sources;
 use crate::watches::Watches;
-use commands::{Answer, Command, CommandError, Verb};
-pub use leaving::Leaving;
+use commands::{Command, CommandError, Verb};
 use leaving::{Left, Queued};
-use loading::{Loaded, Loading};
+pub use loading::{AtOnce, FileLoader};
+use loading::{Loaded, Loader, Loading};
 use places::Operator;
 pub use places::Places;
-pub use reviews::Silence;
 pub use roster::{Entry, Roster, State};
 use slot::Slot;
 
@@ -48,7 +46,7 @@ pub struct Supervisor {
     shared: Arc<Shared>,
     announcer: Announcer,
     commands: mpsc::Receiver<Command>,
-    roster: Arc<Roster>,
+    sources: Sources,
     slots: BTreeMap<String, Slot>,
     /// The text of the settings for all that was read last, and what it says or last said.
     defaults_text: Option<Result<String, String>>,
@@ -60,39 +58,30 @@ pub struct Supervisor {
 
 /// What the supervisor works with.
 pub struct Parts {
-    pub engine: Engine,
-    pub compiler: Compiler,
-    pub schemas: Schemas,
+    pub loader: Arc<dyn Loader>,
+    pub at_once: AtOnce,
     pub directory: Directory,
     pub places: Places,
     pub watches: Watches,
     pub shared: Arc<Shared>,
     pub announcer: Announcer,
-    pub roster: Arc<Roster>,
+    pub sources: Sources,
     pub commands: mpsc::Receiver<Command>,
     pub host: HostDefaults,
-    /// Files that may be compiled at once.
-    pub loads: usize,
 }
 
 impl Supervisor {
     pub fn new(parts: Parts) -> Self {
         Self {
             changes: Changes::of(&parts.directory),
-            loading: Loading::new(
-                parts.engine,
-                parts.compiler,
-                parts.schemas,
-                parts.directory.clone(),
-                parts.loads,
-            ),
+            loading: Loading::new(parts.loader, parts.at_once),
             directory: parts.directory,
             places: parts.places,
             watches: parts.watches,
             shared: parts.shared,
             announcer: parts.announcer,
             commands: parts.commands,
-            roster: parts.roster,
+            sources: parts.sources,
             slots: BTreeMap::new(),
             defaults_text: None,
             defaults: None,
@@ -118,7 +107,11 @@ impl Supervisor {
                 left = self.places.leaving.next() => self.left(&left),
                 () = self.shared.condemned() => self.heal(),
                 Some(command) = self.commands.recv() => {
-                    let answer = self.obey(&command);
+                    let answer = match self.obey(&command) {
+                        Ok(Done::Said(text)) => Ok(text),
+                        Ok(Done::Resumed(file)) => Ok(self.resumed(&command.plugin, &file).await),
+                        Err(error) => Err(error),
+                    };
                     // Who asked may have gone.
                     let _ = command.answer.send(answer);
                 }
@@ -158,7 +151,7 @@ impl Supervisor {
         self.defaults_text.clone_from(&listing.defaults);
         let parsed = match &listing.defaults {
             None => Ok(Settings::default()),
-            Some(Ok(text)) => settings::parse(text),
+            Some(Ok(text)) => settings::parse_defaults(text),
             Some(Err(reason)) => Err(reason.clone()),
         };
         match parsed {
@@ -184,13 +177,14 @@ impl Supervisor {
             return;
         };
         self.places.retire(file, &mut slot, Queued::Run);
+        self.places.is_known(file);
     }
 
     /// Nothing of a plugin runs any more.
     fn left(&mut self, left: &Left) {
         self.places.vacate(&left.running);
         self.watches.adjust();
-        let (plugin, dropped) = (&left.running.version.manifest.name, left.dropped);
+        let (plugin, dropped) = (left.running.name(), left.dropped);
         info!(plugin, dropped, "plugin removed");
     }
 
@@ -205,7 +199,7 @@ impl Supervisor {
         }
     }
 
-    /// Lets in what can be let in, in the order of the files' names, and applies settings that have changed.
+    /// Lets in what can be let in, each as soon as it is ready, and applies settings that have changed.
     async fn settle(&mut self) {
         let Some(defaults) = &self.defaults else {
             return self.publish();
@@ -214,13 +208,23 @@ impl Supervisor {
             defaults,
             host: &self.host,
         };
-        // Of two plugins of one name it is always the first that runs.
-        let mut is_known_before = true;
+        self.places.unknown.clear();
+        // In the order of the files' names, which decides between two of one name.
         for (file, slot) in &mut self.slots {
-            is_known_before &= !slot.is_loading_first();
-            let may_begin = is_known_before && slot.may_begin();
-            if self.places.settle(file, slot, &operator, may_begin).await {
+            if slot.is_loading_first() {
+                self.places.unknown.insert(file.clone());
+            }
+            if self.places.settle(file, slot, &operator).await {
                 self.watches.adjust();
+            }
+        }
+        for id in self.places.take_outranked() {
+            if let Some((file, slot)) = slot_of(&mut self.slots, id) {
+                warn!(
+                    file,
+                    "the plugin gives way to the file before it, which has the same name"
+                );
+                self.places.evict(file, slot);
             }
         }
         self.publish();
@@ -229,7 +233,7 @@ impl Supervisor {
     fn publish(&self) {
         let entries = self.slots.iter().map(|(file, slot)| slot.entry(file));
         let leaving = self.places.leaving.entries().cloned();
-        self.roster.set(entries.chain(leaving).collect());
+        self.sources.roster.set(entries.chain(leaving).collect());
     }
 
     /// A version is not fit to run: the one before comes back, if there is one. If not, the hub lets it try again, less and less often.
@@ -245,7 +249,7 @@ impl Supervisor {
                 continue;
             };
             let (name, version) = (
-                running.version.manifest.name.clone(),
+                running.name().to_owned(),
                 running.version.manifest.version.clone(),
             );
             let reason = &quarantine.reason;
@@ -265,7 +269,7 @@ impl Supervisor {
                         format!("{name} {version} was replaced by {restored}: {reason}"),
                     );
                     self.places.metrics.lives().rolled_back(&name);
-                    slot.note(format!("{version} was rolled back: {reason}"));
+                    slot.note(format!("it was rolled back: {reason}"));
                 }
                 None => {
                     let seconds = quarantine.until.saturating_sub(self.shared.now()).as_secs();
@@ -286,7 +290,20 @@ impl Supervisor {
         }
     }
 
-    fn obey(&mut self, command: &Command) -> Answer {
+    /// What a plugin does that is to run again: something else may keep it from running.
+    async fn resumed(&mut self, name: &str, file: &str) -> String {
+        self.settle().await;
+        let mut plugins = self.sources.plugins().into_iter();
+        match plugins.find(|plugin| plugin.file == file) {
+            Some(plugin) => {
+                let reason = plugin.reason.map(|reason| format!(": {reason}"));
+                format!("{name} is {}{}", plugin.state, reason.unwrap_or_default())
+            }
+            None => format!("{name} has gone"),
+        }
+    }
+
+    fn obey(&mut self, command: &Command) -> Result<Done, CommandError> {
         let name = &command.plugin;
         let known = || {
             let names = self.slots.values().filter_map(Slot::name);
@@ -297,31 +314,43 @@ impl Supervisor {
         let slot = slots.find(|(file, slot)| {
             slot.name().as_ref() == Some(name) || file.strip_suffix(".wasm") == Some(name)
         });
-        let (_, slot) = slot.ok_or(unknown)?;
+        let (file, slot) = slot.ok_or(unknown)?;
         match command.verb {
             Verb::Pause => {
                 slot.paused = Some(true);
                 info!(plugin = name, "plugin paused");
-                Ok(format!(
+                Ok(Done::Said(format!(
                     "{name} is paused until it is resumed or the host starts again"
-                ))
+                )))
             }
             Verb::Resume => {
                 slot.paused = Some(false);
+                if let Some(running) = &slot.running {
+                    self.shared.change(|hub, _| hub.forgive(running.id));
+                }
                 info!(plugin = name, "plugin resumed");
-                Ok(format!("{name} runs"))
+                Ok(Done::Resumed(file.clone()))
             }
             Verb::Rollback => {
                 let nothing = || "there is no earlier version that was fit to run".to_owned();
                 let restored = slot.roll_back();
                 let restored = restored.ok_or_else(|| CommandError::Impossible(nothing()))?;
+                slot.note("it was rolled back by command".to_owned());
                 info!(plugin = name, version = restored, "plugin rolled back");
-                Ok(format!(
+                Ok(Done::Said(format!(
                     "{name} goes back to version {restored}, until there is another file"
-                ))
+                )))
             }
         }
     }
+}
+
+/// What has come of a command.
+enum Done {
+    /// This is all there is to say.
+    Said(String),
+    /// The plugin of this file is to run again.
+    Resumed(String),
 }
 
 fn slot_of(slots: &mut BTreeMap<String, Slot>, id: PluginId) -> Option<(&String, &mut Slot)> {

@@ -24,6 +24,7 @@ use yaml::Account;
 
 /// A plugin, and what it is granted.
 struct Asked {
+    name: String,
     manifest: Manifest,
     grants: Grants,
     identity: Option<Identity>,
@@ -33,7 +34,7 @@ impl Asked {
     /// The account that the plugin is to act as, if it has one of its own.
     fn account(&self, args: &RbacArgs) -> Option<Account> {
         let of_plugin = || Account {
-            name: format!("{}-{}", args.name, self.manifest.name),
+            name: format!("{}-{}", args.name, self.name),
             namespace: args.namespace.clone(),
         };
         let own = self.identity.as_ref().map(|identity| Account {
@@ -86,8 +87,10 @@ fn read(engine: &Engine, compiler: &Compiler, file: &Path) -> anyhow::Result<Ask
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
     let settings = settings::beside(file)?;
+    let name = settings.name_of(plugin.manifest());
     let grants = settings.grants.unwrap_or(GrantSetting::AsRequested);
     Ok(Asked {
+        name,
         manifest: plugin.manifest().clone(),
         grants: Grants {
             what: Granted::from(grants),

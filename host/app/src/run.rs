@@ -18,9 +18,9 @@ use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
-use crate::plugins::{Leaving, Parts, Places, Roster, Silence, Supervisor, commands};
+use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
 use crate::schema::Schemas;
-use crate::settings::{GrantSetting, HostDefaults};
+use crate::settings::HostDefaults;
 use crate::shared::Shared;
 use crate::status::Sources;
 use crate::watches::{Budget, Troubles, Watches};
@@ -32,8 +32,8 @@ const DRAIN: Duration = Duration::from_secs(25);
 /// How long the server may take for its first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
-/// Runs until a signal comes. `grants` are those of a plugin whose settings name none.
-pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
+/// Runs until a signal comes. `defaults` are for what no settings say.
+pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
@@ -50,7 +50,7 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
     };
     let count = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
     let shared = Arc::new(Shared::new(count));
-    let (roster, troubles) = (Arc::<Roster>::default(), Troubles::default());
+    let troubles = Troubles::default();
     let metrics = Metrics::new(shared.clone(), troubles.clone(), &connection.host);
     let metrics = Arc::new(metrics);
     let cluster = tokio::select! {
@@ -64,44 +64,50 @@ pub async fn run(args: RunArgs, grants: GrantSetting) -> anyhow::Result<()> {
     let budget = Budget::new(args.cache_limit);
     let schemas = Schemas::of_own_executable();
     let (commands, given) = commands::channel();
+    let sources = Sources {
+        shared: shared.clone(),
+        roster: Arc::<Roster>::default(),
+        troubles: troubles.clone(),
+    };
+    let compiler = compile::compiler(args.code.code_cache.as_deref());
     let supervisor = Supervisor::new(Parts {
-        engine: engine.clone(),
-        compiler: compile::compiler(args.code_cache.as_deref()),
-        schemas: schemas.clone(),
-        directory,
-        places: Places {
-            schemas,
-            leaving: Leaving::default(),
-            silence: Silence::default(),
-            cluster: cluster.clone(),
-            shared: shared.clone(),
-            metrics: metrics.clone(),
-            budget: budget.clone(),
+        at_once: AtOnce {
+            read: cores(),
+            compiled: compiler.parallel().get(),
         },
+        loader: Arc::new(FileLoader {
+            engine: engine.clone(),
+            compiler,
+            schemas: schemas.clone(),
+            directory: directory.clone(),
+        }),
+        directory,
+        places: Places::new(
+            schemas,
+            cluster.clone(),
+            shared.clone(),
+            metrics.clone(),
+            budget.clone(),
+        ),
         watches: Watches::new(
             cluster.clone(),
             shared.clone(),
-            troubles.clone(),
+            troubles,
             metrics.clone(),
             budget,
         ),
-        shared: shared.clone(),
+        shared,
         announcer: Announcer::new(cluster),
-        roster: roster.clone(),
+        sources: sources.clone(),
         commands: given,
         host: HostDefaults {
-            grants,
             resync: Some(args.min_resync_period),
+            ..defaults
         },
-        loads: cores(),
     });
     let answers = Answers {
         engine,
-        sources: Sources {
-            shared,
-            roster,
-            troubles,
-        },
+        sources,
         metrics,
         commands,
     };

@@ -15,17 +15,24 @@ use pilothouse_cluster::identity::Identity;
 use pilothouse_core::grants::{Granted, Grants};
 use pilothouse_core::hub;
 use pilothouse_core::key::Kind;
+use pilothouse_core::manifest::Manifest;
 use pilothouse_wasm::{LimitPolicy, RunOptions};
 use serde::Deserialize;
 
 pub use grants::GrantSetting;
-pub use parse::parse;
-pub use quantity::{bytes, duration};
+pub use parse::{parse, parse_defaults};
+pub use quantity::{bytes, duration, size};
 
 /// What a file says; what it does not say is none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Settings {
+    /// The plugin's name, in place of its manifest's.
+    #[serde(default, deserialize_with = "parse::name")]
+    pub name: Option<String>,
+    /// Who owns the fields that the plugin writes, in place of a manager of its name.
+    #[serde(default, deserialize_with = "parse::field_manager")]
+    pub field_manager: Option<String>,
     /// Run nothing.
     pub paused: Option<bool>,
     /// What the plugin may do of what its manifest asks for.
@@ -84,6 +91,28 @@ pub struct HostDefaults {
     pub grants: GrantSetting,
     /// How often every object runs again.
     pub resync: Option<Duration>,
+    /// Whether a version that breaks on most of what it runs is put in quarantine, or gives its place to the one before.
+    pub quarantine: bool,
+}
+
+impl HostDefaults {
+    /// `pilothouse run`: nobody vouches for a plugin.
+    pub fn of_run() -> Self {
+        Self {
+            grants: GrantSetting::OwnKind,
+            resync: None,
+            quarantine: true,
+        }
+    }
+
+    /// `pilothouse dev`: who runs a plugin writes it. It may do what it says it wants, and what is in its file runs, however broken.
+    pub fn of_dev() -> Self {
+        Self {
+            grants: GrantSetting::AsRequested,
+            resync: None,
+            quarantine: false,
+        }
+    }
 }
 
 impl Settings {
@@ -92,6 +121,9 @@ impl Settings {
         let mut config = defaults.config.clone();
         config.extend(self.config.clone());
         Self {
+            // Those for all have none: see `parse_defaults`.
+            name: self.name.clone(),
+            field_manager: self.field_manager.clone(),
             paused: self.paused.or(defaults.paused),
             grants: self.grants.clone().or_else(|| defaults.grants.clone()),
             namespaces: self
@@ -113,6 +145,11 @@ impl Settings {
             },
             config,
         }
+    }
+
+    /// The name of a plugin with this manifest.
+    pub fn name_of(&self, manifest: &Manifest) -> String {
+        self.name.clone().unwrap_or_else(|| manifest.name.clone())
     }
 
     /// What the hub is told. `limits` are those that the plugin runs with, `cluster_scoped` the kinds of its manifest that have no
@@ -138,6 +175,9 @@ impl Settings {
                 forbidden: BTreeSet::new(),
             },
             is_paused: self.paused.unwrap_or(false),
+            quarantine: defaults.quarantine,
+            field_manager: self.field_manager.clone(),
+            user: self.identity.as_ref().map(Identity::to_string),
         }
     }
 
@@ -167,13 +207,15 @@ impl Settings {
 
 /// What the files beside a `.wasm` file say.
 pub fn beside(wasm: &Path) -> anyhow::Result<Settings> {
-    let read = |file: PathBuf| match std::fs::read_to_string(&file) {
+    type Parse = fn(&str) -> Result<Settings, String>;
+    let read = |file: PathBuf, parse: Parse| match std::fs::read_to_string(&file) {
         Ok(text) => parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", file.display())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Settings::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
-    let own = read(wasm.with_extension("toml"))?;
-    Ok(own.or(&read(wasm.with_file_name(crate::directory::DEFAULTS))?))
+    let own = read(wasm.with_extension("toml"), parse)?;
+    let defaults = wasm.with_file_name(crate::directory::DEFAULTS);
+    Ok(own.or(&read(defaults, parse_defaults)?))
 }
 
 /// How a plugin's guest is run.

@@ -235,14 +235,14 @@ impl Sources {
         troubles: &BTreeMap<Source, String>,
     ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
-        let seat =
-            manifest.and_then(|manifest| seats.iter().find(|seat| seat.name == manifest.name));
+        let name = entry.name.as_ref();
+        let seat = name.and_then(|name| seats.iter().find(|seat| seat.name == *name));
         let seat = seat.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
         let (state, reason) = state(entry, seat, troubles, self.shared.now());
         let text = |kind: &Kind| kind.to_string();
         PluginStatus {
             file: entry.file.clone(),
-            name: manifest.map(|manifest| manifest.name.clone()),
+            name: name.cloned(),
             version: manifest.map(|manifest| manifest.version.clone()),
             digest: entry.digest.clone(),
             state,

@@ -226,9 +226,7 @@ impl Tools {
             requeue_after,
             started,
         } = writing;
-        let mut executed = plan
-            .execute(cluster, turn.plugin_name(), turn.applied())
-            .await;
+        let mut executed = plan.execute(cluster, turn.author(), turn.applied()).await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
         self.report(&turn, &executed.results);
         match executed.failure.take() {

@@ -158,6 +158,11 @@ impl Client {
         }
     }
 
+    /// A plugin has gone: nothing is kept for it any more.
+    pub(crate) fn forget(&self, plugin: &str) {
+        self.limits.forget(plugin);
+    }
+
     /// Waits until the limits allow a request of the host whose answer its sender reads piece by piece: all but watches, for which
     /// there are neither limits nor durations (client-go's `Request.Watch`). [`Client::open`] follows.
     pub(crate) async fn begin_read(&self, request: &Request<Vec<u8>>) -> Reading {

@@ -1,4 +1,4 @@
-use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::cluster::{Author, Cluster, Operation, Write};
 use serde_json::json;
 
 use super::*;
@@ -45,7 +45,7 @@ fn created() -> Answer {
 async fn an_event_is_written_as_the_events_api_wants_it() {
     let scenario = Scenario::new([created()]);
     let result = cluster(&scenario)
-        .write("my-plugin", &event(web(), "no quota"))
+        .write(&Author::named("my-plugin"), &event(web(), "no quota"))
         .await;
     assert_eq!(result, ActionResult::Done(Some("5".into())));
     let seen = &scenario.seen()[0];
@@ -80,7 +80,10 @@ async fn an_event_is_written_as_the_events_api_wants_it() {
 async fn an_event_about_a_cluster_scoped_object_is_in_the_default_namespace() {
     let scenario = Scenario::new([created()]);
     cluster(&scenario)
-        .write("m", &event(ObjectKey::new("", "node-1"), "x"))
+        .write(
+            &Author::named("m"),
+            &event(ObjectKey::new("", "node-1"), "x"),
+        )
         .await;
     let seen = &scenario.seen()[0];
     assert_eq!(
@@ -96,7 +99,9 @@ async fn the_same_event_again_is_counted_on_the_first_one() {
     let scenario = Scenario::new([created(), created(), created(), created()]);
     let cluster = cluster(&scenario);
     for note in ["x", "x", "x", "another"] {
-        cluster.write("m", &event(web(), note)).await;
+        cluster
+            .write(&Author::named("m"), &event(web(), note))
+            .await;
     }
     let seen = scenario.seen();
     let name = seen[0].body["metadata"]["name"].as_str().unwrap();
@@ -127,11 +132,11 @@ async fn a_series_ends_after_six_quiet_minutes_and_when_the_server_has_forgotten
         created(),
     ]);
     let cluster = cluster(&scenario);
-    cluster.write("m", &event(web(), "x")).await;
+    cluster.write(&Author::named("m"), &event(web(), "x")).await;
     tokio::time::advance(SERIES_TIMEOUT).await;
-    cluster.write("m", &event(web(), "x")).await;
+    cluster.write(&Author::named("m"), &event(web(), "x")).await;
     assert_eq!(
-        cluster.write("m", &event(web(), "x")).await,
+        cluster.write(&Author::named("m"), &event(web(), "x")).await,
         ActionResult::Done(Some("5".into()))
     );
     let methods: Vec<String> = scenario
@@ -150,11 +155,11 @@ async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is
     ]);
     let cluster = cluster(&scenario);
     assert_eq!(
-        cluster.write("m", &event(web(), "x")).await,
+        cluster.write(&Author::named("m"), &event(web(), "x")).await,
         ActionResult::Forbidden("no".into())
     );
     assert_eq!(
-        cluster.write("m", &event(web(), "x")).await,
+        cluster.write(&Author::named("m"), &event(web(), "x")).await,
         ActionResult::Done(None)
     );
 }
@@ -164,7 +169,9 @@ async fn an_event_without_an_answer_ends_at_a_deadline_and_is_sent_once() {
     let busy = status(503, "", "later").with_header("retry-after", "1");
     for unknown in [Answer::Silence, stalled(), text(504, ""), busy] {
         let scenario = Scenario::new([unknown]);
-        let result = cluster(&scenario).write("m", &event(web(), "a")).await;
+        let result = cluster(&scenario)
+            .write(&Author::named("m"), &event(web(), "a"))
+            .await;
         assert!(matches!(result, ActionResult::Unavailable(_)), "{result:?}");
         assert_eq!(scenario.lines().len(), 1);
     }
@@ -175,7 +182,7 @@ async fn an_event_about_nothing_is_invalid() {
     let scenario = Scenario::new([]);
     assert!(matches!(
         cluster(&scenario)
-            .write("m", &event(ObjectKey::singleton(), "x"))
+            .write(&Author::named("m"), &event(ObjectKey::singleton(), "x"))
             .await,
         ActionResult::Invalid(_)
     ));

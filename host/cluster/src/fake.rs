@@ -99,6 +99,8 @@ pub(crate) struct Seen {
     pub(crate) line: String,
     pub(crate) content_type: String,
     pub(crate) accept: String,
+    /// Whom the sender wants to be taken for.
+    pub(crate) user: String,
     pub(crate) body: Value,
     /// Since the scenario began.
     pub(crate) at: Duration,
@@ -176,6 +178,7 @@ impl Scenario {
                 line: format!("{} {}", head.method, head.uri),
                 content_type: header(http::header::CONTENT_TYPE),
                 accept: header(http::header::ACCEPT),
+                user: header(http::HeaderName::from_static("impersonate-user")),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
                 at,
             });

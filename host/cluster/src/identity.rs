@@ -2,10 +2,8 @@
 //! (<https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/>). The API server adds a service account's
 //! groups by itself. Its priority and fairness comes after impersonation, so each identity is a flow of its own.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use http::{HeaderValue, Request};
@@ -78,20 +76,11 @@ impl Identity {
     }
 }
 
-/// The plugins that have an identity of their own.
-#[derive(Debug, Default)]
-pub(crate) struct Identities(RwLock<BTreeMap<String, Identity>>);
-
-impl Identities {
-    /// Has a plugin's request be made as its identity, if it has one.
-    pub(crate) fn sign(&self, plugin: &str, request: &mut Request<Vec<u8>>) {
-        let identities = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let user = identities.get(plugin).map(Identity::to_string);
-        // A name that is no header value cannot be: an identity is of DNS names.
-        if let Some(Ok(user)) = user.map(|user| HeaderValue::from_str(&user)) {
-            request.headers_mut().insert("impersonate-user", user);
-        }
-    }
+/// Has a request be made as this user.
+pub(crate) fn impersonate(user: &str, request: &mut Request<Vec<u8>>) -> http::Result<()> {
+    let user = HeaderValue::from_str(user)?;
+    request.headers_mut().insert("impersonate-user", user);
+    Ok(())
 }
 
 /// May somebody do this?
@@ -108,19 +97,6 @@ struct ReviewStatus {
 }
 
 impl ApiCluster {
-    /// Whom a plugin's writes are made as from now on; none is the host.
-    pub fn set_identity(&self, plugin: &str, identity: Option<Identity>) {
-        let mut identities = self
-            .identities
-            .0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        match identity {
-            Some(identity) => drop(identities.insert(plugin.to_owned(), identity)),
-            None => drop(identities.remove(plugin)),
-        }
-    }
-
     /// Whether an identity may list and watch a kind in a namespace (empty: in all): two SubjectAccessReviews. An error if nobody says.
     pub async fn may_read(
         &self,

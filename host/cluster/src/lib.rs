@@ -35,7 +35,6 @@ pub struct ApiCluster {
     client: Client,
     discovery: Discovery,
     events: event::Recorder,
-    identities: identity::Identities,
     alarm: Alarm,
     /// This process, in the Events it writes.
     instance: String,
@@ -51,11 +50,15 @@ impl ApiCluster {
             discovery: Discovery::new(client.clone()),
             client,
             events: event::Recorder::default(),
-            identities: identity::Identities::default(),
             alarm: Alarm::default(),
             instance: instance.to_owned(),
             now: Timestamp::now,
         }
+    }
+
+    /// A plugin has gone: nothing is kept for it any more.
+    pub fn forget(&self, plugin: &str) {
+        self.client.forget(plugin);
     }
 
     /// The kinds there are.

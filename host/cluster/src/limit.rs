@@ -149,7 +149,7 @@ impl Lane {
 pub struct Limits {
     host: Option<Bucket>,
     per_plugin: Option<Limit>,
-    /// Of each plugin that has ever sent something; `None` is the host's own. A hundred bytes each.
+    /// Of each plugin that has sent something and has not been forgotten; `None` is the host's own.
     lanes: Mutex<HashMap<Option<String>, Arc<Lane>>>,
     log: Sampler,
 }
@@ -175,6 +175,12 @@ impl Limits {
             })
         });
         lane.clone()
+    }
+
+    /// The plugin has gone. One of its name that comes later begins anew.
+    pub(crate) fn forget(&self, plugin: &str) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.remove(&Some(plugin.to_owned()));
     }
 
     /// Waits for a token of the lane, then for one of the host. Says how long; nothing if there is no limit.

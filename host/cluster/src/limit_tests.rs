@@ -146,3 +146,15 @@ async fn one_long_wait_in_ten_seconds_is_logged_with_the_number_of_the_others() 
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(sampler.sample(), Some(2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_a_plugin_that_has_gone() {
+    let limits = Limits::new(None, Some(limit(1.0, 1)));
+    for number in 0..100 {
+        let plugin = format!("plugin-{number}");
+        limits.lane(Some(&plugin));
+        limits.forget(&plugin);
+    }
+    limits.lane(None);
+    assert_eq!(limits.lanes.lock().unwrap().len(), 1, "the host's own");
+}

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{Method, Request};
-use pilothouse_core::cluster::{Cluster, Operation, ReadFailure, Write};
+use pilothouse_core::cluster::{Author, Cluster, Operation, ReadFailure, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
 use serde_json::json;
@@ -22,6 +22,7 @@ use crate::ApiCluster;
 use crate::client::{CanRepeat, Terms};
 use crate::discovery::{DiscoveryError, Resource};
 use crate::event::EventBody;
+use crate::identity;
 use crate::path::{self, PathError};
 use crate::request::RequestError;
 
@@ -59,7 +60,7 @@ impl WriteError {
 }
 
 impl Cluster for ApiCluster {
-    fn write<'a>(&'a self, manager: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult> {
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, ActionResult> {
         Box::pin(async move {
             if let Operation::Event {
                 uid,
@@ -71,7 +72,7 @@ impl Cluster for ApiCluster {
             {
                 let (kind, key) = (&write.kind, &write.key);
                 let event = EventBody {
-                    manager,
+                    manager: &author.plugin,
                     kind,
                     key,
                     uid: uid.as_deref(),
@@ -82,7 +83,7 @@ impl Cluster for ApiCluster {
                 };
                 return self.event(event).await;
             }
-            self.change(manager, write)
+            self.change(author, write)
                 .await
                 .unwrap_or_else(WriteError::into_result)
         })
@@ -98,14 +99,16 @@ impl Cluster for ApiCluster {
 }
 
 impl ApiCluster {
-    async fn change(&self, manager: &str, write: &Write) -> Result<ActionResult, WriteError> {
+    async fn change(&self, author: &Author, write: &Write) -> Result<ActionResult, WriteError> {
         let resource = self
             .discovery()
             .resolve_write(&write.kind, write.subresource.as_deref())
             .await?;
-        let mut request = request(&resource, manager, write)?;
-        self.identities.sign(manager, &mut request);
-        let answer = self.send(manager, &request, can_repeat(write)).await;
+        let mut request = request(&resource, &author.field_manager, write)?;
+        if let Some(user) = &author.user {
+            identity::impersonate(user, &mut request)?;
+        }
+        let answer = self.send(&author.plugin, &request, can_repeat(write)).await;
         if let Err(error) = &answer
             && answer::is_no_such_path(error)
         {

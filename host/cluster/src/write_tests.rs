@@ -87,7 +87,7 @@ async fn play(
 ) -> (ActionResult, Vec<Seen>) {
     let scenario = Scenario::new(discovery().into_iter().chain(answers));
     let cluster = ApiCluster::new(scenario.client(), "host-1");
-    let result = cluster.write("my plugin", write).await;
+    let result = cluster.write(&Author::named("my plugin"), write).await;
     (result, scenario.seen().split_off(2))
 }
 
@@ -425,6 +425,44 @@ async fn an_eviction_that_a_budget_forbids_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_write_is_made_as_its_own_authors_user_and_field_manager() {
+    let versions = ["1", "2", "3"].map(at_version);
+    let scenario = Scenario::new(discovery().into_iter().chain(versions));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let own = Author::named("web");
+    let other = Author {
+        field_manager: "helm".into(),
+        user: Some("system:serviceaccount:a:b".into()),
+        ..own.clone()
+    };
+    for author in [&own, &other, &own] {
+        cluster.write(author, &pod(apply())).await;
+    }
+    let seen = scenario.seen().split_off(2);
+    let by = |seen: &Seen| {
+        let manager = seen.line.split(['=', '&']).nth(1);
+        (seen.user.clone(), manager.unwrap_or_default().to_owned())
+    };
+    let by: Vec<(String, String)> = seen.iter().map(by).collect();
+    let of = |user: &str, manager: &str| (user.to_owned(), manager.to_owned());
+    let other = of("system:serviceaccount:a:b", "helm");
+    assert_eq!(by, [of("", "web"), other, of("", "web")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_that_cannot_be_named_is_nobody_and_not_the_host() {
+    let scenario = Scenario::new(discovery());
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let author = Author {
+        user: Some("a\r\nb".into()),
+        ..Author::named("web")
+    };
+    let result = cluster.write(&author, &pod(apply())).await;
+    assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
+    assert_eq!(scenario.lines().len(), 2, "nothing was written");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_whose_path_is_gone_is_looked_up_again() {
     let gone = text(404, "404 page not found");
     let scenario = Scenario::new(
@@ -437,14 +475,14 @@ async fn a_kind_whose_path_is_gone_is_looked_up_again() {
     let cluster = ApiCluster::new(scenario.client(), "host-1");
     assert!(
         matches!(
-            cluster.write("m", &pod(delete(None))).await,
+            cluster.write(&Author::named("m"), &pod(delete(None))).await,
             ActionResult::NotFound(_)
         ),
         "not success: nobody looked for the object"
     );
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(
-        cluster.write("m", &pod(apply())).await,
+        cluster.write(&Author::named("m"), &pod(apply())).await,
         ActionResult::Done(Some("8".into()))
     );
     assert_eq!(scenario.lines().len(), 6);

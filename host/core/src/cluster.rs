@@ -5,6 +5,28 @@ use futures::future::BoxFuture;
 use crate::key::{Kind, ObjectKey};
 use crate::outcome::{ActionResult, PatchType, Propagation};
 
+/// On whose behalf a write is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// The plugin: it reports the Events, and has limits of its own.
+    pub plugin: String,
+    /// Who owns the fields that are written.
+    pub field_manager: String,
+    /// Whom the API server is to take it for (impersonation). None: the host itself.
+    pub user: Option<String>,
+}
+
+impl Author {
+    /// One that writes in its own name, with the host's rights.
+    pub fn named(name: &str) -> Self {
+        Self {
+            plugin: name.to_owned(),
+            field_manager: name.to_owned(),
+            user: None,
+        }
+    }
+}
+
 /// One request that changes one object. It is made by [`crate::plan`], from a permitted action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -73,9 +95,9 @@ pub enum Operation {
 
 /// A cluster that can be written to.
 pub trait Cluster: Send + Sync {
-    /// Does one write as field manager (and Event reporter) `manager` and says what became of it. Never fails to answer:
-    /// an error is a kind of [`ActionResult`]. A write whose outcome is unknown is not repeated.
-    fn write<'a>(&'a self, manager: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult>;
+    /// Does one write and says what became of it. Never fails to answer: an error is a kind of [`ActionResult`]. A write whose outcome
+    /// is unknown is not repeated.
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, ActionResult>;
 
     /// Reads one object from the cluster itself, past every cache: its JSON, or none if there is no such object.
     fn read<'a>(

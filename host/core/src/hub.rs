@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::{Change, Delta, Unreadable};
-use crate::cluster::ReadFailure;
+use crate::cluster::{Author, ReadFailure};
 use crate::gate::GateId;
 use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -65,6 +65,24 @@ pub struct Settings {
     pub grants: Grants,
     /// Whether it is to run nothing, until that changes. Its caches are kept current, and its keys are queued.
     pub is_paused: bool,
+    /// Whether a version that breaks on most of what it runs is put in quarantine.
+    pub quarantine: bool,
+    /// Who owns the fields that the plugin writes. None: a manager of the plugin's name.
+    pub field_manager: Option<String>,
+    /// The user that its writes are made as. None: the host itself.
+    pub user: Option<String>,
+}
+
+impl Settings {
+    /// On whose behalf a plugin of this name writes: the only place that knows its field manager.
+    pub fn author(&self, plugin: &str) -> Author {
+        let manager = self.field_manager.as_deref();
+        Author {
+            plugin: plugin.to_owned(),
+            field_manager: manager.unwrap_or(plugin).to_owned(),
+            user: self.user.clone(),
+        }
+    }
 }
 
 /// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way. All that the manifest asks for is granted.
@@ -78,6 +96,9 @@ impl Default for Settings {
             secret_values: false,
             grants: Grants::as_requested(),
             is_paused: false,
+            quarantine: true,
+            field_manager: None,
+            user: None,
         }
     }
 }
@@ -333,6 +354,13 @@ impl Hub {
     pub fn condemn(&mut self, id: PluginId, reason: &str, now: Time) {
         if let Some(seat) = self.seats.get_mut(&id) {
             seat.condemn(reason, now);
+        }
+    }
+
+    /// Ends a plugin's quarantine, if it is in one.
+    pub fn forgive(&mut self, id: PluginId) {
+        if let Some(seat) = self.seats.get_mut(&id) {
+            seat.forgive();
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, Operation, Write};
+use crate::cluster::{Author, Cluster, Operation, Write};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::manifest::Manifest;
 use crate::outcome::{Action, ActionResult};
@@ -247,7 +247,7 @@ impl Plan {
     pub async fn execute(
         &self,
         cluster: &dyn Cluster,
-        manager: &str,
+        author: &Author,
         applied: &Applied,
     ) -> Executed {
         let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
@@ -262,7 +262,7 @@ impl Plan {
                 What::Send { write, intent } => {
                     let object = (&write.kind, &write.key);
                     let write = after_own(write, versions.get(&object));
-                    let result = cluster.write(manager, &write).await;
+                    let result = cluster.write(author, &write).await;
                     remember(applied, &write, *intent, &result);
                     accepted.extend(Accepted::of(&write, &result));
                     if let ActionResult::Done(Some(version)) = &result {

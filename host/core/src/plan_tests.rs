@@ -123,7 +123,7 @@ impl Rig {
 
     fn execute(&self, actions: &[Action], server: &Server) -> Executed {
         let plan = self.plan(actions).unwrap();
-        plan.execute(server, "p", &self.applied)
+        plan.execute(server, &Author::named("p"), &self.applied)
             .now_or_never()
             .expect("the fake server answers at once")
     }
@@ -137,7 +137,7 @@ struct Server {
 }
 
 impl Cluster for Server {
-    fn write<'a>(&'a self, _: &'a str, write: &'a Write) -> BoxFuture<'a, ActionResult> {
+    fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, ActionResult> {
         self.seen.lock().unwrap().push(write.clone());
         let answer = self
             .answers

@@ -114,6 +114,30 @@ impl Compiler {
         cache.map(CodeCache::stats).unwrap_or_default()
     }
 
+    /// How many files it compiles at the same time.
+    pub fn parallel(&self) -> NonZeroUsize {
+        self.options.parallel
+    }
+
+    /// The native code of a file, if it is in the cache.
+    pub(crate) fn cached(&self, engine: &Engine, digest: [u8; 32]) -> Option<Compiled> {
+        let cache = self.options.cache.as_ref()?;
+        let key = EntryKey::new(digest, engine.wasmtime());
+        let code = cache.get(&key)?;
+        match code.load(engine.wasmtime()) {
+            Ok(component) => Some(Compiled {
+                component,
+                native_bytes: code.bytes().len(),
+                took: None,
+            }),
+            // Ours, and yet not to be loaded: what the key says of the engine does not say enough.
+            Err(error) => {
+                cache.refuse(&key, &format!("{error:#}"));
+                None
+            }
+        }
+    }
+
     /// Native code of a file that has been scanned, loaded into the engine.
     pub(crate) fn compile(
         &self,
@@ -121,27 +145,13 @@ impl Compiler {
         digest: [u8; 32],
         bytes: &[u8],
     ) -> Result<Compiled, LoadError> {
-        let Some(cache) = &self.options.cache else {
-            return self
-                .compile_anew(engine, bytes)
-                .map(|(compiled, _)| compiled);
-        };
-        let key = EntryKey::new(digest, engine.wasmtime());
-        if let Some(code) = cache.get(&key) {
-            match code.load(engine.wasmtime()) {
-                Ok(component) => {
-                    return Ok(Compiled {
-                        component,
-                        native_bytes: code.bytes().len(),
-                        took: None,
-                    });
-                }
-                // Ours, and yet not to be loaded: what the key says of the engine does not say enough.
-                Err(error) => cache.refuse(&key, &format!("{error:#}")),
-            }
+        if let Some(compiled) = self.cached(engine, digest) {
+            return Ok(compiled);
         }
         let (compiled, code) = self.compile_anew(engine, bytes)?;
-        cache.put(&key, &code);
+        if let Some(cache) = &self.options.cache {
+            cache.put(&EntryKey::new(digest, engine.wasmtime()), &code);
+        }
         Ok(compiled)
     }
 

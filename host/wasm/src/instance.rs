@@ -32,6 +32,8 @@ const ERROR_BYTES: usize = 2 << 10;
 /// A loaded plugin.
 pub struct WasmPlugin {
     code: Arc<Code>,
+    /// The file's own, but for the name, which the operator may choose.
+    manifest: Arc<Manifest>,
     limits: RunLimits,
     options: RunOptions,
     /// Instances that may be asked again.
@@ -43,8 +45,6 @@ pub struct WasmPlugin {
 struct Code {
     engine: Engine,
     pre: ControllerPre<State>,
-    manifest: Manifest,
-    name: Arc<str>,
     kind: Option<Arc<str>>,
     report: LoadReport,
     totals: Totals,
@@ -101,30 +101,46 @@ impl WasmPlugin {
         report: LoadReport,
     ) -> Self {
         let code = Code {
-            name: manifest.name.as_str().into(),
             kind: manifest.subject_kind().map(|kind| kind.to_string().into()),
             engine,
             pre,
-            manifest,
             report,
             totals: Totals::default(),
         };
-        Self::of(Arc::new(code), policy, RunOptions::default())
+        let manifest = Arc::new(manifest);
+        Self::of(Arc::new(code), manifest, policy, RunOptions::default())
     }
 
-    fn of(code: Arc<Code>, policy: &LimitPolicy, options: RunOptions) -> Self {
+    fn of(
+        code: Arc<Code>,
+        manifest: Arc<Manifest>,
+        policy: &LimitPolicy,
+        options: RunOptions,
+    ) -> Self {
+        let name = manifest.name.as_str().into();
         Self {
-            limits: policy.grant(&code.manifest.limits),
+            limits: policy.grant(&manifest.limits),
             idle: Mutex::default(),
-            log: Arc::new(LogBudget::new(code.name.clone(), options.log_lines)),
+            log: Arc::new(LogBudget::new(name, options.log_lines)),
             code,
+            manifest,
             options,
         }
     }
 
     /// The same plugin, run otherwise. Nothing is compiled; runs that are under way end as they began.
     pub fn with(&self, policy: &LimitPolicy, options: RunOptions) -> Self {
-        Self::of(self.code.clone(), policy, options)
+        let (code, manifest) = (self.code.clone(), self.manifest.clone());
+        Self::of(code, manifest, policy, options)
+    }
+
+    /// The same plugin under another name than its manifest's.
+    pub fn named(&self, name: &str, policy: &LimitPolicy, options: RunOptions) -> Self {
+        let manifest = Manifest {
+            name: name.to_owned(),
+            ..Manifest::clone(&self.manifest)
+        };
+        Self::of(self.code.clone(), Arc::new(manifest), policy, options)
     }
 
     /// What each run of it may use: what the manifest asks for, as far as the operator's policy goes.
@@ -162,7 +178,7 @@ impl WasmPlugin {
         let mut run = self.run_once(request, reader);
         let is_chosen = verify::is_chosen(
             self.options.verify,
-            &self.code.name,
+            &self.manifest.name,
             &request.key,
             request.attempt,
         );
@@ -274,13 +290,13 @@ fn answer(call: Call<Result<bindings::Outcome, bindings::Failure>>, reader: &mut
 
 impl Plugin for WasmPlugin {
     fn manifest(&self) -> &Manifest {
-        &self.code.manifest
+        &self.manifest
     }
 
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
         let (result, stats) = self.run(request, reader);
         tracing::debug!(
-            plugin = &*self.code.name,
+            plugin = self.manifest.name,
             kind = self.code.kind.as_deref(),
             object = %request.key,
             fuel = stats.fuel,

@@ -15,7 +15,7 @@ pub use crate::scan::ScanError;
 
 use crate::bindings::ControllerPre;
 use crate::code_cache::hex;
-use crate::compile::Compiler;
+use crate::compile::{Compiled, Compiler};
 use crate::engine::Engine;
 use crate::imports;
 use crate::instance::{self, RunStats, WasmPlugin};
@@ -133,23 +133,65 @@ impl Compiler {
         bytes: &[u8],
         policy: &LimitPolicy,
     ) -> Result<WasmPlugin, LoadError> {
+        let file = File::scan(bytes)?;
+        let compiled = self.compile(engine, file.digest, bytes)?;
+        file.plugin(engine, compiled, policy)
+    }
+
+    /// The same, if its code is in the cache. None if there is something to compile.
+    pub fn load_cached(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        policy: &LimitPolicy,
+    ) -> Result<Option<WasmPlugin>, LoadError> {
+        let file = File::scan(bytes)?;
+        let compiled = self.cached(engine, file.digest);
+        let plugin = compiled.map(|compiled| file.plugin(engine, compiled, policy));
+        plugin.transpose()
+    }
+}
+
+/// A file that could be a plugin, as far as its outline tells.
+struct File {
+    started: Instant,
+    bytes: usize,
+    outline: Scan,
+    digest: [u8; 32],
+}
+
+impl File {
+    fn scan(bytes: &[u8]) -> Result<Self, LoadError> {
         let started = Instant::now();
         let outline = scan(bytes)?;
         check_outline(&outline)?;
-        let digest = Sha256::digest(bytes).into();
-        let compiled = self.compile(engine, digest, bytes)?;
+        Ok(Self {
+            started,
+            bytes: bytes.len(),
+            outline,
+            digest: Sha256::digest(bytes).into(),
+        })
+    }
+
+    /// Its plugin, once it is compiled.
+    fn plugin(
+        self,
+        engine: &Engine,
+        compiled: Compiled,
+        policy: &LimitPolicy,
+    ) -> Result<WasmPlugin, LoadError> {
         let pre = link(&compiled.component)?;
         let (manifest, describe) = instance::describe(engine, &pre, policy);
         let manifest = manifest.map_err(LoadError::Describe)?;
         manifest.validate()?;
         let report = LoadReport {
-            digest,
-            bytes: bytes.len(),
+            digest: self.digest,
+            bytes: self.bytes,
             native_bytes: compiled.native_bytes,
             compiled: compiled.took,
-            total: started.elapsed(),
-            imports: outline.imports,
-            exports: outline.exports,
+            total: self.started.elapsed(),
+            imports: self.outline.imports,
+            exports: self.outline.exports,
             describe,
         };
         tracing::debug!(

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 
 pub struct HubMetrics {
     shared: Arc<Shared>,
-    /// Priorities that were seen, by plugin. A series that was there stays.
+    /// Priorities that were seen, by plugin. A series that was there stays for as long as the plugin does.
     priorities: Mutex<HashMap<String, BTreeSet<Priority>>>,
 }
 
@@ -227,27 +227,36 @@ impl HubMetrics {
         encoder: &mut DescriptorEncoder<'_>,
         plugins: &[SeatStatus],
     ) -> Result<(), std::fmt::Error> {
+        let value = ConstGauge::new(0i64);
+        let (name, help) = ("workqueue_depth", "Keys ready to run, by priority");
+        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+        for (plugin, priority, depth) in self.depths(plugins) {
+            let labels = [
+                ("name", plugin),
+                ("controller", plugin),
+                ("priority", &priority),
+            ];
+            let depth = i64::try_from(depth).unwrap_or(i64::MAX);
+            ConstGauge::new(depth).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// Each plugin's series. What was seen of plugins that have gone is forgotten.
+    fn depths<'a>(&self, plugins: &'a [SeatStatus]) -> Vec<(&'a str, String, usize)> {
         let mut seen = self
             .priorities
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let value = ConstGauge::new(0i64);
-        let (name, help) = ("workqueue_depth", "Keys ready to run, by priority");
-        let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+        seen.retain(|name, _| plugins.iter().any(|plugin| plugin.name == *name));
+        let mut depths = Vec::new();
         for plugin in plugins {
+            let name = plugin.name.as_str();
             let seen = seen.entry(plugin.name.clone()).or_default();
-            for (priority, depth) in depth_series(seen, &plugin.depth) {
-                let name = plugin.name.as_str();
-                let labels = [
-                    ("name", name),
-                    ("controller", name),
-                    ("priority", &priority),
-                ];
-                let depth = i64::try_from(depth).unwrap_or(i64::MAX);
-                ConstGauge::new(depth).encode(family.encode_family(&labels)?)?;
-            }
+            let series = depth_series(seen, &plugin.depth).into_iter();
+            depths.extend(series.map(|(priority, depth)| (name, priority, depth)));
         }
-        Ok(())
+        depths
     }
 
     /// For how long keys have been running, together and at most.
@@ -279,5 +288,58 @@ impl HubMetrics {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_core::hub::Settings;
+    use pilothouse_core::key::Kind;
+    use pilothouse_core::manifest::{Limits, Manifest, ReadDeclaration, Subject};
+    use pilothouse_core::outcome::Outcome;
+    use pilothouse_core::plugin::{Plugin, Request, RunError};
+    use pilothouse_core::reader::Reader;
+
+    use super::*;
+
+    struct Idle(Manifest);
+
+    impl Plugin for Idle {
+        fn manifest(&self) -> &Manifest {
+            &self.0
+        }
+
+        fn reconcile(&self, _: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+            Ok(Outcome::default())
+        }
+    }
+
+    fn idle(name: &str) -> Arc<Idle> {
+        let pods = ReadDeclaration::new(Kind::new("", "v1", "Pod"), vec![]);
+        Arc::new(Idle(Manifest {
+            name: name.into(),
+            version: "1.0.0".into(),
+            subject: Subject::Singleton,
+            reads: vec![pods],
+            indexes: vec![],
+            writes: vec![],
+            limits: Limits::default(),
+            config_schema: None,
+        }))
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_plugin_that_has_gone() {
+        let shared = Arc::new(Shared::new(1));
+        let metrics = HubMetrics::new(shared.clone());
+        for number in 0..10 {
+            let (plugin, settings) = (idle(&format!("plugin-{number}")), Settings::default());
+            let joined = shared.change(|hub, now| hub.join(plugin, &settings, now));
+            let id = joined.expect("nobody has its name");
+            assert_eq!(metrics.depths(&shared.status()).len(), 2);
+            drop(shared.change(|hub, _| hub.leave(id)));
+        }
+        assert_eq!(metrics.depths(&shared.status()), []);
+        assert!(metrics.priorities.lock().unwrap().is_empty());
     }
 }

@@ -49,7 +49,7 @@ impl Leaving {
                 hub.halt_plugin(running.id);
             }
         });
-        let name = running.version.manifest.name.clone();
+        let name = running.name().to_owned();
         let state = State::Leaving(running.id);
         self.entries.insert(name, Entry { state, ..entry });
         let shared = shared.clone();
@@ -64,7 +64,7 @@ impl Leaving {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok(left)) => {
-                    self.entries.remove(&left.running.version.manifest.name);
+                    self.entries.remove(left.running.name());
                     return left;
                 }
                 // It only looks and sleeps.
@@ -97,7 +97,6 @@ async fn drain(shared: &Shared, running: &Running) -> usize {
         is_drained.await;
     }
     let status = shared.status();
-    let name = &running.version.manifest.name;
-    let mut seats = status.iter().filter(|seat| seat.name == *name);
+    let mut seats = status.iter().filter(|seat| seat.name == running.name());
     seats.next().map_or(0, |seat| seat.queued + seat.held)
 }

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::plugin::Plugin;
@@ -9,10 +10,14 @@ use pilothouse_wasm::{Compiler, Engine, LimitPolicy, WasmPlugin};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tracing::info;
 
 use crate::directory::Directory;
 use crate::schema::Schemas;
-use crate::settings::Settings;
+use crate::settings::{Settings, size};
+
+/// A compilation that took so long is worth a second line of the log.
+const LONG: Duration = Duration::from_secs(1);
 
 /// A version of a plugin, ready to run.
 #[derive(Clone)]
@@ -42,32 +47,37 @@ pub enum Outcome {
     New(Version),
 }
 
-/// Files that are being read and compiled.
+/// Makes versions of files. Both ways block.
+pub trait Loader: Send + Sync {
+    /// Only what takes no longer than to read the file. None if it must be compiled.
+    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<Outcome>, String>;
+
+    /// Whatever it takes.
+    fn compile(&self, file: &str, known: &[Digest]) -> Result<Outcome, String>;
+}
+
+/// How many files may be read and compiled at once: each may need a core and much memory.
+#[derive(Clone, Copy, Debug)]
+pub struct AtOnce {
+    pub read: usize,
+    pub compiled: usize,
+}
+
+/// Files that are being read and compiled. What needs no compiling waits for nothing that does.
 pub struct Loading {
-    engine: Engine,
-    compiler: Compiler,
-    schemas: Schemas,
-    directory: Directory,
-    /// So many at once: each may need a core and much memory.
-    permits: Arc<Semaphore>,
+    loader: Arc<dyn Loader>,
+    reading: Arc<Semaphore>,
+    compiling: Arc<Semaphore>,
     tasks: JoinSet<Loaded>,
     begun: u64,
 }
 
 impl Loading {
-    pub fn new(
-        engine: Engine,
-        compiler: Compiler,
-        schemas: Schemas,
-        directory: Directory,
-        at_once: usize,
-    ) -> Self {
+    pub fn new(loader: Arc<dyn Loader>, at_once: AtOnce) -> Self {
         Self {
-            engine,
-            compiler,
-            schemas,
-            directory,
-            permits: Arc::new(Semaphore::new(at_once)),
+            loader,
+            reading: Arc::new(Semaphore::new(at_once.read)),
+            compiling: Arc::new(Semaphore::new(at_once.compiled)),
             tasks: JoinSet::new(),
             begun: 0,
         }
@@ -77,19 +87,10 @@ impl Loading {
     pub fn begin(&mut self, file: &str, known: Vec<Digest>) -> u64 {
         self.begun += 1;
         let ticket = self.begun;
-        let (engine, directory) = (self.engine.clone(), self.directory.clone());
-        let (compiler, schemas) = (self.compiler.clone(), self.schemas.clone());
-        let (permits, file) = (self.permits.clone(), file.to_owned());
+        let (loader, file) = (self.loader.clone(), file.to_owned());
+        let (reading, compiling) = (self.reading.clone(), self.compiling.clone());
         self.tasks.spawn(async move {
-            // It is closed by nobody.
-            let _permit = permits.acquire_owned().await;
-            let name = file.clone();
-            let load = move || load(&engine, &compiler, &schemas, &directory, &name, &known);
-            let work = tokio::task::spawn_blocking(|| catch_unwind(AssertUnwindSafe(load)));
-            let result = match work.await {
-                Ok(Ok(result)) => result,
-                _ => Err("the host panicked while loading it; see the panic above".to_owned()),
-            };
+            let result = load(loader, &file, known, &reading, &compiling).await;
             Loaded {
                 file,
                 ticket,
@@ -111,34 +112,110 @@ impl Loading {
     }
 }
 
-fn load(
-    engine: &Engine,
-    compiler: &Compiler,
-    schemas: &Schemas,
-    directory: &Directory,
+/// The file is read again for the compiler: what waits for its turn keeps nothing in memory.
+async fn load(
+    loader: Arc<dyn Loader>,
     file: &str,
-    known: &[Digest],
+    known: Vec<Digest>,
+    reading: &Semaphore,
+    compiling: &Semaphore,
 ) -> Result<Outcome, String> {
-    let bytes = directory.read(file)?;
-    // Of what was read, not of what the file may be by now.
-    let digest: Digest = hex(&Sha256::digest(&bytes)).into();
-    if known.contains(&digest) {
-        return Ok(Outcome::Known(digest));
+    // The semaphores are closed by nobody.
+    let turn = reading.acquire().await;
+    let (reader, name, digests) = (loader.clone(), file.to_owned(), known.clone());
+    if let Some(outcome) = off_thread(move || reader.read(&name, &digests)).await? {
+        return Ok(outcome);
     }
-    let plugin = compiler.load(engine, &bytes, &LimitPolicy::default());
-    let plugin = plugin.map_err(|error| error.to_string())?;
-    if let Some(schema) = &plugin.manifest().config_schema {
-        let checked = schemas.check(schema);
-        checked.map_err(|fault| format!("manifest: {fault}"))?;
+    drop(turn);
+    let _turn = compiling.acquire().await;
+    let name = file.to_owned();
+    off_thread(move || loader.compile(&name, &known)).await
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let work = tokio::task::spawn_blocking(|| catch_unwind(AssertUnwindSafe(work)));
+    match work.await {
+        Ok(Ok(result)) => result,
+        _ => Err("the host panicked while loading it; see the panic above".to_owned()),
     }
-    Ok(Outcome::New(Version {
-        manifest: Arc::new(plugin.manifest().clone()),
-        plugin: Arc::new(plugin),
-        digest,
-        accepted: None,
-    }))
+}
+
+/// Loads the files of the plugin directory.
+pub struct FileLoader {
+    pub engine: Engine,
+    pub compiler: Compiler,
+    pub schemas: Schemas,
+    pub directory: Directory,
+}
+
+impl Loader for FileLoader {
+    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<Outcome>, String> {
+        let (bytes, digest) = match self.open(file, known)? {
+            Opened::Known(digest) => return Ok(Some(Outcome::Known(digest))),
+            Opened::New(bytes, digest) => (bytes, digest),
+        };
+        let policy = LimitPolicy::default();
+        let plugin = self.compiler.load_cached(&self.engine, &bytes, &policy);
+        let plugin = plugin.map_err(|error| error.to_string())?;
+        let outcome = plugin.map(|plugin| self.outcome(plugin, digest));
+        outcome.transpose()
+    }
+
+    fn compile(&self, file: &str, known: &[Digest]) -> Result<Outcome, String> {
+        let (bytes, digest) = match self.open(file, known)? {
+            Opened::Known(digest) => return Ok(Outcome::Known(digest)),
+            Opened::New(bytes, digest) => (bytes, digest),
+        };
+        info!(file, size = size(bytes.len()), "compiling");
+        let policy = LimitPolicy::default();
+        let plugin = self.compiler.load(&self.engine, &bytes, &policy);
+        let plugin = plugin.map_err(|error| error.to_string())?;
+        let took = plugin.report().compiled.unwrap_or_default();
+        if took >= LONG {
+            info!(file, took = format!("{took:.1?}"), "compiled");
+        }
+        self.outcome(plugin, digest)
+    }
+}
+
+/// What a file holds.
+enum Opened {
+    /// The bytes of a version that is known already.
+    Known(Digest),
+    New(Vec<u8>, Digest),
+}
+
+impl FileLoader {
+    fn open(&self, file: &str, known: &[Digest]) -> Result<Opened, String> {
+        let bytes = self.directory.read(file)?;
+        // Of what was read, not of what the file may be by now.
+        let digest: Digest = hex(&Sha256::digest(&bytes)).into();
+        Ok(match known.contains(&digest) {
+            true => Opened::Known(digest),
+            false => Opened::New(bytes, digest),
+        })
+    }
+
+    fn outcome(&self, plugin: WasmPlugin, digest: Digest) -> Result<Outcome, String> {
+        if let Some(schema) = &plugin.manifest().config_schema {
+            let checked = self.schemas.check(schema);
+            checked.map_err(|fault| format!("manifest: {fault}"))?;
+        }
+        Ok(Outcome::New(Version {
+            manifest: Arc::new(plugin.manifest().clone()),
+            plugin: Arc::new(plugin),
+            digest,
+            accepted: None,
+        }))
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+#[path = "loading_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::identity::Identity;
-use pilothouse_core::hub;
+use pilothouse_core::hub::{self, JoinError, PluginId};
 use pilothouse_core::key::Kind;
 use pilothouse_core::manifest::Manifest;
 use pilothouse_wasm::WasmPlugin;
@@ -29,6 +29,13 @@ pub struct Places {
     pub budget: Budget,
     pub leaving: Leaving,
     pub silence: Silence,
+    /// The files before the one that is being settled of which nobody knows yet what they are.
+    pub unknown: BTreeSet<String>,
+    /// Those that were unknown when a plugin joined. Of two files of one name the first runs, whichever is ready first: should one of
+    /// these have the plugin's name, the plugin gives way.
+    outrank: BTreeMap<PluginId, BTreeSet<String>>,
+    /// The plugins that are to give way.
+    outranked: Vec<PluginId>,
 }
 
 /// Why a version is put into the hub.
@@ -42,22 +49,61 @@ enum Entrance {
     Back,
 }
 
+const SETTINGS_NOT_APPLIED: &str = "settings not applied; the earlier ones hold";
+
+/// What a plugin waits for that is to run in another's place.
+const NAMESAKE_LEAVES: &str = "the one of its name that is leaving has not ended yet";
+
 /// What the operator says of all plugins.
 pub struct Operator<'a> {
     pub defaults: &'a Settings,
     pub host: &'a HostDefaults,
 }
 
+/// Why a version cannot be put into the hub.
+enum Refusal {
+    Join(JoinError),
+    /// The plugin of its name is to leave for it.
+    NotYet,
+}
+
 impl Places {
+    pub fn new(
+        schemas: Schemas,
+        cluster: Arc<ApiCluster>,
+        shared: Arc<Shared>,
+        metrics: Arc<Metrics>,
+        budget: Budget,
+    ) -> Self {
+        Self {
+            schemas,
+            cluster,
+            shared,
+            metrics,
+            budget,
+            leaving: Leaving::default(),
+            silence: Silence::default(),
+            unknown: BTreeSet::new(),
+            outrank: BTreeMap::new(),
+            outranked: Vec::new(),
+        }
+    }
+
+    /// The plugins that are to leave for another file of their name.
+    pub fn take_outranked(&mut self) -> Vec<PluginId> {
+        std::mem::take(&mut self.outranked)
+    }
+
+    /// What a file is has been found out, or it is gone: it has no claim to another plugin's place any more.
+    pub fn is_known(&mut self, file: &str) {
+        for files in self.outrank.values_mut() {
+            files.remove(file);
+        }
+    }
+
     /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
-    /// it can be and `may_begin`. Says whether the hub may want other informers now.
-    pub async fn settle(
-        &mut self,
-        file: &str,
-        slot: &mut Slot,
-        operator: &Operator<'_>,
-        may_begin: bool,
-    ) -> bool {
+    /// it can be. Says whether the hub may want other informers now.
+    pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
         let mut has_changed = false;
         let running = slot.running.as_ref().map(|running| &running.version);
         if let Some(version) = slot.restored.take() {
@@ -69,6 +115,7 @@ impl Places {
                 .enter(file, slot, version, Entrance::Again, operator)
                 .await;
         }
+        let may_begin = slot.may_begin();
         if let Some(version) = slot.candidate.clone().filter(|_| may_begin) {
             has_changed |= self
                 .enter(file, slot, version, Entrance::New, operator)
@@ -98,6 +145,7 @@ impl Places {
         };
         let mut settings = Settings::clone(&settings);
         settings.paused = slot.paused.or(settings.paused);
+        let name = settings.name_of(&version.manifest);
         let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
         let cluster_scoped = self.cluster_scoped(&version.manifest).await;
         let concurrency = version.plugin.limits().concurrency;
@@ -122,10 +170,11 @@ impl Places {
             entrance == Entrance::Again
                 && running.settings == settings
                 && running.sandbox == sandbox
-                && running.identity == identity
+                && running.name() == name
         };
         if let Some(running) = slot.running.as_mut().filter(is_as_before) {
             running.version = version;
+            slot.named(None);
             return false;
         }
         let granted = settings.grants.limit(&version.manifest);
@@ -133,9 +182,8 @@ impl Places {
             self.wait(file, slot, &version, &reason);
             return self.suspend(file, slot, entrance);
         }
-        if self.leaving.has(&version.manifest.name) {
-            let reason = "the one of its name that is leaving has not ended yet";
-            self.wait(file, slot, &version, reason);
+        if self.leaving.has(&name) {
+            self.wait(file, slot, &version, NAMESAKE_LEAVES);
             return false;
         }
         if entrance == Entrance::New
@@ -145,19 +193,35 @@ impl Places {
             return false;
         }
         let not_granted = missing(&version.manifest, &granted);
-        match self.put(file, slot, version, settings, sandbox, identity) {
+        let waiting = version.clone();
+        match self.put(file, slot, &name, version, settings, sandbox) {
             Ok(()) => {
                 slot.not_granted = not_granted;
+                slot.named(None);
                 if entrance == Entrance::New {
                     slot.is_let_in();
                 }
                 self.tell(file, slot, entrance);
                 true
             }
-            Err(reason) => {
-                if slot.refuse(reason.clone()) {
-                    error!(file, reason, "plugin not loaded");
+            Err(Refusal::NotYet) => {
+                self.wait(file, slot, &waiting, NAMESAKE_LEAVES);
+                false
+            }
+            Err(Refusal::Join(error @ JoinError::DuplicateName(_)))
+                if entrance == Entrance::Again =>
+            {
+                let reason = error.to_string();
+                if slot.named(Some(reason.clone())) {
+                    let plugin = slot.name();
+                    error!(plugin, file, reason, "{SETTINGS_NOT_APPLIED}");
                 }
+                false
+            }
+            // What is queued is still run, as it would have been.
+            Err(Refusal::Join(JoinError::Draining)) => false,
+            Err(Refusal::Join(error)) => {
+                refuse(file, slot, &error.to_string());
                 self.suspend(file, slot, entrance)
             }
         }
@@ -181,29 +245,20 @@ impl Places {
             let Some(reason) = reason else {
                 return Some(Arc::new(settings));
             };
-            let reason = match &slot.running {
-                Some(_) => format!("version {}: {reason}", version.manifest.version),
-                None => reason,
-            };
-            if slot.refuse(reason.clone()) {
-                error!(file, reason, "plugin not loaded");
-            }
+            refuse(file, slot, &reason);
             return None;
         }
         let accepted = reason.as_ref().and(version.accepted.clone());
         if slot.judged(reason.clone()) {
-            let plugin = &version.manifest.name;
-            error!(
-                plugin,
-                file, reason, "settings not applied; the earlier ones hold"
-            );
+            error!(plugin = slot.name(), file, reason, "{SETTINGS_NOT_APPLIED}");
         }
         Some(accepted.unwrap_or_else(|| Arc::new(settings)))
     }
 
     fn wait(&self, file: &str, slot: &mut Slot, version: &Version, reason: &str) {
-        let plugin = &version.manifest.name;
+        let plugin = slot.settings.name_of(&version.manifest);
         if slot.wait(reason.to_owned()) {
+            let reason = slot.said_of_file(reason);
             warn!(plugin, file, reason, "plugin waits");
         }
     }
@@ -213,10 +268,15 @@ impl Places {
         if entrance != Entrance::Again {
             return false;
         }
+        self.evict(file, slot);
+        true
+    }
+
+    /// Has the plugin that runs leave the hub, with what it has queued, until it can be let in again.
+    pub fn evict(&mut self, file: &str, slot: &mut Slot) {
         let version = slot.running.as_ref().map(|running| running.version.clone());
         self.retire(file, slot, Queued::Drop);
         slot.candidate = slot.candidate.take().or(version);
-        true
     }
 
     /// Has the plugin that runs leave the hub.
@@ -228,38 +288,47 @@ impl Places {
     }
 
     /// Takes a plugin out of the hub that has left.
-    pub fn vacate(&self, running: &Running) {
+    pub fn vacate(&mut self, running: &Running) {
         self.shared.leave(running.id);
-        self.metrics.remove_plugin(&running.version.manifest.name);
+        self.outrank.remove(&running.id);
+        self.metrics.remove_plugin(running.name());
+        self.cluster.forget(running.name());
     }
 
     fn put(
         &mut self,
         file: &str,
         slot: &mut Slot,
+        name: &str,
         version: Version,
         settings: hub::Settings,
         sandbox: Sandbox,
-        identity: Option<Identity>,
-    ) -> Result<(), String> {
-        let name = &version.manifest.name;
+    ) -> Result<(), Refusal> {
         let own = slot.running.as_ref().map(|running| running.id);
         let namesake = self.shared.look(|hub| hub.id_of(name));
-        if namesake.is_some() && namesake != own {
-            return Err(hub::JoinError::DuplicateName(name.clone()).to_string());
+        if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
+            let outrank = self.outrank.get(&namesake);
+            if outrank.is_some_and(|files| files.contains(file)) {
+                self.outranked.push(namesake);
+                return Err(Refusal::NotYet);
+            }
+            return Err(Refusal::Join(JoinError::DuplicateName(name.to_owned())));
         }
-        self.cluster.set_identity(name, identity.clone());
-        let plugin = running_as(slot, &version, &sandbox)
-            .unwrap_or_else(|| Arc::new(version.plugin.with(&sandbox.policy, sandbox.options)));
+        let plugin = running_as(slot, name, &version, &sandbox).unwrap_or_else(|| {
+            let (policy, options) = (&sandbox.policy, sandbox.options);
+            Arc::new(version.plugin.named(name, policy, options))
+        });
         let was_fit = slot
             .running
             .as_ref()
             .is_some_and(|running| self.shared.look(|hub| hub.is_fit(running.id)));
-        let is_same = |running: &&Running| running.version.manifest.name == *name;
+        let is_same = |running: &&Running| running.name() == name;
         let id = match slot.running.as_ref().filter(is_same) {
             None => {
                 let joined = self.shared.join(plugin.clone(), &settings);
-                let id = joined.map_err(|error| error.to_string())?;
+                let id = joined.map_err(Refusal::Join)?;
+                self.outrank.insert(id, self.unknown.clone());
+                self.is_known(file);
                 self.metrics.add_plugin(name);
                 if slot.running.is_some() {
                     // It went by another name, and its keys are this one's now.
@@ -278,7 +347,7 @@ impl Places {
                         .change(|hub, now| hub.configure(id, &settings, now));
                 } else {
                     let replaced = self.shared.replace(id, plugin.clone(), &settings);
-                    let longest = replaced.map_err(|error| error.to_string())?;
+                    let longest = replaced.map_err(Refusal::Join)?;
                     // So long nothing was handed out.
                     let took_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
                     info!(plugin = name, took_us, "plugin put in its place");
@@ -299,7 +368,6 @@ impl Places {
             plugin,
             settings,
             sandbox,
-            identity,
         });
         Ok(())
     }
@@ -309,15 +377,23 @@ impl Places {
             return;
         };
         let manifest = &running.version.manifest;
-        let (plugin, version) = (&manifest.name, &manifest.version);
+        let (plugin, version) = (running.name(), &manifest.version);
         if manifest.config_schema.is_none() && !slot.settings.config.is_empty() {
             warn!(
                 plugin,
                 file, "the plugin declares no configuration; it is given its own unchecked"
             );
         }
-        if entrance == Entrance::Again {
-            return info!(plugin, file, "plugin runs with other settings");
+        match entrance {
+            Entrance::Again => return self.tell_settings(plugin, file, running),
+            Entrance::Back => {
+                let reason = slot.entry(file).problem;
+                return warn!(
+                    plugin,
+                    version, file, reason, "an earlier version of the plugin runs"
+                );
+            }
+            Entrance::New => {}
         }
         info!(
             plugin,
@@ -334,6 +410,21 @@ impl Places {
                 not_granted,
                 "the plugin asks for more than it is granted; to grant it all, write into {settings}: grants = \"as-requested\""
             );
+        }
+    }
+
+    /// Settings that need no key to run again end no quarantine.
+    fn tell_settings(&self, plugin: &str, file: &str, running: &Running) {
+        let quarantined = self.shared.quarantined();
+        if quarantined.iter().any(|(id, _)| *id == running.id) {
+            info!(
+                plugin,
+                file, "settings applied; the plugin stays in quarantine"
+            );
+        } else if running.settings.is_paused {
+            info!(plugin, file, "settings applied; the plugin is paused");
+        } else {
+            info!(plugin, file, "plugin runs with other settings");
         }
     }
 
@@ -379,11 +470,26 @@ impl Places {
     }
 }
 
+/// The candidate is not let in, as things are.
+fn refuse(file: &str, slot: &mut Slot, reason: &str) {
+    if slot.refuse(reason.to_owned()) {
+        let reason = slot.said_of_file(reason);
+        error!(file, reason, "plugin not loaded");
+    }
+}
+
 /// The plugin that runs, if it is this version in this sandbox: its record, and the instances it keeps, are not to be lost to a change of
 /// other settings.
-fn running_as(slot: &Slot, version: &Version, sandbox: &Sandbox) -> Option<Arc<WasmPlugin>> {
+fn running_as(
+    slot: &Slot,
+    name: &str,
+    version: &Version,
+    sandbox: &Sandbox,
+) -> Option<Arc<WasmPlugin>> {
     let is_it = |running: &&Running| {
-        running.version.digest == version.digest && running.sandbox == *sandbox
+        running.version.digest == version.digest
+            && running.sandbox == *sandbox
+            && running.name() == name
     };
     slot.running
         .as_ref()

@@ -24,6 +24,8 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub file: String,
+    /// The plugin's, as far as it is known.
+    pub name: Option<String>,
     /// Of the version that runs, or else of the one that is to run.
     pub manifest: Option<Arc<Manifest>>,
     /// SHA-256 of that version's bytes.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pilothouse_cluster::identity::Identity;
 use pilothouse_core::hub::{self, PluginId};
+use pilothouse_core::plugin::Plugin;
 use pilothouse_core::queue::Time;
 use pilothouse_wasm::WasmPlugin;
 
@@ -31,6 +31,8 @@ pub struct Slot {
     pub fitting: Fitting,
     /// Why the version that runs is not given today's.
     config_problem: Option<String>,
+    /// Why it does not go by the name in today's.
+    name_problem: Option<String>,
     /// Why the newest file is of no use.
     problem: Option<String>,
     pub candidate: Option<Version>,
@@ -42,7 +44,9 @@ pub struct Slot {
     /// A version that is to come back.
     pub restored: Option<Version>,
     /// The version that was rolled back: its file is not tried again.
-    rejected: Option<Digest>,
+    rejected: Option<Label>,
+    /// The version in the newest file, if that could be loaded.
+    newest: Option<Label>,
     /// What `pause` or `resume` said last.
     pub paused: Option<bool>,
     /// What the cluster lets the plugin's identity read.
@@ -53,6 +57,22 @@ pub struct Slot {
     quarantine: Option<Time>,
 }
 
+/// Which version it is.
+#[derive(Clone)]
+struct Label {
+    digest: Digest,
+    version: String,
+}
+
+impl Label {
+    fn of(version: &Version) -> Self {
+        Self {
+            digest: version.digest.clone(),
+            version: version.manifest.version.clone(),
+        }
+    }
+}
+
 /// A plugin in the hub.
 pub struct Running {
     pub id: PluginId,
@@ -61,8 +81,13 @@ pub struct Running {
     pub plugin: Arc<WasmPlugin>,
     pub settings: hub::Settings,
     pub sandbox: Sandbox,
-    /// Whose rights its writes are made with.
-    pub identity: Option<Identity>,
+}
+
+impl Running {
+    /// The plugin's name: the settings' if they give it one.
+    pub fn name(&self) -> &str {
+        &self.plugin.manifest().name
+    }
 }
 
 impl Slot {
@@ -113,7 +138,8 @@ impl Slot {
     /// The versions that need no compilation.
     pub fn known(&self) -> Vec<Digest> {
         let versions = self.versions().map(|version| version.digest.clone());
-        versions.chain(self.rejected.clone()).collect()
+        let rejected = self.rejected.as_ref().map(|label| label.digest.clone());
+        versions.chain(rejected).collect()
     }
 
     fn versions(&self) -> impl Iterator<Item = &Version> {
@@ -127,8 +153,16 @@ impl Slot {
             return false;
         }
         self.is_loading = false;
-        if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.rejected.as_ref() == Some(digest))
-        {
+        self.newest = match &loaded.result {
+            Ok(Outcome::New(version)) => Some(Label::of(version)),
+            Ok(Outcome::Known(digest)) => {
+                let known = self.versions().map(Label::of);
+                let mut labels = known.chain(self.rejected.clone());
+                labels.find(|label| label.digest == *digest)
+            }
+            Err(_) => None,
+        };
+        if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.has_rejected(digest)) {
             return true;
         }
         self.waits_for = None;
@@ -147,6 +181,27 @@ impl Slot {
             }
         }
         true
+    }
+
+    fn has_rejected(&self, digest: &Digest) -> bool {
+        let rejected = self.rejected.as_ref();
+        rejected.is_some_and(|label| label.digest == *digest)
+    }
+
+    /// What is to be said of the newest file, with the version that runs if it is not that file's.
+    pub fn said_of_file(&self, why: &str) -> String {
+        let running = self.running.as_ref().map(|running| &running.version);
+        match (running, &self.newest) {
+            (Some(running), Some(newest)) if newest.digest != running.digest => {
+                let (running, newest) = (&running.manifest.version, &newest.version);
+                format!("running {running}, NOT the file's {newest}: {why}")
+            }
+            (Some(running), None) => {
+                let running = &running.manifest.version;
+                format!("running {running}, NOT what is in the file: {why}")
+            }
+            _ => why.to_owned(),
+        }
     }
 
     /// The candidate cannot be let in. Says whether that is news.
@@ -178,11 +233,21 @@ impl Slot {
         is_news
     }
 
-    /// The name that the plugin gives itself.
+    /// What is wrong with the name in the settings, under which what runs is not put. Says whether that is news.
+    pub fn named(&mut self, problem: Option<String>) -> bool {
+        let is_news = problem.is_some() && self.name_problem != problem;
+        self.name_problem = problem;
+        is_news
+    }
+
+    /// The plugin's name.
     pub fn name(&self) -> Option<String> {
-        let running = self.running.as_ref().map(|running| &running.version);
-        let version = running.or(self.candidate.as_ref())?;
-        Some(version.manifest.name.clone())
+        let running = self
+            .running
+            .as_ref()
+            .map(|running| running.name().to_owned());
+        let candidate = self.candidate.as_ref();
+        running.or_else(|| Some(self.settings.name_of(&candidate?.manifest)))
     }
 
     /// It is in quarantine. Says whether that is news.
@@ -201,6 +266,7 @@ impl Slot {
         self.waits_for = None;
         self.problem = None;
         self.config_problem = None;
+        self.name_problem = None;
         self.rejected = None;
     }
 
@@ -208,7 +274,7 @@ impl Slot {
     pub fn roll_back(&mut self) -> Option<String> {
         let running = self.running.as_ref()?;
         let version = self.previous.take()?;
-        self.rejected = Some(running.version.digest.clone());
+        self.rejected = Some(Label::of(&running.version));
         let name = version.manifest.version.clone();
         self.restored = Some(version);
         Some(name)
@@ -232,18 +298,17 @@ impl Slot {
     pub fn entry(&self, file: &str) -> Entry {
         let running = self.running.as_ref().map(|running| &running.version);
         let version = running.or(self.candidate.as_ref());
-        let faults = [
-            self.problem.as_ref(),
-            self.config_problem.as_ref().filter(|_| running.is_some()),
-            self.settings_problem.as_ref(),
-            self.defaults_problem.as_ref(),
-        ];
-        let mut faults = faults.into_iter().flatten();
-        let fault = faults.next();
+        let of_file = |why: &String| self.said_of_file(why);
+        let of_settings = self.config_problem.clone().or(self.name_problem.clone());
+        let fault = self.problem.as_ref().map(of_file);
+        let fault = fault.or(of_settings.filter(|_| running.is_some()));
+        let fault = fault.or_else(|| self.settings_problem.clone());
+        let fault = fault.or_else(|| self.defaults_problem.clone());
+        let waits_for = self.waits_for.as_ref().map(of_file);
         let state = match &self.running {
             Some(running) => State::Joined(running.id),
             None if self.is_loading => State::Loading,
-            None => match (fault, &self.waits_for) {
+            None => match (&fault, &waits_for) {
                 (Some(reason), _) => State::Failed(reason.clone()),
                 (_, Some(reason)) => State::Waiting(reason.clone()),
                 _ => State::Loading,
@@ -251,12 +316,10 @@ impl Slot {
         };
         Entry {
             file: file.to_owned(),
+            name: self.name(),
             manifest: version.map(|version| version.manifest.clone()),
             digest: version.map(|version| version.digest.to_string()),
-            problem: fault
-                .or(self.waits_for.as_ref())
-                .cloned()
-                .filter(|_| self.running.is_some()),
+            problem: fault.or(waits_for).filter(|_| self.running.is_some()),
             previous: self
                 .previous
                 .as_ref()

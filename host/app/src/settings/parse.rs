@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_cluster::identity::Identity;
+use pilothouse_core::manifest::{ManifestError, is_dns_label};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
@@ -10,6 +11,9 @@ use super::{Settings, quantity};
 
 /// Names nearer than this to what was written are proposed (1 is the same).
 const NEAR: f64 = 0.7;
+
+/// The API server takes no longer one.
+const MAX_FIELD_MANAGER: usize = 128;
 
 /// Reads settings. An error names the line.
 pub fn parse(text: &str) -> Result<Settings, String> {
@@ -24,6 +28,22 @@ pub fn parse(text: &str) -> Result<Settings, String> {
             None => message,
         }
     })
+}
+
+/// Reads the settings for all plugins.
+pub fn parse_defaults(text: &str) -> Result<Settings, String> {
+    let settings = parse(text)?;
+    for (key, is_set) in [
+        ("name", settings.name.is_some()),
+        ("field-manager", settings.field_manager.is_some()),
+    ] {
+        if is_set {
+            return Err(format!(
+                "`{key}` cannot be the same for all plugins; write it into the settings of one, NAME.toml"
+            ));
+        }
+    }
+    Ok(settings)
 }
 
 /// Serde lists every name that would have been right; the nearest is what was meant.
@@ -41,6 +61,26 @@ fn with_proposal(message: &str) -> String {
         Some(nearest) => format!("{message}; did you mean `{nearest}`?"),
         None => message.to_owned(),
     }
+}
+
+pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(from)?;
+    if !is_dns_label(&name) {
+        return Err(Error::custom(ManifestError::Name(name)));
+    }
+    Ok(Some(name))
+}
+
+/// The API server's own rule, but that it also takes letters beyond ASCII, and blanks.
+pub fn field_manager<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(from)?;
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+    if name.is_empty() || name.len() > MAX_FIELD_MANAGER || !is_plain {
+        return Err(Error::custom(format!(
+            "{name:?} is not a field manager: 1 to {MAX_FIELD_MANAGER} visible ASCII characters, without blanks"
+        )));
+    }
+    Ok(Some(name))
 }
 
 pub fn identity<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Identity>, D::Error> {

@@ -35,6 +35,15 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("{text:?} is not an amount of memory; write 512Mi or 4Gi"))
 }
 
+/// An amount of memory, for people.
+pub fn size(bytes: usize) -> String {
+    match bytes {
+        0..10_240 => format!("{bytes} B"),
+        10_240..10_485_760 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

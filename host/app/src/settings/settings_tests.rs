@@ -4,6 +4,8 @@ use pilothouse_core::manifest::{Limits, Verb};
 use proptest::prelude::*;
 
 const ALL: &str = r#"
+name = "twin"
+field-manager = "kube-controller-manager"
 paused = true
 namespaces = ["web", "shop"]
 secret-values = true
@@ -30,10 +32,7 @@ since = 2026-01-01
 "#;
 
 fn hub_settings(text: &str) -> hub::Settings {
-    let defaults = HostDefaults {
-        grants: GrantSetting::OwnKind,
-        resync: None,
-    };
+    let defaults = HostDefaults::of_run();
     parse(text).unwrap().for_hub(&defaults, 16, BTreeSet::new())
 }
 
@@ -42,6 +41,8 @@ fn every_setting_reaches_the_plugin() {
     let settings = hub_settings(ALL);
     assert!(settings.is_paused && settings.secret_values);
     assert_eq!((settings.weight, settings.concurrency), (4, 2));
+    let author = settings.author("twin");
+    assert_eq!(author.field_manager, "kube-controller-manager");
     assert_eq!(settings.resync, Some(Duration::from_secs(12 * 3600)));
     assert_eq!(
         settings.config,
@@ -87,6 +88,35 @@ fn a_plugins_own_settings_go_before_those_for_all() {
 }
 
 #[test]
+fn what_tells_plugins_apart_is_not_for_all_of_them() {
+    for key in ["name", "field-manager"] {
+        let error = parse_defaults(&format!("{key} = \"a\"")).unwrap_err();
+        assert!(
+            error.starts_with(&format!("`{key}` cannot be the same for all")),
+            "{error}"
+        );
+    }
+    assert!(parse_defaults("weight = 2").is_ok());
+}
+
+#[test]
+fn a_plugin_writes_as_a_manager_and_a_user_of_its_own() {
+    let plain = hub_settings("").author("web");
+    assert_eq!(
+        (plain.plugin, plain.field_manager),
+        ("web".into(), "web".into())
+    );
+    assert_eq!(plain.user, None);
+    let text = "field-manager = \"helm\"\nidentity = \"serviceaccount:a/b\"";
+    let own = hub_settings(text).author("web");
+    assert_eq!(
+        (own.plugin, own.field_manager),
+        ("web".into(), "helm".into())
+    );
+    assert_eq!(own.user.as_deref(), Some("system:serviceaccount:a:b"));
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
     for (text, wanted) in [
         ("\nconcurency = 2", "line 2: unknown field `concurency`"),
@@ -106,6 +136,12 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_meant() {
         (
             "identity = \"web/x\"",
             "write serviceaccount:NAMESPACE/NAME",
+        ),
+        ("name = \"Web\"", "line 1: name \"Web\" is not a DNS label"),
+        ("name = \"\"", "name \"\" is not a DNS label"),
+        (
+            "field-manager = \"a b\"",
+            "\"a b\" is not a field manager: 1 to 128 visible ASCII characters",
         ),
         ("resync = \"soon\"", "\"soon\" is not a duration"),
         ("verify = 1.5", "a fraction from 0.0 to 1.0"),

@@ -36,8 +36,10 @@ pub struct Quarantine {
 }
 
 /// One version's record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Health {
+    /// Whether it is ever put in quarantine.
+    is_judged: bool,
     /// The keys that ran last, each once, with whether its last run was a strike.
     recent: VecDeque<(ObjectKey, bool)>,
     /// Since the last run that was none.
@@ -48,6 +50,16 @@ pub(super) struct Health {
 }
 
 impl Health {
+    pub fn new(is_judged: bool) -> Self {
+        Self {
+            is_judged,
+            recent: VecDeque::new(),
+            strikes: 0,
+            quarantine: None,
+            times: 0,
+        }
+    }
+
     /// A run has ended; with a strike if there is a reason. Says whether the version goes into quarantine for it.
     pub fn ran(&mut self, key: &ObjectKey, strike: Option<&str>, now: Time) -> bool {
         self.recent.retain(|(have, _)| have != key);
@@ -61,12 +73,14 @@ impl Health {
         if self.is_quarantined(now) || !self.is_unfit() {
             return false;
         }
-        self.condemn(reason, now);
-        true
+        self.condemn(reason, now)
     }
 
-    /// Puts the version in quarantine.
-    pub fn condemn(&mut self, reason: &str, now: Time) {
+    /// Puts the version in quarantine, if that is ever done. Says whether it has.
+    pub fn condemn(&mut self, reason: &str, now: Time) -> bool {
+        if !self.is_judged {
+            return false;
+        }
         let ended = self.quarantine.take().map(|quarantine| quarantine.until);
         if ended.is_some_and(|ended| now.saturating_sub(ended) > FORGIVEN_AFTER) {
             self.times = 0;
@@ -78,9 +92,10 @@ impl Health {
             reason: reason.to_owned(),
             until: now + QUARANTINE.delay(self.times),
         });
+        true
     }
 
-    /// The version is to run with other settings, which may be what it lacked: it is given a try at once.
+    /// Somebody has mended something, or says that it is to be tried: it is, at once.
     pub fn forgive(&mut self) {
         self.recent.clear();
         self.strikes = 0;
@@ -131,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_version_that_breaks_on_everything_is_condemned_at_the_fifth_strike() {
-        let mut health = Health::default();
+        let mut health = Health::new(true);
         for number in 0..4 {
             assert!(!health.ran(&key(number), TRAP, Time::ZERO));
         }
@@ -141,8 +156,19 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_is_not_judged_is_never_put_in_quarantine() {
+        let mut health = Health::new(false);
+        for _ in 0..1000 {
+            assert!(!health.ran(&key(0), TRAP, Time::ZERO));
+        }
+        assert!(!health.condemn("panic: of the host", Time::ZERO));
+        assert!(!health.is_quarantined(Time::ZERO) && health.until() == Time::ZERO);
+        assert!(!health.is_fit(), "it has not run well all the same");
+    }
+
+    #[test]
     fn one_key_of_many_condemns_nobody_however_often_it_breaks() {
-        let mut health = Health::default();
+        let mut health = Health::new(true);
         for number in 0..3 {
             health.ran(&key(number), None, Time::ZERO);
         }
@@ -153,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_only_key_there_is_condemns_the_version() {
-        let mut health = Health::default();
+        let mut health = Health::new(true);
         health.ran(&key(0), None, Time::ZERO);
         let condemned = (0..5).map(|_| health.ran(&key(0), TRAP, Time::ZERO));
         assert_eq!(condemned.filter(|condemned| *condemned).count(), 1);
@@ -161,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_version_that_turns_bad_late_is_condemned_too() {
-        let mut health = Health::default();
+        let mut health = Health::new(true);
         for number in 0..10_000 {
             health.ran(&key(number), None, Time::ZERO);
         }
@@ -171,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_version_that_never_ran_well_is_not_worth_coming_back_to() {
-        let mut health = Health::default();
+        let mut health = Health::new(true);
         assert!(health.is_fit(), "it had nothing to run");
         health.ran(&key(0), TRAP, Time::ZERO);
         assert!(!health.is_fit());
@@ -183,7 +209,7 @@ mod tests {
 
     #[test]
     fn each_quarantine_is_longer_until_there_was_none_for_long() {
-        let mut health = Health::default();
+        let mut health = Health::new(true);
         let mut now = Time::ZERO;
         let mut lengths = Vec::new();
         for _ in 0..9 {

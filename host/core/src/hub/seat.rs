@@ -84,7 +84,7 @@ impl Seat {
             grants: grants(&scope),
             subject: subject(&manifest, &scope),
             settings: settings.clone(),
-            health: Health::default(),
+            health: Health::new(settings.quarantine),
             queue: WorkQueue::new(Backoff::default()),
             reads: ReadSets::default(),
             gates: gates(&manifest),
@@ -106,6 +106,7 @@ impl Seat {
             controller: Arc::new(Controller {
                 permissions: Permissions::of(plugin.manifest(), &settings.grants),
                 applied: Arc::default(),
+                author: settings.author(&plugin.manifest().name),
                 scope: Arc::new(scope),
                 manifest,
                 plugin,
@@ -137,12 +138,16 @@ impl Seat {
         if Arc::ptr_eq(plugin, &self.controller.plugin) {
             self.health.forgive();
         } else {
-            self.health = Health::default();
+            self.health = Health::new(settings.quarantine);
         }
+        let author = settings.author(&manifest.name);
+        // Another field manager owns nothing of what the one before has applied.
+        let is_same_manager = author.field_manager == self.controller.author.field_manager;
+        let applied = is_same_manager.then(|| self.controller.applied.clone());
         let controller = Arc::new(Controller {
             permissions: Permissions::of(plugin.manifest(), &settings.grants),
-            // The field manager is the same.
-            applied: self.controller.applied.clone(),
+            applied: applied.unwrap_or_default(),
+            author,
             scope: scope.clone(),
             manifest: manifest.clone(),
             plugin: plugin.clone(),
@@ -212,6 +217,11 @@ impl Seat {
         self.controller.plugin.clone()
     }
 
+    #[cfg(test)]
+    pub fn applied(&self) -> Arc<crate::unchanged::Applied> {
+        self.controller.applied.clone()
+    }
+
     fn manifest(&self) -> &Manifest {
         &self.controller.manifest
     }
@@ -223,6 +233,10 @@ impl Seat {
 
     pub fn condemn(&mut self, reason: &str, now: Time) {
         self.health.condemn(reason, now);
+    }
+
+    pub fn forgive(&mut self) {
+        self.health.forgive();
     }
 
     pub fn is_fit(&self) -> bool {

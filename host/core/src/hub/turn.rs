@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::PluginId;
 use super::share::Charge;
+use crate::cluster::Author;
 use crate::manifest::Manifest;
 use crate::permission::Permissions;
 use crate::plan::{Context, Plan, PlanError, WriteFailure, plan};
@@ -21,6 +22,7 @@ pub(super) struct Controller {
     pub manifest: Manifest,
     pub permissions: Permissions,
     pub applied: Arc<Applied>,
+    pub author: Author,
     pub scope: Arc<Scope>,
 }
 
@@ -140,6 +142,11 @@ impl Turn {
     pub fn subject_kind(&self) -> String {
         let kind = self.controller.plugin.manifest().subject_kind();
         kind.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// On whose behalf the turn's writes are made: as it was when the turn began.
+    pub fn author(&self) -> &Author {
+        &self.controller.author
     }
 
     /// What the plugin last applied.

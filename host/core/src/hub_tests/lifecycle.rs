@@ -233,6 +233,94 @@ fn other_settings_end_a_quarantine_and_not_what_is_remembered_of_it() {
 }
 
 #[test]
+fn a_quarantine_ends_at_once_when_somebody_says_so() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, trap);
+    rig.now += Duration::from_secs(5);
+    assert_eq!(rig.run(), [""; 0]);
+    rig.hub.forgive(id);
+    assert!(rig.hub.quarantined(rig.now).is_empty());
+    assert!(!rig.run().is_empty());
+}
+
+#[test]
+fn without_quarantines_a_version_is_tried_however_often_it_breaks() {
+    let settings = Settings {
+        quarantine: false,
+        ..Settings::default()
+    };
+    let mut rig = Rig::default();
+    let id = rig.join_with(version("1.0.0"), &settings, trap);
+    rig.sync(&service());
+    rig.sync(&pod());
+    for round in 0..8 {
+        rig.put(&service(), "a", &format!(r#""round":"{round}""#));
+        assert!(!rig.run().is_empty(), "round {round}");
+        // A broken key is run again after ten seconds.
+        rig.now += Duration::from_secs(11);
+    }
+    let other = fake(version("2.0.0"), trap);
+    rig.hub.replace(id, other, &settings, rig.now).unwrap();
+    for round in 0..8 {
+        rig.put(&service(), "a", &format!(r#""again":"{round}""#));
+        assert!(!rig.run().is_empty(), "round {round}");
+        rig.now += Duration::from_secs(11);
+    }
+    assert!(rig.hub.quarantined(rig.now).is_empty());
+}
+
+#[test]
+fn what_began_on_the_old_settings_is_written_as_they_said() {
+    let (mut rig, id) = with_services(&["a", "b"], fine);
+    let own = Settings {
+        field_manager: Some("helm".into()),
+        user: Some("system:serviceaccount:a:b".into()),
+        ..Settings::default()
+    };
+    rig.put(&service(), "a", r#""changed":"yes""#);
+    let mut old = rig.take().unwrap();
+    let plugin = rig.hub.seats[&id].plugin();
+    rig.hub.replace(id, plugin.clone(), &own, rig.now).unwrap();
+    let written = |turn: &Turn| {
+        let author = turn.author();
+        (author.field_manager.clone(), author.user.clone())
+    };
+    assert_eq!(written(&old), ("a".into(), None));
+    old.decide();
+    let new = rig.take().unwrap();
+    let as_own = ("helm".to_owned(), own.user.clone());
+    assert_eq!(written(&new), as_own);
+    assert_eq!(new.author().plugin, "a");
+
+    // What is refused changes nothing.
+    rig.put(&service(), "c", "");
+    rig.hub.drain();
+    let refused = rig.hub.replace(id, plugin, &Settings::default(), rig.now);
+    assert_eq!(refused, Err(JoinError::Draining));
+    assert_eq!(written(&rig.take().unwrap()), as_own);
+}
+
+#[test]
+fn another_field_manager_has_applied_nothing_yet() {
+    let (mut rig, id) = with_services(&["a"], fine);
+    let as_manager = |rig: &mut Rig, manager: &str| {
+        let settings = Settings {
+            field_manager: Some(manager.into()),
+            ..Settings::default()
+        };
+        let plugin = rig.hub.seats[&id].plugin();
+        rig.hub.replace(id, plugin, &settings, rig.now).unwrap();
+        rig.hub.seats[&id].applied()
+    };
+    let (one, two) = (as_manager(&mut rig, "one"), as_manager(&mut rig, "two"));
+    assert!(
+        !Arc::ptr_eq(&one, &two),
+        "its fields are to be applied again"
+    );
+    assert!(Arc::ptr_eq(&two, &as_manager(&mut rig, "two")));
+}
+
+#[test]
 fn an_old_versions_last_turns_do_not_count_against_the_new_one() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let (mut rig, id) = with_services(&names, fine);

@@ -299,8 +299,7 @@ impl Seat {
         if let Some(TurnError::Run(RunError::Host(panic))) = error
             && panic.starts_with("panic: ")
         {
-            self.health.condemn(panic, now);
-            return true;
+            return self.health.condemn(panic, now);
         }
         let strike = error.filter(|error| error.is_strike());
         let reason = strike.map(ToString::to_string);
