@@ -20,6 +20,7 @@ fn pods() -> Cache {
         payload: Payload::Full,
         fields: vec![path(".spec")],
         indexes: vec![vec![path(".spec.nodeName")]],
+        manager: None,
     });
     assert_eq!((grant.view, grant.indexes), (VIEW, vec![0]));
     pods

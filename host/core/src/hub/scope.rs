@@ -86,7 +86,13 @@ fn wish(manifest: &Manifest, read: &ReadDeclaration) -> Wish {
         indexes: indexes(manifest, &read.kind)
             .map(|index| paths(&index.paths))
             .collect(),
+        manager: applies(manifest, &read.kind).then(|| manifest.name.clone()),
     }
+}
+
+fn applies(manifest: &Manifest, kind: &Kind) -> bool {
+    let mut writes = manifest.writes.iter();
+    writes.any(|write| write.kind == *kind && write.verbs.contains(&Verb::Apply))
 }
 
 /// How much of each object a plugin needs, of what it sees and of what the host looks at on its behalf.
