@@ -79,7 +79,7 @@ impl Rig {
             subresource: subresource.map(str::to_owned),
             operation,
         };
-        self.cluster.write(manager, &write).await
+        self.cluster.write(manager, &write).await.result
     }
 
     /// A write that must be done.
@@ -490,5 +490,5 @@ async fn an_event_about_an_object_without_namespace_is_written_too() -> Result<(
         subresource: None,
         operation: event("x"),
     };
-    done(&rig.cluster.write(MANAGER, &write).await)
+    done(&rig.cluster.write(MANAGER, &write).await.result)
 }

@@ -46,7 +46,8 @@ async fn an_event_is_written_as_the_events_api_wants_it() {
     let scenario = Scenario::new([created()]);
     let result = cluster(&scenario)
         .write("my-plugin", &event(web(), "no quota"))
-        .await;
+        .await
+        .result;
     assert_eq!(result, ActionResult::Done(Some("5".into())));
     let seen = &scenario.seen()[0];
     assert_eq!(
@@ -131,7 +132,7 @@ async fn a_series_ends_after_six_quiet_minutes_and_when_the_server_has_forgotten
     tokio::time::advance(SERIES_TIMEOUT).await;
     cluster.write("m", &event(web(), "x")).await;
     assert_eq!(
-        cluster.write("m", &event(web(), "x")).await,
+        cluster.write("m", &event(web(), "x")).await.result,
         ActionResult::Done(Some("5".into()))
     );
     let methods: Vec<String> = scenario
@@ -150,11 +151,11 @@ async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is
     ]);
     let cluster = cluster(&scenario);
     assert_eq!(
-        cluster.write("m", &event(web(), "x")).await,
+        cluster.write("m", &event(web(), "x")).await.result,
         ActionResult::Forbidden("no".into())
     );
     assert_eq!(
-        cluster.write("m", &event(web(), "x")).await,
+        cluster.write("m", &event(web(), "x")).await.result,
         ActionResult::Done(None)
     );
 }
@@ -164,7 +165,10 @@ async fn an_event_without_an_answer_ends_at_a_deadline_and_is_sent_once() {
     let busy = status(503, "", "later").with_header("retry-after", "1");
     for unknown in [Answer::Silence, stalled(), text(504, ""), busy] {
         let scenario = Scenario::new([unknown]);
-        let result = cluster(&scenario).write("m", &event(web(), "a")).await;
+        let result = cluster(&scenario)
+            .write("m", &event(web(), "a"))
+            .await
+            .result;
         assert!(matches!(result, ActionResult::Unavailable(_)), "{result:?}");
         assert_eq!(scenario.lines().len(), 1);
     }
@@ -176,7 +180,8 @@ async fn an_event_about_nothing_is_invalid() {
     assert!(matches!(
         cluster(&scenario)
             .write("m", &event(ObjectKey::singleton(), "x"))
-            .await,
+            .await
+            .result,
         ActionResult::Invalid(_)
     ));
     assert!(scenario.seen().is_empty());

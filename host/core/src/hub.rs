@@ -164,6 +164,10 @@ impl Hub {
         }
         let cache = self.snapshot.cache_mut(informer);
         let priority = if cache.is_initial() { LOW } else { NORMAL };
+        if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
+            let seats = self.seats.values();
+            seats.for_each(|seat| seat.forget_applied(cache.kind()));
+        }
         let changes = cache.apply(delta);
         self.spread(informer, changes, priority, now)
     }

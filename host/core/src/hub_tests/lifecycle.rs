@@ -3,6 +3,7 @@
 use super::*;
 use crate::grants::{Granted, Grants};
 use crate::reader::ReadError;
+use crate::unchanged::{Applied, Left, Target};
 
 fn fake(
     manifest: Manifest,
@@ -425,4 +426,63 @@ fn draining_one_plugin_leaves_the_others_alone() {
     rig.hub.drain_plugin(id);
     rig.put(&service(), "a", "");
     assert_eq!(rig.run(), ["a"]);
+}
+
+/// Has the plugin's only ready key remember an apply of pod "x" at this version.
+fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
+    let turn = rig.take().unwrap();
+    let applied = turn.controller.applied.clone();
+    let target = Target {
+        kind: pod(),
+        key: ObjectKey::new("default", "x"),
+        subresource: None,
+    };
+    applied.remember(target, 1, Left::new("p", None, Some(version.into()), None));
+    let executed = Executed {
+        accepted: vec![Accepted {
+            kind: pod(),
+            key: ObjectKey::new("default", "x"),
+            effect: Effect::Version(ResourceVersion::new(version)),
+        }],
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+    applied
+}
+
+#[test]
+fn what_was_applied_before_the_server_went_back_in_time_is_forgotten() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    let applied = remember_apply(&mut rig, "9");
+    assert_eq!(applied.len(), 1);
+    // The same state is listed again; what follows may be given version 9 once more.
+    let id = rig.id(&pod());
+    let json = r#"{"metadata":{"namespace":"default","name":"x","uid":"u","resourceVersion":"1","labels":{}}}"#;
+    let listed = Object::parse(&pod(), json, &rig.hub.schema(id)).unwrap();
+    let restored = Delta::Replace(Listing {
+        objects: vec![listed],
+        resource_version: ResourceVersion::new("1"),
+        is_rollback: true,
+        ..Listing::default()
+    });
+    rig.hub.apply(id, restored, rig.now);
+    assert!(applied.is_empty());
+}
+
+#[test]
+fn an_apply_of_what_is_gone_again_already_is_not_remembered() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    let bookmark = Delta::Bookmark(ResourceVersion::new("50"));
+    let id = rig.id(&pod());
+    rig.hub.apply(id, bookmark, rig.now);
+    assert_eq!(remember_apply(&mut rig, "40").len(), 0, "it came and went");
+    rig.put(&service(), "web", r#""again":"yes""#);
+    assert_eq!(
+        remember_apply(&mut rig, "60").len(),
+        1,
+        "it is still to come"
+    );
 }

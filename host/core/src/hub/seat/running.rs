@@ -9,7 +9,7 @@ use crate::gate::{Awaited, Passage, Sign};
 use crate::hub::changelog::Missed;
 use crate::hub::outage::Outage;
 use crate::hub::status::LastError;
-use crate::hub::turn::{Decision, Start, Turn, TurnError};
+use crate::hub::turn::{Controller, Decision, Start, Turn, TurnError};
 use crate::hub::{Lookup, PluginId};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
@@ -406,10 +406,27 @@ impl Seat {
             .iter()
             .filter_map(|accepted| self.awaited(accepted));
         self.gates.close(key, awaited.collect(), snapshot, now);
+        self.forget_gone(&executed.accepted, snapshot);
         if executed.results.is_empty() {
             self.results.remove(key);
         } else {
             self.results.insert(key.clone(), executed.results);
+        }
+    }
+
+    /// Forgets the applies of objects that were gone from the caches again before the applies were remembered.
+    fn forget_gone(&self, accepted: &[Accepted], snapshot: &Snapshot) {
+        let Controller { scope, applied, .. } = &*self.controller;
+        for Accepted { kind, key, effect } in accepted {
+            let scope = scope.kinds.get(kind);
+            let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+            let cache = part.map(|part| &snapshot.informers[part.informer]);
+            if let (Some(cache), Effect::Version(version)) = (cache, effect)
+                && version.is_at_most(cache.resource_version())
+                && cache.get(key.parts()).is_none()
+            {
+                applied.forget(kind, key);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::cache::Change;
 use crate::children;
 use crate::hub::subject::informers;
 use crate::hub::turn::Controller;
-use crate::key::ObjectKey;
+use crate::key::{Kind, ObjectKey};
 use crate::object::Object;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 use crate::reads::is_visible;
@@ -106,6 +106,11 @@ impl Seat {
                 .iter()
                 .for_each(|key| self.queue.add(key, priority, now));
         }
+    }
+
+    /// What the plugin has applied to objects of a kind says nothing of them any more.
+    pub fn forget_applied(&self, kind: &Kind) {
+        self.controller.applied.forget_kind(kind);
     }
 
     /// Queues the keys that asked for an object which has become unreadable, or is so no more: its own, and those with an answer that
