@@ -68,6 +68,15 @@ pub struct Object {
     labels: u32,
 }
 
+/// The two sides of an object, which have different writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// All but the status and what the server keeps: resourceVersion, generation.
+    Main,
+    /// The status.
+    Status,
+}
+
 /// Why a text is not an object.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
@@ -328,6 +337,26 @@ impl Object {
         applied::find(entries, manager, subresource, &version)
     }
 
+    /// Whether another state of the object is the same on this side.
+    pub fn is_same_on(&self, side: Side, other: &Self) -> bool {
+        if self.json() == other.json() {
+            return true;
+        }
+        let sides = (members(self.json()), members(other.json()));
+        let (Ok(own), Ok(other)) = sides else {
+            return false;
+        };
+        let is_on = |name: &str| (name == "status") == (side == Side::Status);
+        let own = own.iter().filter(|(name, _)| is_on(name));
+        let other = other.iter().filter(|(name, _)| is_on(name));
+        own.clone().count() == other.clone().count()
+            && own.zip(other).all(|((name, own), (other_name, other))| {
+                let (own, other) = (own.get(), other.get());
+                name == other_name
+                    && (own == other || (name == "metadata" && is_same_metadata(own, other)))
+            })
+    }
+
     /// The labels, sorted by key.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.label_spans().iter();
@@ -342,6 +371,20 @@ impl Object {
     fn piece(&self, span: Span) -> &str {
         &self.text[span.range()]
     }
+}
+
+/// But for what the server counts.
+fn is_same_metadata(one: &str, other: &str) -> bool {
+    let kept = |metadata| {
+        let all = members(metadata).ok()?;
+        let said = all.into_iter();
+        let said = said.filter(|(name, _)| !matches!(&**name, "resourceVersion" | "generation"));
+        Some(
+            said.map(|(name, value)| (name, value.get()))
+                .collect::<Vec<_>>(),
+        )
+    };
+    kept(one).is_some_and(|one| Some(one) == kept(other))
 }
 
 impl Labels for Object {

@@ -188,6 +188,39 @@ fn schema_of(managers: &[&str]) -> Schema {
 }
 
 #[test]
+fn a_change_is_on_the_side_of_the_status_or_on_the_other() {
+    use serde_json::json;
+    let with = |version: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut object = json!({"metadata": {"name": "a", "labels": {"a": "1"}, "generation": 1},
+            "spec": {"x": 1}, "status": {"y": 1}});
+        object["metadata"]["resourceVersion"] = version.into();
+        change(&mut object);
+        parse(&object.to_string()).unwrap()
+    };
+    let old = with("7", &|_| {});
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let new = with("8", change);
+        [Side::Main, Side::Status].map(|side| !old.is_same_on(side, &new))
+    };
+    assert_eq!(changed(&|_| {}), [false, false]);
+    assert_eq!(
+        changed(&|new| new["metadata"]["generation"] = 2.into()),
+        [false, false]
+    );
+    assert_eq!(changed(&|new| new["spec"]["x"] = 2.into()), [true, false]);
+    assert_eq!(
+        changed(&|new| new["metadata"]["labels"]["a"] = "2".into()),
+        [true, false]
+    );
+    assert_eq!(changed(&|new| new["data"] = json!({})), [true, false]);
+    assert_eq!(changed(&|new| new["status"]["y"] = 2.into()), [false, true]);
+    assert_eq!(
+        changed(&|new| drop(new.as_object_mut().unwrap().remove("status"))),
+        [false, true]
+    );
+}
+
+#[test]
 fn what_our_managers_have_applied_is_kept_and_survives_another_cut() {
     use serde_json::json;
     let raw = managed(&json!([

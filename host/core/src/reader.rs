@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cache::{Cache, Grant};
 use crate::key::{Kind, ObjectKey};
-use crate::object::{IndexId, Object};
+use crate::object::{IndexId, Object, Side};
 use crate::selector::LabelSelector;
 use crate::snapshot::{InformerId, Snapshot};
 
@@ -80,6 +80,8 @@ impl KindScope {
 pub enum Read {
     /// One object, there or not.
     Object(InformerId, ObjectKey),
+    /// One side of an object that was applied: whether that is to be done again depends on all of it, whatever the plugin sees.
+    Applied(InformerId, ObjectKey, Side),
     /// The objects that match.
     List(InformerId, Option<Arc<str>>, Filter),
 }
@@ -116,7 +118,7 @@ impl Read {
     /// Bytes of its texts.
     fn size(&self) -> usize {
         match self {
-            Self::Object(_, key) => key.namespace.len() + key.name.len(),
+            Self::Object(_, key) | Self::Applied(_, key, _) => key.namespace.len() + key.name.len(),
             Self::List(_, namespace, filter) => {
                 namespace.as_ref().map_or(0, |namespace| namespace.len()) + filter.size()
             }
@@ -407,6 +409,24 @@ impl Reader {
         let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
         let informer = part.informer;
         self.reads.insert(Read::Object(informer, key.clone()));
+        self.snapshot.informers[informer].get(key.parts()).cloned()
+    }
+
+    /// The same, of an object that is applied: what was applied counts as read, whatever fields the plugin sees, and nothing else does.
+    pub(crate) fn look_at_applied(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+    ) -> Option<Arc<Object>> {
+        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
+        let informer = part.informer;
+        let side = match subresource {
+            Some("status") => Side::Status,
+            _ => Side::Main,
+        };
+        self.reads
+            .insert(Read::Applied(informer, key.clone(), side));
         self.snapshot.informers[informer].get(key.parts()).cloned()
     }
 

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::key::{Kind, ObjectKey};
+use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::object::{Object, find_applied};
 use crate::owned::is_as_applied;
 use crate::source::Payload;
@@ -104,6 +104,17 @@ impl Applied {
     /// The server has gone back in time: resourceVersions may be given again, to other states of these objects.
     pub fn forget_kind(&self, kind: &Kind) {
         self.lock().retain(|(of, _), _| of != kind);
+    }
+
+    /// Whether the last accepted apply of the object, or of a subresource of it, left it at this version.
+    pub fn has_left(&self, kind: &Kind, key: &ObjectKey, version: &ResourceVersion) -> bool {
+        let intents = self.lock();
+        let of_object = intents.get(&(kind.clone(), key.clone()));
+        let mut left = of_object.into_iter().flat_map(BTreeMap::values);
+        left.any(|intent| {
+            let left = intent.left.resource_version.as_deref();
+            left.is_some_and(|left| ResourceVersion::new(left) == *version)
+        })
     }
 
     /// Of how many objects applies are remembered.

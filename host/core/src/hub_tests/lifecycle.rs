@@ -486,3 +486,66 @@ fn an_apply_of_what_is_gone_again_already_is_not_remembered() {
         "it is still to come"
     );
 }
+
+/// A plugin whose keys apply pod "x" and see of pods their names alone.
+fn applies_blindly() -> Rig {
+    let mut blind = manifest("p");
+    blind.reads[1].fields = vec![".metadata.name".into()];
+    Rig::with(blind, |_, _| {
+        let object = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"x"},"spec":{"a":1}}"#;
+        Ok(Outcome {
+            actions: vec![Action::Apply {
+                object: object.into(),
+                subresource: None,
+                force: false,
+            }],
+            requeue_after: None,
+        })
+    })
+}
+
+/// The watch brings pod "x" with this.
+fn bring(rig: &mut Rig, rest: &str) {
+    rig.version += 1;
+    let version = rig.version;
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"default","name":"x","uid":"u","resourceVersion":"{version}"}},{rest}}}"#
+    );
+    let id = rig.id(&pod());
+    let object = Object::parse(&pod(), &json, &rig.hub.schema(id)).unwrap();
+    rig.hub.apply(id, Delta::Upsert(object), rig.now);
+}
+
+#[test]
+fn drift_of_what_a_key_has_applied_wakes_it_though_it_sees_nothing_of_it() {
+    let mut rig = applies_blindly();
+    rig.put(&service(), "web", "");
+    bring(&mut rig, r#""spec":{"a":1}"#);
+    assert_eq!(rig.run(), ["web"]);
+    bring(&mut rig, r#""spec":{"a":1},"status":{"ready":true}"#);
+    assert_eq!(rig.run(), NONE, "the status is none of what it has applied");
+    bring(&mut rig, r#""spec":{"a":2},"status":{"ready":true}"#);
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn an_apply_of_its_own_wakes_nobody() {
+    let mut rig = applies_blindly();
+    rig.put(&service(), "web", "");
+    bring(&mut rig, r#""spec":{"a":1}"#);
+    let mut turn = rig.take().unwrap();
+    let applied = turn.controller.applied.clone();
+    let decision = turn.decide();
+    rig.finish(&turn, decision);
+    let target = Target {
+        kind: pod(),
+        key: ObjectKey::new("default", "x"),
+        subresource: None,
+    };
+    let version = (rig.version + 1).to_string();
+    applied.remember(target, 1, Left::new("p", None, Some(version), None));
+    bring(&mut rig, r#""spec":{"a":3}"#);
+    assert_eq!(rig.run(), NONE);
+    bring(&mut rig, r#""spec":{"a":4}"#);
+    assert_eq!(rig.run(), ["web"]);
+}

@@ -204,7 +204,10 @@ impl Planner<'_, '_> {
         let Context {
             manifest, applied, ..
         } = self.context;
-        let current = self.reader.look_at(&target.kind, &target.key);
+        let Target { kind, key, .. } = &target;
+        let current = self
+            .reader
+            .look_at_applied(kind, key, subresource.as_deref());
         let is_unchanged =
             |current: &Arc<Object>| applied.is_unchanged(&manifest.name, &target, object, current);
         let is_written = self.is_written(&target.kind, &target.key);

@@ -83,6 +83,12 @@ impl Seat {
         for key in self.reads.touched(informer, key, change, view) {
             self.queue.add(key, priority, now);
         }
+        let drifted = self.reads.drifted(informer, key, change);
+        if !drifted.is_empty() && !self.is_own_apply(snapshot, informer, key, change) {
+            for key in drifted {
+                self.queue.add(key, priority, now);
+            }
+        }
         let is_subject = self.subject.as_ref().is_some_and(|subject| {
             let is_companion = self.is_started
                 && subject.is_companion(informer)
@@ -106,6 +112,23 @@ impl Seat {
                 .iter()
                 .for_each(|key| self.queue.add(key, priority, now));
         }
+    }
+
+    /// Whether a change is an apply of the plugin's own, as far as its answer has come already: that is no drift. Otherwise a plugin that
+    /// applies the time would run for ever.
+    fn is_own_apply(
+        &self,
+        snapshot: &Snapshot,
+        informer: InformerId,
+        key: &ObjectKey,
+        change: &Change,
+    ) -> bool {
+        let kind = snapshot.informers[informer].kind();
+        let applied = &self.controller.applied;
+        change
+            .new
+            .as_ref()
+            .is_some_and(|new| applied.has_left(kind, key, new.resource_version()))
     }
 
     /// What the plugin has applied to objects of a kind says nothing of them any more.
