@@ -359,7 +359,8 @@ impl Hub {
             Some(Ok(object)) if cache.source().selects(&object, found.unwrap_or_default()) => {
                 cache.apply(Delta::Read(object))
             }
-            // What field selectors select is for the server to say, as it understands them: its watch will.
+            // What field selectors select is for the server to say, as it understands them: its
+            // watch will.
             Some(Ok(object)) if cache.source().labels.matches(&object) => Vec::new(),
             // The server would say that it is gone, as far as this informer is concerned.
             Some(Ok(_)) => cache.overlay_gone(key).into_iter().collect(),

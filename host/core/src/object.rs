@@ -57,7 +57,8 @@ pub struct Object {
     payload: Payload,
     resource_version: ResourceVersion,
     header: Header,
-    /// What plugins of this host have applied; see [`applied`]. Empty, and nothing but this, where they have applied nothing.
+    /// What plugins of this host have applied; see [`applied`]. Empty, and nothing but this, where
+    /// they have applied nothing.
     applied: Span,
     /// A piece for each view, in the first place because lists read nothing else; then for each index the *slots* of its values (not a
     /// piece of text); then the slots: the indexed values, of each index sorted and without repetition; then the labels, sorted
@@ -323,9 +324,10 @@ impl Object {
         header::finalizers(self.piece(self.header.finalizers)).unwrap_or_default()
     }
 
-    /// The fields (fieldsV1) that this manager has applied to the object, or to this subresource of it, in terms of its own apiVersion.
-    /// None also where that is not known: the object came before the manager did, or is not here as a whole, or some fields
-    /// are in terms of another apiVersion.
+    /// The fields (fieldsV1) that this manager has applied to the object, or to this subresource of
+    /// it, in terms of its own apiVersion. None also where that is not known: the object came
+    /// before the manager did, or is not here as a whole, or some fields are in terms of another
+    /// apiVersion.
     pub fn applied(&self, manager: &str, subresource: Option<&str>) -> Option<&str> {
         let entries = self.piece(self.applied);
         if entries.is_empty() {

@@ -169,7 +169,8 @@ fn a_secret_without_values_has_its_type_but_no_data() {
     );
 }
 
-/// A pod that several managers have had to do with, and the fields of each entry of its `managedFields`.
+/// A pod that several managers have had to do with, and the fields of each entry of its
+/// `managedFields`.
 fn managed(entries: &serde_json::Value) -> String {
     serde_json::json!({"metadata": {"name": "a", "managedFields": entries}, "spec": {}}).to_string()
 }

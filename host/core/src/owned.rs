@@ -1,9 +1,11 @@
-//! Whether a server-side apply would change nothing, as far as the object itself proves it: its `managedFields` say which fields the
-//! manager has applied, in the server's own terms (fieldsV1, structured-merge-diff's path sets).
+//! Whether a server-side apply would change nothing, as far as the object itself proves it: its
+//! `managedFields` say which fields the manager has applied, in the server's own terms (fieldsV1,
+//! structured-merge-diff's path sets).
 //!
-//! It is proved if the manager has applied exactly the fields that the intent names, and each still has the intent's value. Then
-//! nothing is given up, nothing is taken, and nothing is set anew. fieldsV1 says where a value is one piece (a scalar, or an atomic map or
-//! list: `{}`) and where others may have parts beside it, so no schema is needed. Whatever is not clear is not proved.
+//! It is proved if the manager has applied exactly the fields that the intent names, and each still
+//! has the intent's value. Then nothing is given up, nothing is taken, and nothing is set anew.
+//! fieldsV1 says where a value is one piece (a scalar, or an atomic map or list: `{}`) and where
+//! others may have parts beside it, so no schema is needed. Whatever is not clear is not proved.
 
 use std::collections::HashMap;
 
@@ -25,7 +27,8 @@ const IDENTITY: [&str; 9] = [
     "managedFields",
 ];
 
-/// Whether `current`, of which a manager has applied `owned` (fieldsV1), would stay as it is if it applied `intent`.
+/// Whether `current`, of which a manager has applied `owned` (fieldsV1), would stay as it is if it
+/// applied `intent`.
 pub(crate) fn is_as_applied(owned: &Value, intent: &Value, current: &Value) -> bool {
     let parts = (
         owned.as_object(),
@@ -38,7 +41,8 @@ pub(crate) fn is_as_applied(owned: &Value, intent: &Value, current: &Value) -> b
     is_same_map(owned, &intent, current)
 }
 
-/// The part of an intent that its manager owns. None if it says something else of who the object is than the object does.
+/// The part of an intent that its manager owns. None if it says something else of who the object is
+/// than the object does.
 fn owned_part(intent: &Value, current: &Value) -> Option<Map<String, Value>> {
     let mut intent = intent.as_object()?.clone();
     for name in ["apiVersion", "kind"] {
@@ -105,7 +109,8 @@ impl Element {
         serde_json::from_str(keys).ok().map(Self::Keys)
     }
 
-    /// Whether it may be the one that an intent means. A key that the intent leaves out has a default, which only the server knows.
+    /// Whether it may be the one that an intent means. A key that the intent leaves out has a
+    /// default, which only the server knows.
     fn may_be(&self, item: &Value) -> bool {
         match self {
             Self::Value(value) => value == item,
@@ -138,8 +143,8 @@ fn name_of<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     values.map(|value| format!("{value}\n")).collect()
 }
 
-/// Each element of the intent is one that is owned, and the other way about; and they stand in the object as the intent says, in
-/// the same order, whatever others have put between them.
+/// Each element of the intent is one that is owned, and the other way about; and they stand in the
+/// object as the intent says, in the same order, whatever others have put between them.
 fn is_same_list(owned: &Map<String, Value>, intent: &[Value], current: &[Value]) -> bool {
     let parts = owned.iter().filter(|(element, _)| *element != ".");
     let elements = parts.map(|(element, owned)| Some((Element::parse(element)?, owned)));
@@ -225,7 +230,8 @@ fn places(list: &[Value], fields: &[&String]) -> Option<HashMap<String, usize>> 
     Some(places)
 }
 
-/// What distinguishes an item in a list with these fields as keys; in a set (no such fields), itself. None if it lacks one of them.
+/// What distinguishes an item in a list with these fields as keys; in a set (no such fields),
+/// itself. None if it lacks one of them.
 fn name_in(item: &Value, fields: &[&String]) -> Option<String> {
     if fields.is_empty() {
         return Some(item.to_string());

@@ -252,8 +252,9 @@ impl Plan {
         &self.warnings
     }
 
-    /// Does it: one write after the other, nothing more after one that failed; [`Stop`] says what is done nevertheless. An Event that
-    /// fails stops nothing; but one that finds no cluster is the last, for they may be thousands.
+    /// Does it: one write after the other, nothing more after one that failed; [`Stop`] says what
+    /// is done nevertheless. An Event that fails stops nothing; but one that finds no cluster is
+    /// the last, for they may be thousands.
     pub async fn execute(
         &self,
         cluster: &dyn Cluster,
@@ -313,7 +314,8 @@ impl Plan {
                         _ => None,
                     },
                 };
-                // The first one is told; but that there is no cluster, or that it wants to be left alone, says when to come back.
+                // The first one is told; but that there is no cluster, or that it wants to be left
+                // alone, says when to come back.
                 let says_when = failed.is_unavailable || failed.retry_after.is_some();
                 if failure.is_none() || says_when {
                     failure = Some(failed);
@@ -336,8 +338,9 @@ impl Plan {
 
 /// What is not done any more, because something failed.
 ///
-/// The order of the actions is the guest's and the same on each retry: what failed first would keep all behind it from ever being
-/// done. So one object that cannot be deleted, or does not let go of a finalizer, stops nothing but what may count on it.
+/// The order of the actions is the guest's and the same on each retry: what failed first would keep
+/// all behind it from ever being done. So one object that cannot be deleted, or does not let go of
+/// a finalizer, stops nothing but what may count on it.
 #[derive(Default)]
 struct Stop {
     /// Nothing at all.

@@ -413,7 +413,8 @@ fn after_a_failure_nothing_more_is_sent() {
     assert_eq!(server.seen.lock().unwrap().len(), 1);
 }
 
-/// Executes the actions on objects `a` and `b` with a server whose first answer is this. Says what became of them.
+/// Executes the actions on objects `a` and `b` with a server whose first answer is this. Says what
+/// became of them.
 fn after_first(answer: ActionResult, actions: &[Action]) -> (Vec<ActionResult>, Option<String>) {
     let mut held = object("a");
     held["metadata"]["finalizers"] = json!(["x/y"]);

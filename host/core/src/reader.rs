@@ -80,7 +80,8 @@ impl KindScope {
 pub enum Read {
     /// One object, there or not.
     Object(InformerId, ObjectKey),
-    /// One side of an object that was applied: whether that is to be done again depends on all of it, whatever the plugin sees.
+    /// One side of an object that was applied: whether that is to be done again depends on all of
+    /// it, whatever the plugin sees.
     Applied(InformerId, ObjectKey, Side),
     /// The objects that match.
     List(InformerId, Option<Arc<str>>, Filter),
@@ -412,7 +413,8 @@ impl Reader {
         self.snapshot.informers[informer].get(key.parts()).cloned()
     }
 
-    /// The same, of an object that is applied: what was applied counts as read, whatever fields the plugin sees, and nothing else does.
+    /// The same, of an object that is applied: what was applied counts as read, whatever fields the
+    /// plugin sees, and nothing else does.
     pub(crate) fn look_at_applied(
         &mut self,
         kind: &Kind,

@@ -161,8 +161,8 @@ impl ReadSets {
         self.reads_of.is_empty()
     }
 
-    /// The keys whose reads a change of the object of this key touches, for a plugin that sees the kind through this view. But for
-    /// what was applied: see [`drifted`](Self::drifted).
+    /// The keys whose reads a change of the object of this key touches, for a plugin that sees the
+    /// kind through this view. But for what was applied: see [`drifted`](Self::drifted).
     pub fn touched(
         &self,
         informer: InformerId,
@@ -178,7 +178,8 @@ impl ReadSets {
         readers.flat_map(Few::iter).map(|key| &**key).collect()
     }
 
-    /// The keys that have applied the object of this key, if a change alters what they have applied.
+    /// The keys that have applied the object of this key, if a change alters what they have
+    /// applied.
     pub fn drifted(
         &self,
         informer: InformerId,

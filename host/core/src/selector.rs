@@ -96,8 +96,8 @@ impl fmt::Display for LabelSelector {
 /// A field selector in the API server's syntax: `spec.nodeName=a,status.phase!=Failed`.
 ///
 /// The host answers it itself, from the object, so that any number of selections share one watch. The server's field names are
-/// the objects' own paths, for CRDs' `selectableFields` too, and a field that is not there is the empty string; but for the [`TYPED`]
-/// ones.
+/// the objects' own paths, for CRDs' `selectableFields` too, and a field that is not there is the
+/// empty string; but for the [`TYPED`] ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -125,7 +125,8 @@ struct Typed {
     absent: &'static str,
 }
 
-/// Booleans and numbers, whose zero values are not in the text, and names that are no paths (Kubernetes' `*ToSelectableFields`).
+/// Booleans and numbers, whose zero values are not in the text, and names that are no paths
+/// (Kubernetes' `*ToSelectableFields`).
 const TYPED: [Typed; 6] = [
     Typed {
         of: ("", "Pod"),
@@ -177,7 +178,8 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// Reads the API server's syntax, for objects of this kind. The empty string selects everything.
+    /// Reads the API server's syntax, for objects of this kind. The empty string selects
+    /// everything.
     pub fn parse(kind: &Kind, text: &str) -> Result<Self, FieldSelectorError> {
         let terms = text
             .split(',')

@@ -1,11 +1,13 @@
 //! Which writes would change nothing, and so are not sent: an idle cluster costs no writes.
 //!
 //! The rule, per operation:
-//! - **apply**: either its text is what the server last accepted of this plugin for the object, and the object is as that apply left it:
-//!   at the same resourceVersion (then its fields need not be cached: a Secret's values), or the same as the server showed it then, apart
-//!   from what the server and status writers change. Or the object itself proves it; see [`crate::owned`]: so nothing is sent again after
-//!   a restart either, when no apply is remembered. It does not do to look for the intent's fields in the object: where a value is
-//!   atomic, an apply takes away what others have added to it.
+//! - **apply**: either its text is what the server last accepted of this plugin for the object, and
+//!   the object is as that apply left it: at the same resourceVersion (then its fields need not be
+//!   cached: a Secret's values), or the same as the server showed it then, apart from what the
+//!   server and status writers change. Or the object itself proves it; see [`crate::owned`]: so
+//!   nothing is sent again after a restart either, when no apply is remembered. It does not do to
+//!   look for the intent's fields in the object: where a value is atomic, an apply takes away what
+//!   others have added to it.
 //! - **update**: the cached object equals it, apart from what the cache leaves out (managed fields, the last-applied annotation)
 //!   and the resourceVersion. An update of `status` compares `status` alone.
 //! - everything else is sent.
@@ -76,7 +78,8 @@ impl Left {
 
 /// A plugin's last accepted applies, as hashes. Shared by the plugin's running reconciles.
 ///
-/// Only of objects that come into the cache, for without the cached object nothing can be said; so an object's are forgotten when it goes.
+/// Only of objects that come into the cache, for without the cached object nothing can be said; so
+/// an object's are forgotten when it goes.
 #[derive(Debug, Default)]
 pub struct Applied {
     intents: Mutex<Intents>,
@@ -101,12 +104,14 @@ impl Applied {
         self.lock().remove(&(kind.clone(), key.clone()));
     }
 
-    /// The server has gone back in time: resourceVersions may be given again, to other states of these objects.
+    /// The server has gone back in time: resourceVersions may be given again, to other states of
+    /// these objects.
     pub fn forget_kind(&self, kind: &Kind) {
         self.lock().retain(|(of, _), _| of != kind);
     }
 
-    /// Whether the last accepted apply of the object, or of a subresource of it, left it at this version.
+    /// Whether the last accepted apply of the object, or of a subresource of it, left it at this
+    /// version.
     pub fn has_left(&self, kind: &Kind, key: &ObjectKey, version: &ResourceVersion) -> bool {
         let intents = self.lock();
         let of_object = intents.get(&(kind.clone(), key.clone()));
@@ -131,7 +136,8 @@ impl Applied {
         self.intents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether applying `intent` as this field manager would change nothing. `current` is the cached object.
+    /// Whether applying `intent` as this field manager would change nothing. `current` is the
+    /// cached object.
     pub fn is_unchanged(
         &self,
         manager: &str,
@@ -177,9 +183,10 @@ pub fn hash(intent: &Value) -> u64 {
     hasher.finish()
 }
 
-/// A number for an object as an apply left it, of which its manager then had applied `owned` (fieldsV1): without what the server alone
-/// writes, and without `status`, which is another writer's. For the `status` subresource it is of `status` alone. None for
-/// another subresource, whose answers are not the object.
+/// A number for an object as an apply left it, of which its manager then had applied `owned`
+/// (fieldsV1): without what the server alone writes, and without `status`, which is another
+/// writer's. For the `status` subresource it is of `status` alone. None for another subresource,
+/// whose answers are not the object.
 fn digest(object: &Value, subresource: Option<&str>, owned: Option<&str>) -> Option<u64> {
     let owned: Option<Value> = owned.and_then(|owned| serde_json::from_str(owned).ok());
     let mut hasher = DefaultHasher::new();

@@ -30,7 +30,8 @@ pub struct Grant {
     manager: Option<usize>,
 }
 
-/// Invariant: a view, an index or a manager is in use by as many plugins as its counter says, and its place is free when that is none.
+/// Invariant: a view, an index or a manager is in use by as many plugins as its counter says, and
+/// its place is free when that is none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     views: Vec<(usize, Option<Projection>)>,

@@ -21,7 +21,8 @@ pub(super) struct Normalised {
     pub(super) applied: String,
 }
 
-/// `managers` are those whose applies are kept apart, of an object that is kept as a whole: no other can be compared.
+/// `managers` are those whose applies are kept apart, of an object that is kept as a whole: no
+/// other can be compared.
 pub(super) fn normalise(
     kind: &Kind,
     raw: &str,

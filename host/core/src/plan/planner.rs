@@ -23,9 +23,11 @@ use crate::unchanged::{Target, hash, is_same_object};
 pub(super) struct Planner<'a, 'r> {
     context: Context<'a>,
     reader: &'r mut Reader,
-    /// Of each text that was created with a derived name: the first number for a name that was not tried yet.
+    /// Of each text that was created with a derived name: the first number for a name that was not
+    /// tried yet.
     created: HashMap<String, usize>,
-    /// The objects that are written so far. What the snapshot shows of them is history: nothing is left out because of it.
+    /// The objects that are written so far. What the snapshot shows of them is history: nothing is
+    /// left out because of it.
     written: HashSet<(Kind, ObjectKey)>,
     /// Of these, those that are created, so that their uids are not known.
     born: HashSet<(Kind, ObjectKey)>,
@@ -179,7 +181,8 @@ impl Planner<'_, '_> {
         Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
     }
 
-    /// Which kinds have a status subresource is for the server to say; nearly all that have a status do.
+    /// Which kinds have a status subresource is for the server to say; nearly all that have a
+    /// status do.
     fn warn_of_status(&mut self, object: &Value, kind: &Kind) {
         if object.get("status").is_some_and(|status| !status.is_null()) {
             self.warnings.insert(format!(
@@ -255,9 +258,10 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// A name for `generateName` that no living object has, as far as the snapshot shows, and that is the same on every retry of the same
-    /// state, so that a create whose answer was lost is not done twice. It depends on the object and on how many of the very same
-    /// there are already or were asked for before it, not on its place among the actions.
+    /// A name for `generateName` that no living object has, as far as the snapshot shows, and that
+    /// is the same on every retry of the same state, so that a create whose answer was lost is not
+    /// done twice. It depends on the object and on how many of the very same there are already or
+    /// were asked for before it, not on its place among the actions.
     fn derive_name(&mut self, text: &str, object: &mut Value) {
         let body = self.digest(&[&object.to_string()]);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
@@ -295,7 +299,8 @@ impl Planner<'_, '_> {
     fn digest(&self, parts: &[&str]) -> String {
         let mut hasher = Sha256::new();
         let Context { manifest, key, .. } = self.context;
-        // Not its version: with that, names and children of a kind that graduates would be another's.
+        // Not its version: with that, names and children of a kind that graduates would be
+        // another's.
         let kind = manifest
             .subject_kind()
             .map(|kind| format!("{}/{}", kind.group, kind.kind))
@@ -413,8 +418,9 @@ impl Planner<'_, '_> {
         Ok(send(kind, key, &None, operation))
     }
 
-    /// A JSON Patch that holds only for the object that the snapshot shows, while it has the finalizers that it has there or that this
-    /// outcome has given it, so that no other writer's finalizer is lost. Whatever else changes does not matter.
+    /// A JSON Patch that holds only for the object that the snapshot shows, while it has the
+    /// finalizers that it has there or that this outcome has given it, so that no other writer's
+    /// finalizer is lost. Whatever else changes does not matter.
     fn finalizer(
         &mut self,
         kind: &Kind,
@@ -478,8 +484,9 @@ impl Planner<'_, '_> {
         })
     }
 
-    /// Applies each wanted object with a label that names this key, then deletes what has the label and is not wanted. Labels are copied
-    /// (by the endpoints controllers, from a Service), annotations are not: so a member has both.
+    /// Applies each wanted object with a label that names this key, then deletes what has the label
+    /// and is not wanted. Labels are copied (by the endpoints controllers, from a Service),
+    /// annotations are not: so a member has both.
     fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();

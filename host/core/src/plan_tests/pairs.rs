@@ -1,8 +1,10 @@
-//! Two actions on one object: the second is done to what the first has left, and neither is dropped because of what the snapshot shows.
+//! Two actions on one object: the second is done to what the first has left, and neither is dropped
+//! because of what the snapshot shows.
 
 use super::*;
 
-/// A server with one kind of object, which counts versions and checks preconditions as an API server does.
+/// A server with one kind of object, which counts versions and checks preconditions as an API
+/// server does.
 struct Versioned {
     objects: Mutex<std::collections::BTreeMap<String, Value>>,
     last: Mutex<u64>,
@@ -30,7 +32,8 @@ impl Versioned {
         last.to_string()
     }
 
-    /// Stores it, unless it is as it was. Its last finalizer takes an object along that is being deleted.
+    /// Stores it, unless it is as it was. Its last finalizer takes an object along that is being
+    /// deleted.
     fn store(&self, name: &str, mut new: Value) -> ActionResult {
         let mut objects = self.objects.lock().unwrap();
         let old = objects.get(name);
@@ -195,7 +198,8 @@ fn create(value: &str) -> Action {
     }
 }
 
-/// Does these to an object that is there and has no finalizer, and whose own apply of "old" is remembered.
+/// Does these to an object that is there and has no finalizer, and whose own apply of "old" is
+/// remembered.
 fn after(actions: &[Action]) -> (Executed, Option<Value>) {
     let mut rig = Rig::new(&[with_data("a", "old")]);
     rig.manifest.writes[0].children = false;

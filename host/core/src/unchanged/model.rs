@@ -1,5 +1,6 @@
-//! What the host calls unchanged, held against a server that does what structured-merge-diff does: atomic values, maps, structs, sets
-//! and lists with keys, owned by manager, with conflicts, fields given up, defaults and normalised values.
+//! What the host calls unchanged, held against a server that does what structured-merge-diff does:
+//! atomic values, maps, structs, sets and lists with keys, owned by manager, with conflicts, fields
+//! given up, defaults and normalised values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,7 +132,8 @@ fn merge(of: Type, live: &Value, config: &Value) -> Value {
     }
 }
 
-/// The config's items in the config's order; what only the live list has stays between its neighbours.
+/// The config's items in the config's order; what only the live list has stays between its
+/// neighbours.
 fn merge_lists(of: Type, live: &[Value], config: &[Value]) -> Vec<Value> {
     let name = |item: &Value| element_of(of, item);
     let wanted: BTreeSet<String> = config.iter().map(name).collect();
@@ -383,7 +385,8 @@ impl Host {
         self.memories[number].is_unchanged(MANAGERS[number], &target, wanted, &current)
     }
 
-    /// Applies as the planner does. Says what is wrong with it if it is not sent and would have changed something.
+    /// Applies as the planner does. Says what is wrong with it if it is not sent and would have
+    /// changed something.
     fn apply(&mut self, number: usize, wanted: &Value, force: bool) -> Result<(), String> {
         let manager = MANAGERS[number];
         if self.is_unchanged(number, wanted) {
@@ -587,7 +590,8 @@ proptest! {
         }
     }
 
-    /// What is stored as it was applied is known again; empty and normalised values, and keys that are left out, may not be.
+    /// What is stored as it was applied is known again; empty and normalised values, and keys that
+    /// are left out, may not be.
     #[test]
     fn after_a_restart_an_apply_of_the_same_text_is_unchanged(wanted in intents(), others in specs()) {
         let mut wanted = wanted;
@@ -609,7 +613,8 @@ proptest! {
     }
 }
 
-/// That the property is not empty: with a fixed course of events, applies are dropped both while they are remembered and after a restart.
+/// That the property is not empty: with a fixed course of events, applies are dropped both while
+/// they are remembered and after a restart.
 #[test]
 fn applies_are_dropped_with_and_without_a_memory() {
     let first = intent(

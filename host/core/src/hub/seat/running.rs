@@ -414,7 +414,8 @@ impl Seat {
         }
     }
 
-    /// Forgets the applies of objects that were gone from the caches again before the applies were remembered.
+    /// Forgets the applies of objects that were gone from the caches again before the applies were
+    /// remembered.
     fn forget_gone(&self, accepted: &[Accepted], snapshot: &Snapshot) {
         let Controller { scope, applied, .. } = &*self.controller;
         for Accepted { kind, key, effect } in accepted {

@@ -114,8 +114,8 @@ impl Seat {
         }
     }
 
-    /// Whether a change is an apply of the plugin's own, as far as its answer has come already: that is no drift. Otherwise a plugin that
-    /// applies the time would run for ever.
+    /// Whether a change is an apply of the plugin's own, as far as its answer has come already:
+    /// that is no drift. Otherwise a plugin that applies the time would run for ever.
     fn is_own_apply(
         &self,
         snapshot: &Snapshot,
