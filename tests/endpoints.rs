@@ -358,28 +358,6 @@ async fn what_others_add_to_a_list_that_is_applied_whole_is_taken_away_again() -
 }
 
 #[tokio::test]
-async fn a_host_that_starts_again_writes_nothing_that_is_so_already() -> Result<()> {
-    let mut rig = Rig::start().await?;
-    if !rig.server.is_own() {
-        return Ok(());
-    }
-    rig.create_service("web", json!({"app": "web"})).await?;
-    rig.create_pod("a", "web", "10.1.0.1", true).await?;
-    rig.expect("web", &["10.1.0.1"], &[]).await?;
-    let before = rig.server.requests("patch", "endpoints").await?;
-    rig.host.kill().await?;
-    rig.host = Host::ready(rig.plugins.path(), rig.server.kubeconfig()).await?;
-    rig.create_service("next", json!({"app": "none"})).await?;
-    rig.expect("next", &[], &[]).await?;
-    assert_eq!(
-        rig.server.requests("patch", "endpoints").await?,
-        before + 1,
-        "one write, for the new service"
-    );
-    Ok(())
-}
-
-#[tokio::test]
 async fn sigterm_ends_the_host_well() -> Result<()> {
     let rig = Rig::start().await?;
     rig.create_service("web", json!({"app": "web"})).await?;
