@@ -247,6 +247,10 @@ mod tests {
     use serde_json::json;
 
     /// An object with this, of which the manager has applied `owned`.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the cases read better without references"
+    )]
     fn is_proved(owned: Value, intent: Value, current: Value) -> bool {
         let object = |spec: Value| json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "a"}, "spec": spec});
         let mut live = object(current);

@@ -431,6 +431,10 @@ fn target() -> Target {
     }
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the cases read better without references"
+)]
 fn intent(labels: Value, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Thing", "spec": spec,
         "metadata": {"namespace": "default", "name": "a", "labels": labels}})
