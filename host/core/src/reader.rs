@@ -401,6 +401,20 @@ impl Reader {
         part.is_some_and(|part| !part.is_narrowed) && self.unreadable(kind, key).is_none()
     }
 
+    /// Whether the object was in the answer of something that was read.
+    pub(crate) fn has_seen(&self, kind: &Kind, key: &ObjectKey) -> bool {
+        let kind = self.readable_as(kind);
+        let Some(object) = kind.and_then(|kind| self.find(kind, key)) else {
+            return false;
+        };
+        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
+        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+        part.is_some_and(|part| {
+            let mut reads = self.reads.iter();
+            reads.any(|read| read.informer() == part.informer && read.has(object))
+        })
+    }
+
     /// The whole object that an action is on, for the host's own decisions. Recorded if the plugin reads the kind: whether the action
     /// is sent depends on it, so the key must run again when it changes.
     ///

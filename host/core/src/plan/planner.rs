@@ -258,10 +258,11 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// A name for `generateName` that no living object has, as far as the snapshot shows, and that
-    /// is the same on every retry of the same state, so that a create whose answer was lost is not
-    /// done twice. It depends on the object and on how many of the very same there are already or
-    /// were asked for before it, not on its place among the actions.
+    /// A name for `generateName` that is the same on every retry of the same state, so that a create
+    /// whose answer was lost is not done twice. It depends on the object and on how many of the very
+    /// same were asked for before it, not on its place among the actions. Those that the guest has
+    /// seen alive count too: it knows of them, and wants another. Who creates without looking creates
+    /// once.
     fn derive_name(&mut self, text: &str, object: &mut Value) {
         let body = self.digest(&[&object.to_string()]);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
@@ -282,17 +283,15 @@ impl Planner<'_, '_> {
             let digest = self.digest(&[&number.to_string(), &body]);
             number += 1;
             object["metadata"]["name"] = format!("{prefix}{}", &digest[..8]).into();
-            if !self.is_shown(object) {
+            if !self.is_seen(object) {
                 break;
             }
         }
         self.created.insert(text.to_owned(), number);
     }
 
-    fn is_shown(&self, object: &Value) -> bool {
-        address(object).is_ok_and(|(kind, key)| {
-            matches!(Shown::of(self.reader, &kind, &key), Shown::Object(_))
-        })
+    fn is_seen(&self, object: &Value) -> bool {
+        address(object).is_ok_and(|(kind, key)| self.reader.has_seen(&kind, &key))
     }
 
     /// 64 hex digits that depend on the plugin, the key and `parts` alone.
