@@ -258,11 +258,11 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// A name for `generateName` that is the same on every retry of the same state, so that a create
-    /// whose answer was lost is not done twice. It depends on the object and on how many of the very
-    /// same were asked for before it, not on its place among the actions. Those that the guest has
-    /// seen alive count too: it knows of them, and wants another. Who creates without looking creates
-    /// once.
+    /// A name for `generateName` that is the same on every retry of the same state, so that a
+    /// create whose answer was lost is not done twice. It depends on the object and on how many of
+    /// the very same were asked for before it, not on its place among the actions. Those that the
+    /// guest has seen alive count too: it knows of them, and wants another. Who creates without
+    /// looking creates once.
     fn derive_name(&mut self, text: &str, object: &mut Value) {
         let body = self.digest(&[&object.to_string()]);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {

@@ -4232,8 +4232,8 @@ pub mod pilothouse {
             }
             /// Create the object, or the subresource `eviction` or `binding` of the object that `metadata` names; for these the manifest
             /// declares the body's kind (`policy/v1 Eviction`, `v1 Binding`). With `metadata.generateName`
-            /// the host derives a name that is the same on every retry of the same state, and that none of the
-            /// objects has which this reconcile has read: who creates without looking creates once.
+            /// the host derives a name that is the same on every retry of the same state, and that none of
+            /// the objects has which this reconcile has read: who creates without looking creates once.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Create {
                 pub object: Json,
