@@ -79,7 +79,7 @@ impl Rig {
             subresource: subresource.map(str::to_owned),
             operation,
         };
-        self.cluster.write(manager, &write).await
+        self.cluster.write(manager, &write).await.result
     }
 
     /// A write that must be done.
@@ -490,5 +490,49 @@ async fn an_event_about_an_object_without_namespace_is_written_too() -> Result<(
         subresource: None,
         operation: event("x"),
     };
-    done(&rig.cluster.write(MANAGER, &write).await)
+    done(&rig.cluster.write(MANAGER, &write).await.result)
+}
+
+/// A finalizer action's patch of a ConfigMap that has these finalizers, as far as its tests know.
+fn guarded(uid: &str, have: &Value, wanted: &Value) -> Operation {
+    let body = json!([
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": "/metadata/finalizers", "value": have},
+        {"op": "add", "path": "/metadata/finalizers", "value": wanted},
+    ]);
+    Operation::Patch {
+        patch_type: PatchType::Json,
+        body: body.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_patch_whose_test_fails_is_a_conflict_and_one_that_makes_no_sense_is_invalid()
+-> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let kind = config_maps();
+    rig.does(&kind, "a", create(&rig.config_map("a", "1")))
+        .await?;
+    let path = format!("/api/v1/namespaces/{}/configmaps/a", rig.namespace);
+    let object = rig.server.api.get(&path).await?.unwrap_or_default();
+    let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+    let (none, one, two) = (
+        Value::Null,
+        json!(["x.dev/y"]),
+        json!(["x.dev/y", "x.dev/z"]),
+    );
+    rig.does(&kind, "a", guarded(uid, &none, &one)).await?;
+    rig.does(&kind, "a", guarded(uid, &one, &two)).await?;
+    for stale in [
+        guarded(uid, &none, &one),
+        guarded(uid, &one, &none),
+        guarded("another", &two, &one),
+    ] {
+        let result = rig.write(&kind, "a", stale).await;
+        ensure!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
+    }
+    let nonsense = guarded(uid, &two, &json!(["not a name"]));
+    let result = rig.write(&kind, "a", nonsense).await;
+    ensure!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
+    rig.does(&kind, "a", guarded(uid, &two, &json!([]))).await
 }

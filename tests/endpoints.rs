@@ -338,6 +338,26 @@ async fn an_idle_cluster_costs_no_writes() -> Result<()> {
 }
 
 #[tokio::test]
+async fn what_others_add_to_a_list_that_is_applied_whole_is_taken_away_again() -> Result<()> {
+    let rig = Rig::start().await?;
+    rig.create_service("web", json!({"app": "web"})).await?;
+    rig.create_pod("a", "web", "10.1.0.1", true).await?;
+    let own = rig.expect("web", &["10.1.0.1"], &[]).await?;
+    let path = rig.path("endpoints", "web");
+    let mut more = own["subsets"].clone();
+    more[0]["notReadyAddresses"] = json!([{"ip": "10.9.9.9"}]);
+    let mut named = own["subsets"].clone();
+    named[0]["addresses"][0]["hostname"] = "intruder".into();
+    for subsets in [more, named] {
+        rig.api().merge(&path, &json!({"subsets": subsets})).await?;
+        let is_own =
+            |found: Option<&Value>| found.is_some_and(|found| found["subsets"] == own["subsets"]);
+        rig.api().eventually(&path, "as it was", is_own).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn sigterm_ends_the_host_well() -> Result<()> {
     let rig = Rig::start().await?;
     rig.create_service("web", json!({"app": "web"})).await?;

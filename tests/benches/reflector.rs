@@ -193,6 +193,7 @@ async fn ours(kubeconfig: &str) -> Result<Sink> {
         payload: Payload::Full,
         fields: vec![],
         indexes: vec![],
+        manager: None,
     });
     let mut sink = Sink(Arc::new(Mutex::new(cache)));
     let seen = sink.clone();

@@ -51,7 +51,7 @@ impl Announcer {
         };
         let cluster = self.cluster.clone();
         tokio::spawn(async move {
-            let result = cluster.write(&Author::named(MANAGER), &write).await;
+            let result = cluster.write(&Author::named(MANAGER), &write).await.result;
             if let Some(reason) = result.error() {
                 warn!(reason, "an Event was not written");
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use pilothouse_core::cluster::{Cluster, ReadFailure};
 use pilothouse_core::hub::{Lookup, LoopingKey, Purpose, Question, Turn, TurnError};
@@ -27,7 +28,7 @@ const STACK_SIZE: usize = 8 * 1024 * 1024;
 /// Most objects of one lookup that are read at the same time.
 const MAX_READS: usize = 16;
 
-/// Denied reads that are told apart in the log: a guest may make up kinds.
+/// Denied reads and warnings that are told apart in the log: a guest may make up kinds.
 const MOST_TOLD: usize = 1_000;
 
 /// What is done on the async runtime. A key is held until then.
@@ -51,7 +52,7 @@ struct Tools {
     shared: Arc<Shared>,
     metrics: Arc<Metrics>,
     is_stopping: Arc<AtomicBool>,
-    /// The denied reads that the log has been told of, by plugin and reason.
+    /// The denied reads and the warnings that the log has been told of, by plugin and reason.
     told: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
@@ -179,10 +180,16 @@ impl Tools {
     /// A read that is not allowed was answered so; the guest may have gone on. Said once for each plugin and reason: the metric counts.
     fn audit(&self, turn: &Turn, denied: &ReadError) {
         let (plugin, reason) = (turn.plugin_name(), denied.to_string());
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < MOST_TOLD && told.insert((plugin.to_owned(), reason.clone())) {
+        if self.is_news(turn, &reason) {
             warn!(plugin, kind = turn.subject_kind(), object = %turn.request.key, reason, "read denied");
         }
+    }
+
+    /// Whether the log has not been told this of a plugin yet.
+    fn is_news(&self, turn: &Turn, reason: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = (turn.plugin_name().to_owned(), reason.to_owned());
+        told.len() < MOST_TOLD && told.insert(news)
     }
 
     async fn perform(&self, cluster: &dyn Cluster, job: Job) {
@@ -226,6 +233,11 @@ impl Tools {
             requeue_after,
             started,
         } = writing;
+        for reason in plan.warnings() {
+            if self.is_news(&turn, reason) {
+                warn!(plugin = turn.plugin_name(), kind = turn.subject_kind(), object = %turn.request.key, reason, "outcome is not as it was meant");
+            }
+        }
         let mut executed = plan.execute(cluster, turn.author(), turn.applied()).await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
         self.report(&turn, &executed.results);
@@ -283,7 +295,9 @@ async fn answers(
     questions: &[Question],
 ) -> Vec<Result<Option<String>, ReadFailure>> {
     let reads = questions.iter();
-    let reads = reads.map(|question| cluster.read(&question.kind, &question.key));
+    let reads: Vec<BoxFuture<'_, _>> = reads
+        .map(|question| cluster.read(&question.kind, &question.key))
+        .collect();
     futures::stream::iter(reads)
         .buffered(MAX_READS)
         .collect()

@@ -1,7 +1,6 @@
 use std::sync::atomic::AtomicUsize;
 
-use futures::future::BoxFuture;
-use pilothouse_core::cluster::Write;
+use pilothouse_core::cluster::{Answer, Author, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 
 use super::*;
@@ -14,7 +13,7 @@ struct Counting {
 }
 
 impl Cluster for Counting {
-    fn write<'a>(&'a self, _: &'a str, _: &'a Write) -> BoxFuture<'a, ActionResult> {
+    fn write<'a>(&'a self, _: &'a Author, _: &'a Write) -> BoxFuture<'a, Answer> {
         unreachable!("a lookup writes nothing")
     }
 

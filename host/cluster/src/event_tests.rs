@@ -46,7 +46,8 @@ async fn an_event_is_written_as_the_events_api_wants_it() {
     let scenario = Scenario::new([created()]);
     let result = cluster(&scenario)
         .write(&Author::named("my-plugin"), &event(web(), "no quota"))
-        .await;
+        .await
+        .result;
     assert_eq!(result, ActionResult::Done(Some("5".into())));
     let seen = &scenario.seen()[0];
     assert_eq!(
@@ -136,7 +137,10 @@ async fn a_series_ends_after_six_quiet_minutes_and_when_the_server_has_forgotten
     tokio::time::advance(SERIES_TIMEOUT).await;
     cluster.write(&Author::named("m"), &event(web(), "x")).await;
     assert_eq!(
-        cluster.write(&Author::named("m"), &event(web(), "x")).await,
+        cluster
+            .write(&Author::named("m"), &event(web(), "x"))
+            .await
+            .result,
         ActionResult::Done(Some("5".into()))
     );
     let methods: Vec<String> = scenario
@@ -155,11 +159,17 @@ async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is
     ]);
     let cluster = cluster(&scenario);
     assert_eq!(
-        cluster.write(&Author::named("m"), &event(web(), "x")).await,
+        cluster
+            .write(&Author::named("m"), &event(web(), "x"))
+            .await
+            .result,
         ActionResult::Forbidden("no".into())
     );
     assert_eq!(
-        cluster.write(&Author::named("m"), &event(web(), "x")).await,
+        cluster
+            .write(&Author::named("m"), &event(web(), "x"))
+            .await
+            .result,
         ActionResult::Done(None)
     );
 }
@@ -171,7 +181,8 @@ async fn an_event_without_an_answer_ends_at_a_deadline_and_is_sent_once() {
         let scenario = Scenario::new([unknown]);
         let result = cluster(&scenario)
             .write(&Author::named("m"), &event(web(), "a"))
-            .await;
+            .await
+            .result;
         assert!(matches!(result, ActionResult::Unavailable(_)), "{result:?}");
         assert_eq!(scenario.lines().len(), 1);
     }
@@ -183,7 +194,8 @@ async fn an_event_about_nothing_is_invalid() {
     assert!(matches!(
         cluster(&scenario)
             .write(&Author::named("m"), &event(ObjectKey::singleton(), "x"))
-            .await,
+            .await
+            .result,
         ActionResult::Invalid(_)
     ));
     assert!(scenario.seen().is_empty());

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{Method, Request};
-use pilothouse_core::cluster::{Author, Cluster, Operation, ReadFailure, Write};
+use pilothouse_core::cluster::{self, Author, Cluster, Operation, ReadFailure, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
 use serde_json::json;
@@ -60,7 +60,7 @@ impl WriteError {
 }
 
 impl Cluster for ApiCluster {
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, ActionResult> {
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, cluster::Answer> {
         Box::pin(async move {
             if let Operation::Event {
                 uid,
@@ -81,11 +81,11 @@ impl Cluster for ApiCluster {
                     action,
                     note,
                 };
-                return self.event(event).await;
+                return self.event(event).await.into();
             }
             self.change(author, write)
                 .await
-                .unwrap_or_else(WriteError::into_result)
+                .unwrap_or_else(|error| error.into_result().into())
         })
     }
 
@@ -99,7 +99,7 @@ impl Cluster for ApiCluster {
 }
 
 impl ApiCluster {
-    async fn change(&self, author: &Author, write: &Write) -> Result<ActionResult, WriteError> {
+    async fn change(&self, author: &Author, write: &Write) -> Result<cluster::Answer, WriteError> {
         let resource = self
             .discovery()
             .resolve_write(&write.kind, write.subresource.as_deref())
@@ -115,7 +115,26 @@ impl ApiCluster {
             self.discovery().forget(&resource.kind);
         }
         let is_delete = matches!(write.operation, Operation::Delete { .. });
-        Ok(answer::result(is_delete, answer))
+        let shown = match (&write.operation, &answer) {
+            (Operation::Apply { .. }, Ok(body)) => String::from_utf8(body.clone()).ok(),
+            _ => None,
+        };
+        let is_json_patch = matches!(
+            &write.operation,
+            Operation::Patch {
+                patch_type: PatchType::Json,
+                ..
+            }
+        );
+        let is_misfit = is_json_patch && answer.as_ref().is_err_and(answer::is_misfit);
+        let result = match answer::result(is_delete, answer) {
+            ActionResult::Invalid(text) if is_misfit => ActionResult::Conflict(text),
+            result => result,
+        };
+        Ok(cluster::Answer {
+            result,
+            object: shown,
+        })
     }
 
     /// Sends a write of a plugin, and again where the module's rules allow it.

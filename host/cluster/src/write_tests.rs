@@ -87,7 +87,10 @@ async fn play(
 ) -> (ActionResult, Vec<Seen>) {
     let scenario = Scenario::new(discovery().into_iter().chain(answers));
     let cluster = ApiCluster::new(scenario.client(), "host-1");
-    let result = cluster.write(&Author::named("my plugin"), write).await;
+    let result = cluster
+        .write(&Author::named("my plugin"), write)
+        .await
+        .result;
     (result, scenario.seen().split_off(2))
 }
 
@@ -457,7 +460,7 @@ async fn a_user_that_cannot_be_named_is_nobody_and_not_the_host() {
         user: Some("a\r\nb".into()),
         ..Author::named("web")
     };
-    let result = cluster.write(&author, &pod(apply())).await;
+    let result = cluster.write(&author, &pod(apply())).await.result;
     assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
     assert_eq!(scenario.lines().len(), 2, "nothing was written");
 }
@@ -475,15 +478,70 @@ async fn a_kind_whose_path_is_gone_is_looked_up_again() {
     let cluster = ApiCluster::new(scenario.client(), "host-1");
     assert!(
         matches!(
-            cluster.write(&Author::named("m"), &pod(delete(None))).await,
+            cluster
+                .write(&Author::named("m"), &pod(delete(None)))
+                .await
+                .result,
             ActionResult::NotFound(_)
         ),
         "not success: nobody looked for the object"
     );
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(
-        cluster.write(&Author::named("m"), &pod(apply())).await,
+        cluster
+            .write(&Author::named("m"), &pod(apply()))
+            .await
+            .result,
         ActionResult::Done(Some("8".into()))
     );
     assert_eq!(scenario.lines().len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_shows_the_object_that_it_left() {
+    let scenario = Scenario::new(
+        discovery()
+            .into_iter()
+            .chain([at_version("7"), at_version("8")]),
+    );
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let shown = cluster
+        .write(&Author::named("m"), &pod(apply()))
+        .await
+        .object;
+    let shown: Option<Value> = shown.map(|shown| serde_json::from_str(&shown).unwrap());
+    assert_eq!(shown.unwrap()["metadata"]["resourceVersion"], "7");
+    assert_eq!(
+        cluster
+            .write(&Author::named("m"), &pod(create()))
+            .await
+            .object,
+        None
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_that_does_not_fit_the_object_is_a_conflict_and_no_other_422_is() {
+    let json_patch = |patch_type| Operation::Patch {
+        patch_type,
+        body: "[]".into(),
+    };
+    let misfit = "the server rejected our request due to an error in our request";
+    for (patch_type, message, is_conflict) in [
+        (PatchType::Json, misfit, true),
+        (PatchType::Merge, misfit, false),
+        (
+            PatchType::Json,
+            "Pod \"a\" is invalid: metadata.finalizers: Invalid value",
+            false,
+        ),
+    ] {
+        let answer = status(422, "Invalid", message);
+        let (result, _) = play(&pod(json_patch(patch_type)), [answer]).await;
+        match result {
+            ActionResult::Conflict(_) => assert!(is_conflict, "{message}"),
+            ActionResult::Invalid(_) => assert!(!is_conflict, "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

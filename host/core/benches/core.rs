@@ -100,6 +100,7 @@ fn caches() -> Cache {
             .map(path)
             .into(),
         indexes: indexes.map(|index| vec![path(index)]).into(),
+        manager: None,
     });
     let parsing = per_operation(5_000, |number| drop(black_box(parse(&cache, number, 1))));
     row(

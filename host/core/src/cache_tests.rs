@@ -14,6 +14,7 @@ fn wish(fields: &[&str], indexes: &[&str]) -> Wish {
         payload: Payload::Full,
         fields: fields.iter().copied().map(path).collect(),
         indexes: indexes.iter().map(|index| vec![path(index)]).collect(),
+        manager: None,
     }
 }
 

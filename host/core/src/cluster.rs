@@ -93,11 +93,29 @@ pub enum Operation {
     },
 }
 
+/// What a cluster says of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What became of it.
+    pub result: ActionResult,
+    /// Of an apply: the object as it left it, as JSON, where the cluster shows it.
+    pub object: Option<String>,
+}
+
+impl From<ActionResult> for Answer {
+    fn from(result: ActionResult) -> Self {
+        Self {
+            result,
+            object: None,
+        }
+    }
+}
+
 /// A cluster that can be written to.
 pub trait Cluster: Send + Sync {
     /// Does one write and says what became of it. Never fails to answer: an error is a kind of [`ActionResult`]. A write whose outcome
     /// is unknown is not repeated.
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, ActionResult>;
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, Answer>;
 
     /// Reads one object from the cluster itself, past every cache: its JSON, or none if there is no such object.
     fn read<'a>(

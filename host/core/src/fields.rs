@@ -265,9 +265,47 @@ impl Node {
         };
         child.insert(rest);
     }
+}
 
-    fn child(&self, name: &str) -> Option<&Node> {
-        self.children.get(name).or(self.each.as_deref())
+/// Where paths go on from one place: more than one, where some say a name and others `[*]`.
+enum Nodes<'a> {
+    One(&'a Node),
+    Many(Vec<&'a Node>),
+}
+
+impl<'a> Nodes<'a> {
+    fn of(found: impl Iterator<Item = &'a Node>) -> Option<Self> {
+        let mut found = found.peekable();
+        let first = found.next()?;
+        if found.peek().is_none() {
+            return Some(Self::One(first));
+        }
+        Some(Self::Many(std::iter::once(first).chain(found).collect()))
+    }
+
+    fn all(&self) -> &[&'a Node] {
+        match self {
+            Self::One(node) => std::slice::from_ref(node),
+            Self::Many(nodes) => nodes,
+        }
+    }
+
+    fn is_leaf(&self) -> bool {
+        self.all().iter().any(|node| node.is_leaf)
+    }
+
+    fn child(&self, name: &str) -> Option<Self> {
+        let nodes = self.all().iter();
+        Self::of(nodes.flat_map(|node| {
+            node.children
+                .get(name)
+                .into_iter()
+                .chain(node.each.as_deref())
+        }))
+    }
+
+    fn each(&self) -> Option<Self> {
+        Self::of(self.all().iter().filter_map(|node| node.each.as_deref()))
     }
 }
 
@@ -285,7 +323,7 @@ impl Projection {
     pub fn cut(&self, json: &str, out: &mut String) -> Result<(), serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         Cut {
-            node: &self.root,
+            nodes: &Nodes::One(&self.root),
             out,
         }
         .deserialize(&mut deserializer)
@@ -294,7 +332,7 @@ impl Projection {
 
 /// Copies the wanted parts of the value it is fed to `out`.
 struct Cut<'a> {
-    node: &'a Node,
+    nodes: &'a Nodes<'a>,
     out: &'a mut String,
 }
 
@@ -302,7 +340,7 @@ impl<'de> DeserializeSeed<'de> for Cut<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.node.is_leaf {
+        if self.nodes.is_leaf() {
             let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?;
             self.out.push_str(raw.get());
             return Ok(());
@@ -322,7 +360,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
         self.out.push('{');
         let mut is_first = true;
         while let Some(name) = map.next_key_seed(Name)? {
-            let Some(node) = self.node.child(&name) else {
+            let Some(nodes) = self.nodes.child(&name) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
@@ -332,7 +370,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
             push_string(self.out, &name);
             self.out.push(':');
             map.next_value_seed(Cut {
-                node,
+                nodes: &nodes,
                 out: self.out,
             })?;
         }
@@ -341,7 +379,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let Some(node) = self.node.each.as_deref() else {
+        let Some(nodes) = self.nodes.each() else {
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             self.out.push_str("null");
             return Ok(());
@@ -354,7 +392,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
             }
             if seq
                 .next_element_seed(Cut {
-                    node,
+                    nodes: &nodes,
                     out: self.out,
                 })?
                 .is_none()
@@ -546,6 +584,27 @@ mod tests {
         assert_eq!(
             cut(&[".status"]),
             r#"{"status":{"ready":true,"phase":"Running"}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_wanted_of_a_member_by_name_and_of_each_is_all_kept() {
+        let cut = |paths: &[&str]| {
+            let paths: Vec<_> = paths.iter().map(|text| path(text)).collect();
+            let json = r#"{"m":{"a":{"x":1,"y":{"p":2,"q":3}},"b":{"x":4,"y":{"p":5,"q":6}}}}"#;
+            apply(&Projection::new(&paths), json)
+        };
+        assert_eq!(
+            cut(&[".m['a'].x", ".m[*].y"]),
+            r#"{"m":{"a":{"x":1,"y":{"p":2,"q":3}},"b":{"y":{"p":5,"q":6}}}}"#
+        );
+        assert_eq!(
+            cut(&[".m.a.y.q", ".m[*][*].p", ".m[*].x"]),
+            r#"{"m":{"a":{"x":1,"y":{"p":2,"q":3}},"b":{"x":4,"y":{"p":5}}}}"#
+        );
+        assert_eq!(
+            cut(&[".m.a.x", ".m[*]"]),
+            r#"{"m":{"a":{"x":1,"y":{"p":2,"q":3}},"b":{"x":4,"y":{"p":5,"q":6}}}}"#
         );
     }
 

@@ -227,6 +227,10 @@ impl Hub {
         }
         let cache = self.snapshot.cache_mut(informer);
         let priority = if cache.is_initial() { LOW } else { NORMAL };
+        if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
+            let seats = self.seats.values();
+            seats.for_each(|seat| seat.forget_applied(cache.kind()));
+        }
         let changes = cache.apply(delta);
         self.spread(informer, changes, priority, now)
     }
@@ -497,6 +501,8 @@ impl Hub {
             Some((json, Ok(object))) if object.key() == key.parts() => {
                 match cache.source().selects(&object, json) {
                     true => Found::Object(object),
+                    // What field selectors select is for the server to say, as it understands them: its watch will.
+                    false if cache.source().labels.matches(&object) => return false,
                     // The server would say that it is gone, as far as this informer is concerned.
                     false if cache.is_newer_than(&object) => return true,
                     false => Found::Nothing,

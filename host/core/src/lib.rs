@@ -21,6 +21,7 @@ pub mod key;
 pub mod manifest;
 pub mod object;
 pub mod outcome;
+mod owned;
 pub mod permission;
 pub mod plan;
 pub mod plugin;

@@ -201,6 +201,11 @@ pub enum ManifestError {
         "reads: {0} has children among the writes, so it cannot be narrowed by labels or fields"
     )]
     NarrowedChildren(Kind),
+    /// What a view leaves out, an update made from it would take away.
+    #[error(
+        "writes: update of {0} replaces the whole object, but the manifest reads only some fields of it: read it whole (no fields), or write it with patch or apply"
+    )]
+    PartialUpdate(Kind),
     /// A namespace is not a DNS label.
     #[error("reads: {0:?} is not a namespace")]
     Namespace(String),
@@ -294,7 +299,7 @@ impl Manifest {
                 return Err(ManifestError::Namespace(namespace.clone()));
             }
             if let Some(fields) = &read.field_selector {
-                FieldSelector::parse(fields)?;
+                FieldSelector::parse(&read.kind, fields)?;
             }
         }
         Ok(())
@@ -309,7 +314,7 @@ impl Manifest {
             self.must_read("the companion", companion)?;
         }
         if let Some(fields) = &selection.fields {
-            FieldSelector::parse(fields)?;
+            FieldSelector::parse(&selection.kind, fields)?;
         }
         Ok(())
     }
@@ -340,6 +345,11 @@ impl Manifest {
     fn validate_writes(&self) -> Result<(), ManifestError> {
         for write in &self.writes {
             complete("writes", &write.kind)?;
+            let mut reads = self.reads.iter();
+            let is_cut = reads.any(|read| read.kind == write.kind && !read.fields.is_empty());
+            if write.subresource.is_none() && write.verbs.contains(&Verb::Update) && is_cut {
+                return Err(ManifestError::PartialUpdate(write.kind.clone()));
+            }
             if write.children {
                 self.must_read("the children kind", &write.kind)?;
                 let mut reads = self.reads.iter();
@@ -475,6 +485,29 @@ mod tests {
             bad.validate(),
             Err(ManifestError::ChildrenVerbs(_))
         ));
+    }
+
+    #[test]
+    fn who_sees_only_some_fields_cannot_replace_the_object() {
+        let pod = Kind::new("", "v1", "Pod");
+        let with = |subresource: Option<&str>, verb, fields: &[&str]| {
+            let mut manifest = manifest();
+            manifest.reads[0].fields = fields.iter().map(|field| (*field).to_owned()).collect();
+            manifest.writes = vec![WriteDeclaration {
+                kind: pod.clone(),
+                subresource: subresource.map(str::to_owned),
+                verbs: vec![verb],
+                children: false,
+            }];
+            manifest.validate()
+        };
+        assert_eq!(
+            with(None, Verb::Update, &[".spec"]),
+            Err(ManifestError::PartialUpdate(pod.clone()))
+        );
+        assert_eq!(with(None, Verb::Update, &[]), Ok(()));
+        assert_eq!(with(None, Verb::Patch, &[".spec"]), Ok(()));
+        assert_eq!(with(Some("status"), Verb::Update, &[".status"]), Ok(()));
     }
 
     #[test]

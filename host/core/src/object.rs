@@ -6,19 +6,22 @@
 //! An object is two allocations: one text, and one list of where in it things are. Everything the host knows of an object is
 //! a piece of that text.
 
+mod applied;
 mod header;
 mod normalise;
 mod text;
 
-use crate::fields::{FieldPath, Projection, Values};
+use crate::fields::{FieldPath, Projection, Values, members, string};
 use crate::key::{KeyRef, Kind, ResourceVersion};
 use crate::selector::Labels;
 use crate::source::Payload;
 
+pub(crate) use applied::find as find_applied;
 pub use header::OwnerReference;
 pub(crate) use normalise::LAST_APPLIED;
 
 use header::Header;
+use normalise::Normalised;
 use text::{Span, Text};
 
 /// Which views of a kind are cut, and which indexed values are extracted, when an object of it is parsed. Grows as plugins are added.
@@ -33,6 +36,8 @@ pub struct Schema {
     indexes: Vec<Vec<FieldPath>>,
     /// Of all the indexes.
     values: Values,
+    /// The field managers whose applies are kept; see [`Object::applied`].
+    managers: Vec<String>,
 }
 
 /// Which view of a kind a plugin sees. None is the whole object.
@@ -52,6 +57,9 @@ pub struct Object {
     payload: Payload,
     resource_version: ResourceVersion,
     header: Header,
+    /// What plugins of this host have applied; see [`applied`]. Empty, and nothing but this, where
+    /// they have applied nothing.
+    applied: Span,
     /// A piece for each view, in the first place because lists read nothing else; then for each index the *slots* of its values (not a
     /// piece of text); then the slots: the indexed values, of each index sorted and without repetition; then the labels, sorted
     /// by key, each as key and value.
@@ -59,6 +67,15 @@ pub struct Object {
     views: u32,
     indexes: u32,
     labels: u32,
+}
+
+/// The two sides of an object, which have different writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// All but the status and what the server keeps: resourceVersion, generation.
+    Main,
+    /// The status.
+    Status,
 }
 
 /// Why a text is not an object.
@@ -97,7 +114,15 @@ impl Schema {
             values: Values::new(indexes.iter().map(Vec::as_slice)),
             views,
             indexes,
+            managers: Vec::new(),
         }
+    }
+
+    /// That also keeps what these field managers have applied.
+    #[must_use]
+    pub fn with_managers(mut self, managers: Vec<String>) -> Self {
+        self.managers = managers;
+        self
     }
 
     /// Distinguishes schemas of a kind.
@@ -128,18 +153,33 @@ impl Object {
     /// (the items of a list of built-in kinds lack them), `metadata.managedFields` and the last-applied annotation are left out,
     /// and so is what the schema's [`Payload`] does not keep. A PartialObjectMetadata is read as an object without anything but metadata.
     pub fn parse(kind: &Kind, raw: &str, schema: &Schema) -> Result<Self, ObjectError> {
-        let (json, payload) = normalise::normalise(kind, raw, schema.payload)?;
-        Self::cut(json, payload, schema)
+        let normalised = normalise::normalise(kind, raw, schema.payload, &schema.managers)?;
+        let Normalised {
+            json,
+            payload,
+            applied,
+        } = normalised;
+        Self::cut(json, payload, &applied, schema)
     }
 
     /// The same object, cut by another schema.
     pub fn recut(&self, schema: &Schema) -> Result<Self, ObjectError> {
-        Self::cut(self.json().to_owned(), self.payload, schema)
+        let json = self.json().to_owned();
+        Self::cut(json, self.payload, self.piece(self.applied), schema)
     }
 
-    fn cut(mut json: String, payload: Payload, schema: &Schema) -> Result<Self, ObjectError> {
+    fn cut(
+        mut json: String,
+        payload: Payload,
+        applied: &str,
+        schema: &Schema,
+    ) -> Result<Self, ObjectError> {
         let mut text = Text::new(&json)?;
         let (header, resource_version, labels) = header::read(&mut text)?;
+        let applied = text.append(|_, tail| {
+            tail.push_str(applied);
+            Ok(())
+        })?;
         let mut spans = Vec::new();
         for view in &schema.views {
             spans.push(match view {
@@ -172,6 +212,7 @@ impl Object {
             payload,
             resource_version,
             header,
+            applied,
             views: count(schema.views.len())?,
             indexes: count(schema.indexes.len())?,
             labels: count(labels.len() / 2)?,
@@ -283,6 +324,41 @@ impl Object {
         header::finalizers(self.piece(self.header.finalizers)).unwrap_or_default()
     }
 
+    /// The fields (fieldsV1) that this manager has applied to the object, or to this subresource of
+    /// it, in terms of its own apiVersion. None also where that is not known: the object came
+    /// before the manager did, or is not here as a whole, or some fields are in terms of another
+    /// apiVersion.
+    pub fn applied(&self, manager: &str, subresource: Option<&str>) -> Option<&str> {
+        let entries = self.piece(self.applied);
+        if entries.is_empty() {
+            return None;
+        }
+        let members = members(self.json()).ok()?;
+        let (_, version) = members.iter().find(|(name, _)| name == "apiVersion")?;
+        let version = string(version.get()).ok()?;
+        applied::find(entries, manager, subresource, &version)
+    }
+
+    /// Whether another state of the object is the same on this side.
+    pub fn is_same_on(&self, side: Side, other: &Self) -> bool {
+        if self.json() == other.json() {
+            return true;
+        }
+        let sides = (members(self.json()), members(other.json()));
+        let (Ok(own), Ok(other)) = sides else {
+            return false;
+        };
+        let is_on = |name: &str| (name == "status") == (side == Side::Status);
+        let own = own.iter().filter(|(name, _)| is_on(name));
+        let other = other.iter().filter(|(name, _)| is_on(name));
+        own.clone().count() == other.clone().count()
+            && own.zip(other).all(|((name, own), (other_name, other))| {
+                let (own, other) = (own.get(), other.get());
+                name == other_name
+                    && (own == other || (name == "metadata" && is_same_metadata(own, other)))
+            })
+    }
+
     /// The labels, sorted by key.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.label_spans().iter();
@@ -297,6 +373,20 @@ impl Object {
     fn piece(&self, span: Span) -> &str {
         &self.text[span.range()]
     }
+}
+
+/// But for what the server counts.
+fn is_same_metadata(one: &str, other: &str) -> bool {
+    let kept = |metadata| {
+        let all = members(metadata).ok()?;
+        let said = all.into_iter();
+        let said = said.filter(|(name, _)| !matches!(&**name, "resourceVersion" | "generation"));
+        Some(
+            said.map(|(name, value)| (name, value.get()))
+                .collect::<Vec<_>>(),
+        )
+    };
+    kept(one).is_some_and(|one| Some(one) == kept(other))
 }
 
 impl Labels for Object {

@@ -168,3 +168,127 @@ fn a_secret_without_values_has_its_type_but_no_data() {
         object.json()
     );
 }
+
+/// A pod that several managers have had to do with, and the fields of each entry of its
+/// `managedFields`.
+fn managed(entries: &serde_json::Value) -> String {
+    serde_json::json!({"metadata": {"name": "a", "managedFields": entries}, "spec": {}}).to_string()
+}
+
+fn entry(manager: &str, operation: &str, rest: &serde_json::Value) -> serde_json::Value {
+    let mut entry = serde_json::json!({"manager": manager, "operation": operation, "apiVersion": "v1",
+        "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:x": {}}}});
+    let rest = rest.as_object().unwrap().clone();
+    entry.as_object_mut().unwrap().extend(rest);
+    entry
+}
+
+fn schema_of(managers: &[&str]) -> Schema {
+    let managers = managers.iter().map(|name| (*name).to_owned()).collect();
+    Schema::new(1, Payload::Full, vec![], vec![]).with_managers(managers)
+}
+
+#[test]
+fn a_change_is_on_the_side_of_the_status_or_on_the_other() {
+    use serde_json::json;
+    let with = |version: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut object = json!({"metadata": {"name": "a", "labels": {"a": "1"}, "generation": 1},
+            "spec": {"x": 1}, "status": {"y": 1}});
+        object["metadata"]["resourceVersion"] = version.into();
+        change(&mut object);
+        parse(&object.to_string()).unwrap()
+    };
+    let old = with("7", &|_| {});
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let new = with("8", change);
+        [Side::Main, Side::Status].map(|side| !old.is_same_on(side, &new))
+    };
+    assert_eq!(changed(&|_| {}), [false, false]);
+    assert_eq!(
+        changed(&|new| new["metadata"]["generation"] = 2.into()),
+        [false, false]
+    );
+    assert_eq!(changed(&|new| new["spec"]["x"] = 2.into()), [true, false]);
+    assert_eq!(
+        changed(&|new| new["metadata"]["labels"]["a"] = "2".into()),
+        [true, false]
+    );
+    assert_eq!(changed(&|new| new["data"] = json!({})), [true, false]);
+    assert_eq!(changed(&|new| new["status"]["y"] = 2.into()), [false, true]);
+    assert_eq!(
+        changed(&|new| drop(new.as_object_mut().unwrap().remove("status"))),
+        [false, true]
+    );
+}
+
+#[test]
+fn what_our_managers_have_applied_is_kept_and_survives_another_cut() {
+    use serde_json::json;
+    let raw = managed(&json!([
+        entry("ours", "Apply", &json!({})),
+        entry(
+            "ours",
+            "Update",
+            &json!({"fieldsV1": {"f:spec": {"f:updated": {}}}})
+        ),
+        entry(
+            "ours",
+            "Apply",
+            &json!({"subresource": "status", "fieldsV1": {"f:status": {"f:y": {}}}})
+        ),
+        entry("stranger", "Apply", &json!({})),
+    ]));
+    let object = Object::parse(&pod(), &raw, &schema_of(&["ours", "idle"])).unwrap();
+    let again = object.recut(&Schema::default()).unwrap();
+    for object in [&object, &again] {
+        assert_eq!(
+            object.applied("ours", None),
+            Some(r#"{"f:spec":{"f:x":{}}}"#)
+        );
+        assert_eq!(
+            object.applied("ours", Some("status")),
+            Some(r#"{"f:status":{"f:y":{}}}"#)
+        );
+        assert_eq!(object.applied("stranger", None), None);
+        assert_eq!(object.applied("idle", None), None);
+        assert!(
+            !object.json().contains("managedFields"),
+            "{}",
+            object.json()
+        );
+    }
+}
+
+#[test]
+fn an_object_that_no_manager_of_ours_applied_takes_no_more_than_one_without_managers() {
+    use serde_json::json;
+    let raw = managed(&json!([
+        entry("stranger", "Apply", &json!({})),
+        entry("ours", "Update", &json!({}))
+    ]));
+    let size = |schema: &Schema| Object::parse(&pod(), &raw, schema).unwrap().size();
+    assert_eq!(size(&schema_of(&["ours"])), size(&schema_of(&[])));
+    assert_eq!(
+        size_of::<Span>(),
+        size_of::<usize>(),
+        "what says that there are none is as long as a pointer"
+    );
+}
+
+#[test]
+fn fields_in_terms_of_another_version_or_that_cannot_be_read_are_not_known() {
+    use serde_json::json;
+    for entries in [
+        json!([entry("ours", "Apply", &json!({"apiVersion": "v1beta1"}))]),
+        json!([
+            entry("ours", "Apply", &json!({"apiVersion": "v1beta1"})),
+            entry("ours", "Apply", &json!({}))
+        ]),
+        json!([{"manager": "ours", "operation": "Apply", "apiVersion": "v1"}]),
+        json!([{"manager": "ours", "operation": 7}]),
+        json!("ours"),
+    ] {
+        let object = Object::parse(&pod(), &managed(&entries), &schema_of(&["ours"])).unwrap();
+        assert_eq!(object.applied("ours", None), None, "{entries}");
+    }
+}

@@ -4,18 +4,18 @@ mod identity;
 mod planner;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::{Author, Cluster, Operation, Write};
+use crate::cluster::{Answer, Author, Cluster, Operation, Write};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::manifest::Manifest;
 use crate::outcome::{Action, ActionResult};
 use crate::permission::{Denied, Permissions};
 use crate::reader::Reader;
-use crate::unchanged::{Applied, Target};
+use crate::unchanged::{Applied, Left, Target};
 use planner::Planner;
 
 /// Most actions of one outcome; more is a guest that lost count.
@@ -29,6 +29,7 @@ pub const MAX_BODY: usize = 3 * 1024 * 1024;
 pub struct Plan {
     steps: Vec<Step>,
     actions: usize,
+    warnings: BTreeSet<String>,
 }
 
 /// One write, or the answer where none is needed.
@@ -46,6 +47,8 @@ enum What {
         write: Write,
         /// For an apply: what to remember once it is accepted.
         intent: Option<u64>,
+        /// For a finalizer action: whether it is to be there.
+        finalizer: Option<bool>,
     },
 }
 
@@ -186,6 +189,8 @@ pub struct Context<'a> {
     pub manifest: &'a Manifest,
     /// What it may write.
     pub permissions: &'a Permissions,
+    /// As which field manager it writes.
+    pub manager: &'a str,
     /// What it last applied.
     pub applied: &'a Applied,
     /// The key it reconciled.
@@ -204,6 +209,7 @@ pub fn plan(
     let mut plan = Plan {
         steps: Vec::new(),
         actions: actions.len(),
+        warnings: BTreeSet::new(),
     };
     let mut planner = Planner::new(context, reader);
     for (number, action) in actions.iter().enumerate() {
@@ -217,6 +223,7 @@ pub fn plan(
             what,
         }));
     }
+    plan.warnings = planner.into_warnings();
     Ok(plan)
 }
 
@@ -242,8 +249,14 @@ impl Plan {
         })
     }
 
-    /// Does it: one write after the other, nothing more after one that failed. An Event that fails stops nothing; but one that finds no
-    /// cluster is the last, for they may be thousands.
+    /// What the operator or the author should know of the outcome, though it is done.
+    pub fn warnings(&self) -> &BTreeSet<String> {
+        &self.warnings
+    }
+
+    /// Does it: one write after the other, nothing more after one that failed; [`Stop`] says what
+    /// is done nevertheless. An Event that fails stops nothing; but one that finds no cluster is
+    /// the last, for they may be thousands.
     pub async fn execute(
         &self,
         cluster: &dyn Cluster,
@@ -254,33 +267,61 @@ impl Plan {
         let mut failure = None;
         let mut accepted: Vec<Accepted> = Vec::new();
         let mut versions = HashMap::new();
+        let mut stop = Stop::default();
         let mut is_silent = false;
         for step in &self.steps {
             let result = match &step.what {
-                _ if failure.is_some() || (is_silent && step.is_event()) => ActionResult::Skipped,
+                what if stop.includes(what) || (is_silent && step.is_event()) => {
+                    ActionResult::Skipped
+                }
                 What::Known(result) => result.clone(),
-                What::Send { write, intent } => {
-                    let object = (&write.kind, &write.key);
-                    let write = after_own(write, versions.get(&object));
-                    let result = cluster.write(author, &write).await;
-                    remember(applied, &write, *intent, &result);
+                What::Send {
+                    write,
+                    intent,
+                    finalizer,
+                } => {
+                    let target = (&write.kind, &write.key);
+                    let write = after_own(write, versions.get(&target));
+                    let Answer { result, object } = cluster.write(author, &write).await;
+                    remember(
+                        applied,
+                        &author.field_manager,
+                        &write,
+                        *intent,
+                        &result,
+                        object.as_deref(),
+                    );
+                    let result = match result {
+                        // What is gone has no finalizers.
+                        ActionResult::NotFound(_) if *finalizer == Some(false) => {
+                            ActionResult::Done(None)
+                        }
+                        result => result,
+                    };
                     accepted.extend(Accepted::of(&write, &result));
                     if let ActionResult::Done(Some(version)) = &result {
-                        versions.insert(object, version.clone());
+                        versions.insert(target, version.clone());
                     }
                     result
                 }
             };
             is_silent |= matches!(result, ActionResult::Unavailable(_));
             if let (Some(error), false) = (result.error(), step.is_event()) {
-                failure = Some(WriteFailure {
+                stop.after(&step.what, &result);
+                let failed = WriteFailure {
                     message: format!("action {}: {error}", step.action + 1),
                     is_unavailable: matches!(result, ActionResult::Unavailable(_)),
                     retry_after: match result {
                         ActionResult::Busy(_, time) => Some(time),
                         _ => None,
                     },
-                });
+                };
+                // The first one is told; but that there is no cluster, or that it wants to be left
+                // alone, says when to come back.
+                let says_when = failed.is_unavailable || failed.retry_after.is_some();
+                if failure.is_none() || says_when {
+                    failure = Some(failed);
+                }
             }
             join(&mut results[step.action], result);
         }
@@ -293,6 +334,54 @@ impl Plan {
             results,
             failure,
             accepted,
+        }
+    }
+}
+
+/// What is not done any more, because something failed.
+///
+/// The order of the actions is the guest's and the same on each retry: what failed first would keep
+/// all behind it from ever being done. So one object that cannot be deleted, or does not let go of
+/// a finalizer, stops nothing but what may count on it.
+#[derive(Default)]
+struct Stop {
+    /// Nothing at all.
+    all: bool,
+    /// No finalizer is removed: what it waits for may not be deleted yet.
+    finalizers: bool,
+    /// Nothing more is done to these.
+    objects: HashSet<(Kind, ObjectKey)>,
+}
+
+impl Stop {
+    fn after(&mut self, what: &What, result: &ActionResult) {
+        let What::Send {
+            write, finalizer, ..
+        } = what
+        else {
+            self.all = true;
+            return;
+        };
+        let is_about_cluster = matches!(
+            result,
+            ActionResult::Busy(..) | ActionResult::Unavailable(_)
+        );
+        let is_delete = matches!(write.operation, Operation::Delete { .. });
+        self.all |= is_about_cluster || !(is_delete || *finalizer == Some(false));
+        self.finalizers |= is_delete;
+        self.objects.insert((write.kind.clone(), write.key.clone()));
+    }
+
+    fn includes(&self, what: &What) -> bool {
+        match what {
+            _ if self.all => true,
+            What::Known(_) => false,
+            What::Send {
+                write, finalizer, ..
+            } => {
+                let target = (write.kind.clone(), write.key.clone());
+                (self.finalizers && *finalizer == Some(false)) || self.objects.contains(&target)
+            }
         }
     }
 }
@@ -328,23 +417,24 @@ fn join(so_far: &mut Option<ActionResult>, next: ActionResult) {
     }
 }
 
-fn remember(applied: &Applied, write: &Write, intent: Option<u64>, result: &ActionResult) {
+fn remember(
+    applied: &Applied,
+    manager: &str,
+    write: &Write,
+    intent: Option<u64>,
+    result: &ActionResult,
+    shown: Option<&str>,
+) {
     match (intent, result) {
         (Some(intent), ActionResult::Done(version)) => {
-            let (kind, key, subresource) = (
-                write.kind.clone(),
-                write.key.clone(),
-                write.subresource.clone(),
-            );
-            applied.remember(
-                Target {
-                    kind,
-                    key,
-                    subresource,
-                },
-                intent,
-                version.clone(),
-            );
+            let target = Target {
+                kind: write.kind.clone(),
+                key: write.key.clone(),
+                subresource: write.subresource.clone(),
+            };
+            let subresource = write.subresource.as_deref();
+            let left = Left::new(manager, subresource, version.clone(), shown);
+            applied.remember(target, intent, left);
         }
         // An Event is about the object, and leaves it as it was.
         _ if matches!(write.operation, Operation::Event { .. }) => {}

@@ -11,13 +11,17 @@ use crate::cache::{Cache, Delta, Listing};
 use crate::children;
 use crate::cluster::ReadFailure;
 use crate::grants::{Granted, Grants, KindName, WriteGrant};
-use crate::manifest::{Limits, ReadDeclaration, Subject, Verb, WriteDeclaration};
+use crate::manifest::{Limits, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration};
 use crate::object::Object;
 use crate::outcome::PatchType;
 use crate::outcome::{Delete, Event};
-use crate::reader::{KindScope, Scope};
+use crate::reader::{KindScope, ListFilter, Scope};
+use crate::selector::LabelSelector;
 use crate::snapshot::Snapshot;
 use crate::source::Source;
+
+#[path = "plan_tests/pairs.rs"]
+mod pairs;
 
 fn config_map() -> Kind {
     Kind::new("", "v1", "ConfigMap")
@@ -54,6 +58,10 @@ struct Rig {
     permissions: Permissions,
     applied: Applied,
     cache: Cache,
+    /// Whether the plugin reads only some ConfigMaps.
+    is_narrowed: bool,
+    /// Whether the guest has listed them.
+    is_listing: bool,
 }
 
 impl Rig {
@@ -73,6 +81,8 @@ impl Rig {
             manifest,
             applied: Applied::default(),
             cache,
+            is_narrowed: false,
+            is_listing: false,
         }
     }
 
@@ -82,8 +92,10 @@ impl Rig {
 
     /// Plans for a guest that has read this many other objects.
     fn plan_after(&self, reads: usize, actions: &[Action]) -> Result<Plan, PlanError> {
+        let mut whole = KindScope::whole(0);
+        whole.parts[0].is_narrowed = self.is_narrowed;
         let scope = Scope {
-            kinds: [(config_map(), KindScope::whole(0))].into(),
+            kinds: [(config_map(), whole)].into(),
             ..Scope::default()
         };
         let snapshot = Snapshot {
@@ -91,6 +103,10 @@ impl Rig {
             informers: Arc::new(vec![Arc::new(self.cache.clone())]),
         };
         let mut reader = Reader::new(snapshot, Arc::new(scope), 0);
+        if self.is_listing {
+            let all = ListFilter::Everything;
+            reader.list(&config_map(), None, &all).unwrap();
+        }
         for number in 0..reads {
             let key = ObjectKey::new("default", &format!("other-{number}"));
             reader.get(&config_map(), &key).unwrap();
@@ -103,6 +119,7 @@ impl Rig {
         } = self;
         plan(
             Context {
+                manager: "p",
                 manifest,
                 permissions,
                 applied,
@@ -137,7 +154,7 @@ struct Server {
 }
 
 impl Cluster for Server {
-    fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, ActionResult> {
+    fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, Answer> {
         self.seen.lock().unwrap().push(write.clone());
         let answer = self
             .answers
@@ -145,7 +162,7 @@ impl Cluster for Server {
             .unwrap()
             .pop()
             .unwrap_or(ActionResult::Done(None));
-        futures::future::ready(answer).boxed()
+        futures::future::ready(answer.into()).boxed()
     }
 
     fn read<'a>(
@@ -323,20 +340,29 @@ fn a_deletion_is_of_the_version_that_was_seen_unless_the_outcome_itself_writes_a
 }
 
 #[test]
-fn a_finalizer_patch_holds_only_for_the_version_that_was_seen() {
+fn a_finalizer_patch_holds_only_for_the_object_and_the_finalizers_that_were_seen() {
     let mut with_one = object("a");
     with_one["metadata"]["finalizers"] = json!(["other/one"]);
     let rig = Rig::new(&[with_one]);
-    let Operation::Patch { body, .. } = rig.writes(finalizer("x/y", true)).remove(0).operation
-    else {
-        panic!()
+    let body = |rig: &Rig| {
+        let Operation::Patch { body, .. } = rig.writes(finalizer("x/y", true)).remove(0).operation
+        else {
+            panic!()
+        };
+        serde_json::from_str::<Value>(&body).unwrap()
     };
-    let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(
-        body[0],
-        json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"})
+        body(&rig),
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": "uid-a"},
+            {"op": "test", "path": "/metadata/finalizers", "value": ["other/one"]},
+            {"op": "add", "path": "/metadata/finalizers", "value": ["other/one", "x/y"]},
+        ])
     );
-    assert_eq!(body[1]["value"], json!(["other/one", "x/y"]));
+    assert_eq!(
+        body(&Rig::new(&[object("a")]))[1],
+        json!({"op": "test", "path": "/metadata/finalizers", "value": null})
+    );
     assert!(
         rig.writes(finalizer("other/one", true)).is_empty(),
         "it is there already"
@@ -351,10 +377,14 @@ fn a_finalizer_patch_holds_only_for_the_version_that_was_seen() {
 #[test]
 fn an_apply_that_would_change_nothing_is_not_sent_again() {
     let rig = Rig::new(&[object("a")]);
-    let server = Server::default();
+    let as_cached = || ActionResult::Done(Some("7".into()));
+    let server = Server {
+        answers: vec![as_cached()].into(),
+        ..Server::default()
+    };
     assert_eq!(
         rig.execute(&[apply(&object("a"))], &server).results,
-        [ActionResult::Done(None)]
+        [as_cached()]
     );
     assert_eq!(
         rig.execute(&[apply(&object("a"))], &server).results,
@@ -383,13 +413,92 @@ fn after_a_failure_nothing_more_is_sent() {
         answers: vec![ActionResult::Forbidden("no".into())].into(),
         ..Server::default()
     };
-    let done = rig.execute(&[delete("a"), delete("b")], &server);
+    let done = rig.execute(&[apply(&object("a")), delete("b")], &server);
     assert_eq!(
         done.results,
         [ActionResult::Forbidden("no".into()), ActionResult::Skipped]
     );
     assert_eq!(done.failure.unwrap().message, "action 1: no");
     assert_eq!(server.seen.lock().unwrap().len(), 1);
+}
+
+/// Executes the actions on objects `a` and `b` with a server whose first answer is this. Says what
+/// became of them.
+fn after_first(answer: ActionResult, actions: &[Action]) -> (Vec<ActionResult>, Option<String>) {
+    let mut held = object("a");
+    held["metadata"]["finalizers"] = json!(["x/y"]);
+    let rig = Rig::new(&[held, object("b")]);
+    let server = Server {
+        answers: vec![answer].into(),
+        ..Server::default()
+    };
+    let done = rig.execute(actions, &server);
+    (done.results, done.failure.map(|failure| failure.message))
+}
+
+#[test]
+fn one_object_that_cannot_be_deleted_keeps_nothing_behind_it_waiting() {
+    let no = || ActionResult::Forbidden("no".into());
+    let actions = [delete("a"), delete("b"), apply(&object("c"))];
+    let (results, failure) = after_first(no(), &actions);
+    let done = || ActionResult::Done(None);
+    assert_eq!(results, [no(), done(), done()]);
+    assert_eq!(
+        failure.as_deref(),
+        Some("action 1: no"),
+        "the outcome fails"
+    );
+}
+
+#[test]
+fn what_may_count_on_a_failed_deletion_is_not_done() {
+    let no = || ActionResult::Conflict("no".into());
+    let again = Action::Create {
+        object: object("b").to_string(),
+        subresource: None,
+    };
+    let actions = [delete("b"), finalizer("x/y", false), again];
+    let (results, _) = after_first(no(), &actions);
+    assert_eq!(
+        results,
+        [no(), ActionResult::Skipped, ActionResult::Skipped],
+        "a finalizer that waits for the deletion stays, and nothing takes the object's name"
+    );
+}
+
+#[test]
+fn a_finalizer_that_cannot_be_removed_stops_only_what_is_done_to_its_object() {
+    let no = || ActionResult::Conflict("no".into());
+    let actions = [finalizer("x/y", false), delete("a"), delete("b")];
+    let (results, failure) = after_first(no(), &actions);
+    assert_eq!(
+        results,
+        [no(), ActionResult::Skipped, ActionResult::Done(None)]
+    );
+    assert!(failure.is_some());
+}
+
+#[test]
+fn after_a_finalizer_that_cannot_be_added_nothing_is_made_that_it_would_guard() {
+    let no = || ActionResult::Conflict("no".into());
+    let (results, _) = after_first(no(), &[finalizer("z/z", true), apply(&object("c"))]);
+    assert_eq!(results, [no(), ActionResult::Skipped]);
+}
+
+#[test]
+fn while_there_is_no_cluster_no_other_deletion_is_tried() {
+    let nobody = || ActionResult::Unavailable("nobody there".into());
+    let (results, _) = after_first(nobody(), &[delete("a"), delete("b")]);
+    assert_eq!(results, [nobody(), ActionResult::Skipped]);
+}
+
+#[test]
+fn removing_a_finalizer_of_what_is_gone_is_success() {
+    let gone = || ActionResult::NotFound("gone".into());
+    let (results, failure) = after_first(gone(), &[finalizer("x/y", false)]);
+    assert_eq!((results, failure), (vec![ActionResult::Done(None)], None));
+    let (results, _) = after_first(gone(), &[finalizer("z/z", true)]);
+    assert_eq!(results, [gone()], "adding one is not");
 }
 
 #[test]
@@ -432,7 +541,12 @@ fn children_are_applied_and_what_is_no_longer_wanted_is_deleted() {
 
     let mut stranger = object("stranger");
     stranger["metadata"]["labels"] = json!({children::LABEL: "another-key"});
-    let rig = Rig::new(&[labelled, stranger]);
+    let mut heir = object("heir");
+    heir["metadata"]["labels"] = labelled["metadata"]["labels"].clone();
+    let mut moved = heir.clone();
+    moved["metadata"]["name"] = "moved".into();
+    moved["metadata"]["annotations"] = json!({children::ANNOTATION: "p elsewhere/key"});
+    let rig = Rig::new(&[labelled, stranger, heir, moved]);
     let writes = rig.writes(children(&["b"]));
     let what: Vec<_> = writes
         .iter()
@@ -446,7 +560,7 @@ fn children_are_applied_and_what_is_no_longer_wanted_is_deleted() {
     assert_eq!(
         what,
         [("b", true), ("a", false)],
-        "applied first, then pruned; another key's children stay"
+        "applied first, then pruned; another key's children stay, and what has only inherited the label"
     );
     assert_eq!(
         rig.execute(&[children(&[])], &Server::default()).results,
@@ -665,4 +779,146 @@ fn an_empty_precondition_of_a_delete_is_none() {
         (uid.as_deref(), resource_version.as_deref()),
         (Some("u"), Some("7"))
     );
+}
+
+#[test]
+fn a_member_that_may_no_longer_be_deleted_stays_and_is_told() {
+    let children = |names: &[&str]| Action::Children {
+        objects: names.iter().map(|name| object(name).to_string()).collect(),
+    };
+    let Operation::Apply { object: member, .. } =
+        Rig::new(&[]).writes(children(&["a"])).remove(0).operation
+    else {
+        panic!()
+    };
+    let mut rig = Rig::new(&[serde_json::from_str(&member).unwrap()]);
+    let grants = Grants {
+        what: Granted::Listed {
+            reads: vec![],
+            writes: vec![WriteGrant {
+                kind: KindName {
+                    group: String::new(),
+                    kind: "ConfigMap".into(),
+                },
+                subresource: None,
+                verbs: BTreeSet::new(),
+                namespaces: BTreeSet::new(),
+                names: ["b".to_owned()].into(),
+                force: false,
+            }],
+        },
+        ..Grants::default()
+    };
+    rig.permissions = Permissions::of(&rig.manifest, &grants);
+    rig.permissions.children = [config_map()].into();
+    let plan = rig.plan(&[children(&["b"])]).unwrap();
+    let names: Vec<_> = plan
+        .writes()
+        .map(|write| write.key.name.to_string())
+        .collect();
+    assert_eq!(names, ["b"]);
+    let told: Vec<_> = plan.warnings().iter().collect();
+    assert!(
+        matches!(told[..], [told] if told.starts_with("children: v1/ConfigMap default/a is not wanted any more and stays: ")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_generated_name_is_none_that_an_object_has_which_the_guest_has_seen() {
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "generateName": "pod-"}});
+    let create = || Action::Create {
+        object: body.to_string(),
+        subresource: None,
+    };
+    let names = |rig: &Rig, count: usize| -> Vec<String> {
+        let plan = rig.plan(&vec![create(); count]).unwrap();
+        let names = plan.writes().map(|write| write.key.name.to_string());
+        names.collect()
+    };
+    let first = names(&Rig::new(&[]), 4);
+    // Three were made, and the second has died.
+    let mut living = Rig::new(&[object(&first[0]), object(&first[2])]);
+    assert_eq!(
+        names(&living, 1),
+        first[..1],
+        "who has not looked creates once"
+    );
+    living.is_listing = true;
+    assert_eq!(names(&living, 2), [first[1].clone(), first[3].clone()]);
+    assert_eq!(names(&living, 2), names(&living, 2), "the same on a retry");
+}
+
+#[test]
+fn names_and_children_stay_the_same_when_the_subjects_kind_graduates() {
+    let name = |version: &str| {
+        let mut rig = Rig::new(&[]);
+        rig.manifest.subject = Subject::Each(Selection {
+            kind: Kind::new("example.com", version, "Website"),
+            labels: LabelSelector::default(),
+            fields: None,
+            namespaces: vec![],
+            companions: vec![],
+        });
+        let children = Action::Children {
+            objects: vec![object("a").to_string()],
+        };
+        let Operation::Apply { object, .. } = rig.writes(children).remove(0).operation else {
+            panic!()
+        };
+        let object: Value = serde_json::from_str(&object).unwrap();
+        object["metadata"]["labels"][children::LABEL].clone()
+    };
+    assert_eq!(name("v1beta1"), name("v1"));
+}
+
+#[test]
+fn a_status_in_an_apply_of_the_object_itself_is_told_once_for_its_kind() {
+    let rig = Rig::new(&[]);
+    let with_status = |name: &str| {
+        let mut object = object(name);
+        object["status"] = json!({"ready": true});
+        object
+    };
+    let plan = rig.plan(&[apply(&with_status("a")), apply(&with_status("b"))]);
+    let plan = plan.unwrap();
+    assert_eq!(plan.warnings().len(), 1);
+    assert!(
+        plan.warnings()
+            .first()
+            .unwrap()
+            .contains("apply it with subresource")
+    );
+    let of_status = Action::Apply {
+        object: with_status("a").to_string(),
+        subresource: Some("status".into()),
+        force: false,
+    };
+    let mut rig = Rig::new(&[]);
+    rig.manifest.writes.push(WriteDeclaration {
+        kind: config_map(),
+        subresource: Some("status".into()),
+        verbs: vec![Verb::Apply],
+        children: false,
+    });
+    rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
+    assert!(rig.plan(&[of_status]).unwrap().warnings().is_empty());
+}
+
+#[test]
+fn an_apply_of_what_never_comes_into_the_cache_is_not_remembered() {
+    let mut rig = Rig::new(&[]);
+    let done = || Server {
+        answers: vec![ActionResult::Done(Some("8".into()))].into(),
+        ..Server::default()
+    };
+    rig.execute(&[apply(&object("a"))], &done());
+    assert_eq!(rig.applied.len(), 1);
+    rig.is_narrowed = true;
+    rig.execute(&[apply(&object("b"))], &done());
+    assert_eq!(rig.applied.len(), 1, "it may not be selected");
+    let mut shown = Rig::new(&[object("b")]);
+    shown.is_narrowed = true;
+    shown.execute(&[apply(&object("b"))], &done());
+    assert_eq!(shown.applied.len(), 1, "it is selected");
 }

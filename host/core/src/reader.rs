@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cache::{Cache, Grant};
 use crate::key::{Kind, ObjectKey};
-use crate::object::{IndexId, Object};
+use crate::object::{IndexId, Object, Side};
 use crate::selector::LabelSelector;
 use crate::snapshot::{InformerId, Snapshot};
 
@@ -91,6 +91,9 @@ impl KindScope {
 pub enum Read {
     /// One object, there or not.
     Object(InformerId, ObjectKey),
+    /// One side of an object that was applied: whether that is to be done again depends on all of
+    /// it, whatever the plugin sees.
+    Applied(InformerId, ObjectKey, Side),
     /// The objects that match.
     List(InformerId, Option<Arc<str>>, Filter),
 }
@@ -127,7 +130,7 @@ impl Read {
     /// Bytes of its texts.
     fn size(&self) -> usize {
         match self {
-            Self::Object(_, key) => key.namespace.len() + key.name.len(),
+            Self::Object(_, key) | Self::Applied(_, key, _) => key.namespace.len() + key.name.len(),
             Self::List(_, namespace, filter) => {
                 namespace.as_ref().map_or(0, |namespace| namespace.len()) + filter.size()
             }
@@ -149,7 +152,9 @@ impl Read {
     /// Whether something in a snapshot is in the read's answer.
     pub(crate) fn has_answer(&self, snapshot: &Snapshot) -> bool {
         match self {
-            Self::Object(informer, key) => snapshot.informers[*informer].get(key.parts()).is_some(),
+            Self::Object(informer, key) | Self::Applied(informer, key, _) => {
+                snapshot.informers[*informer].get(key.parts()).is_some()
+            }
             Self::List(informer, namespace, filter) => {
                 let cache = &snapshot.informers[*informer];
                 let mut matching = matching(cache, namespace.as_deref(), filter);
@@ -420,6 +425,20 @@ impl Reader {
         part.is_some_and(|part| !part.is_narrowed) && self.unreadable(kind, key).is_none()
     }
 
+    /// Whether the object was in the answer of something that was read.
+    pub(crate) fn has_seen(&self, kind: &Kind, key: &ObjectKey) -> bool {
+        let kind = self.readable_as(kind);
+        let Some(object) = kind.and_then(|kind| self.find(kind, key)) else {
+            return false;
+        };
+        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
+        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+        part.is_some_and(|part| {
+            let mut reads = self.reads.iter();
+            reads.any(|read| read.informer() == part.informer && read.has(object))
+        })
+    }
+
     /// The whole object that an action is on, for the host's own decisions. Recorded if the plugin reads the kind: whether the action
     /// is sent depends on it, so the key must run again when it changes.
     ///
@@ -429,6 +448,25 @@ impl Reader {
         let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
         let informer = part.informer;
         self.reads.insert(Read::Object(informer, key.clone()));
+        self.snapshot.informers[informer].get(key.parts()).cloned()
+    }
+
+    /// The same, of an object that is applied: what was applied counts as read, whatever fields the
+    /// plugin sees, and nothing else does.
+    pub(crate) fn look_at_applied(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+    ) -> Option<Arc<Object>> {
+        let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
+        let informer = part.informer;
+        let side = match subresource {
+            Some("status") => Side::Status,
+            _ => Side::Main,
+        };
+        self.reads
+            .insert(Read::Applied(informer, key.clone(), side));
         self.snapshot.informers[informer].get(key.parts()).cloned()
     }
 

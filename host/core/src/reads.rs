@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::cache::Change;
 use crate::key::ObjectKey;
-use crate::object::{IndexId, Object, ViewId};
+use crate::object::{IndexId, Object, Side, ViewId};
 use crate::reader::{Filter, MAX_READS, Read};
 use crate::snapshot::InformerId;
 
@@ -42,7 +42,9 @@ impl Read {
     /// Whose objects were read.
     pub fn informer(&self) -> InformerId {
         match self {
-            Self::Object(informer, _) | Self::List(informer, _, _) => *informer,
+            Self::Object(informer, _)
+            | Self::Applied(informer, _, _)
+            | Self::List(informer, _, _) => *informer,
         }
     }
 
@@ -51,6 +53,9 @@ impl Read {
         match self {
             Self::Object(informer, object) => {
                 Self::Object(informer, object.parts().to_key_beside(key))
+            }
+            Self::Applied(informer, object, side) => {
+                Self::Applied(informer, object.parts().to_key_beside(key), side)
             }
             Self::List(informer, Some(namespace), filter) if namespace == key.namespace => {
                 Self::List(informer, Some(key.namespace.clone()), filter)
@@ -63,7 +68,7 @@ impl Read {
     pub fn has(&self, object: &Object) -> bool {
         let key = object.key();
         match self {
-            Self::Object(_, wanted) => key == *wanted,
+            Self::Object(_, wanted) | Self::Applied(_, wanted, _) => key == *wanted,
             Self::List(_, namespace, filter) => {
                 namespace
                     .as_ref()
@@ -83,9 +88,19 @@ impl Read {
             |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| self.has(object));
         match (has(&change.old), has(&change.new)) {
             (false, false) => false,
-            (true, true) => is_visible(change, view),
+            (true, true) => match self {
+                Self::Applied(_, _, side) => has_changed(change, *side),
+                _ => is_visible(change, view),
+            },
             _ => true,
         }
+    }
+}
+
+fn has_changed(change: &Change, side: Side) -> bool {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => old.uid() != new.uid() || !old.is_same_on(side, new),
+        _ => true,
     }
 }
 
@@ -152,7 +167,8 @@ impl ReadSets {
         self.reads_of.is_empty()
     }
 
-    /// The keys whose reads a change of the object of this key touches, for a plugin that sees the kind through this view.
+    /// The keys whose reads a change of the object of this key touches, for a plugin that sees the
+    /// kind through this view. But for what was applied: see [`drifted`](Self::drifted).
     pub fn touched(
         &self,
         informer: InformerId,
@@ -168,10 +184,28 @@ impl ReadSets {
         readers.flat_map(Few::iter).map(|key| &**key).collect()
     }
 
+    /// The keys that have applied the object of this key, if a change alters what they have
+    /// applied.
+    pub fn drifted(
+        &self,
+        informer: InformerId,
+        key: &ObjectKey,
+        change: &Change,
+    ) -> BTreeSet<&ObjectKey> {
+        let sides = [Side::Main, Side::Status].into_iter();
+        let reads = sides.map(|side| (side, Read::Applied(informer, key.clone(), side)));
+        let read = reads.filter_map(|(side, read)| Some((side, self.readers.get(&read)?)));
+        let drifted = read.filter(|(side, _)| has_changed(change, *side));
+        let keys = drifted.flat_map(|(_, readers)| readers.iter());
+        keys.map(|key| &**key).collect()
+    }
+
     /// The keys whose reads an object of this key could be in, whatever it is. Linear in the number of reads.
     pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&ObjectKey> {
         let is_about = |read: &Read| match read {
-            Read::Object(of, wanted) => *of == informer && wanted == key,
+            Read::Object(of, wanted) | Read::Applied(of, wanted, _) => {
+                *of == informer && wanted == key
+            }
             Read::List(of, namespace, _) => {
                 let mut namespace = namespace.iter();
                 *of == informer && namespace.all(|namespace| *namespace == key.namespace)

@@ -20,6 +20,7 @@ fn pods() -> Cache {
         payload: Payload::Full,
         fields: vec![path(".spec")],
         indexes: vec![vec![path(".spec.nodeName")]],
+        manager: None,
     });
     assert_eq!((grant.view, grant.indexes), (VIEW, vec![0]));
     pods
@@ -303,4 +304,38 @@ proptest! {
         let woken = changes.iter().any(|change| wakes(read.clone(), change));
         prop_assert_eq!(changed, woken);
     }
+}
+
+#[test]
+fn who_applied_an_object_is_told_of_drift_on_that_side_of_it_whatever_it_sees() {
+    let mut sets = ReadSets::default();
+    let pod = ObjectKey::new("one", "a");
+    let applied = |side| BTreeSet::from([Read::Applied(PODS, pod.clone(), side)]);
+    let (of_spec, of_status) = (ObjectKey::new("one", "x"), ObjectKey::new("one", "y"));
+    sets.set(&of_spec, applied(Side::Main));
+    sets.set(&of_status, applied(Side::Status));
+    let drifted = |change: &Change| -> Vec<String> {
+        let keys = sets.drifted(PODS, &pod, change).into_iter();
+        keys.map(|key| key.name.to_string()).collect()
+    };
+    let moved = Pod {
+        node: "n2",
+        ..a_pod()
+    };
+    let ready = Pod {
+        phase: "Running",
+        ..a_pod()
+    };
+    assert_eq!(drifted(&change(Some(&a_pod()), Some(&moved))), ["x"]);
+    assert_eq!(drifted(&change(Some(&a_pod()), Some(&ready))), ["y"]);
+    assert_eq!(drifted(&change(Some(&a_pod()), None)), ["x", "y"]);
+    let relabelled = Pod {
+        app: None,
+        ..a_pod()
+    };
+    assert_eq!(drifted(&change(Some(&a_pod()), Some(&relabelled))), ["x"]);
+    assert!(
+        sets.touched(PODS, &pod, &change(Some(&a_pod()), Some(&moved)), VIEW)
+            .is_empty()
+    );
 }

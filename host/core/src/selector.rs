@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::fields::{FieldPath, PathError};
+use crate::key::Kind;
 
 /// One condition on an object's labels, as in Kubernetes' `matchExpressions`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,7 +96,8 @@ impl fmt::Display for LabelSelector {
 /// A field selector in the API server's syntax: `spec.nodeName=a,status.phase!=Failed`.
 ///
 /// The host answers it itself, from the object, so that any number of selections share one watch. The server's field names are
-/// the objects' own paths for every built-in kind and for CRDs' `selectableFields`; a field that is not there is the empty string.
+/// the objects' own paths, for CRDs' `selectableFields` too, and a field that is not there is the
+/// empty string; but for the [`TYPED`] ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -103,10 +105,66 @@ pub struct FieldSelector {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FieldTerm {
-    path: FieldPath,
+    /// The first at which there is something counts.
+    paths: Vec<FieldPath>,
+    /// What the server takes the field for where it is not there.
+    absent: &'static str,
     value: String,
     negated: bool,
 }
+
+/// A field of a built-in kind that the server does not answer by the object's text.
+struct Typed {
+    /// Group and kind.
+    of: (&'static str, &'static str),
+    /// As selectors name it.
+    field: &'static str,
+    /// Where in the object it is: the first of these that is there.
+    paths: &'static [&'static str],
+    /// What it is where it is not there.
+    absent: &'static str,
+}
+
+/// Booleans and numbers, whose zero values are not in the text, and names that are no paths
+/// (Kubernetes' `*ToSelectableFields`).
+const TYPED: [Typed; 6] = [
+    Typed {
+        of: ("", "Pod"),
+        field: "spec.hostNetwork",
+        paths: &["spec.hostNetwork"],
+        absent: "false",
+    },
+    Typed {
+        of: ("", "Node"),
+        field: "spec.unschedulable",
+        paths: &["spec.unschedulable"],
+        absent: "false",
+    },
+    Typed {
+        of: ("", "ReplicationController"),
+        field: "status.replicas",
+        paths: &["status.replicas"],
+        absent: "0",
+    },
+    Typed {
+        of: ("apps", "ReplicaSet"),
+        field: "status.replicas",
+        paths: &["status.replicas"],
+        absent: "0",
+    },
+    Typed {
+        of: ("batch", "Job"),
+        field: "status.successful",
+        paths: &["status.succeeded"],
+        absent: "0",
+    },
+    Typed {
+        of: ("", "Event"),
+        field: "source",
+        paths: &["source.component", "reportingComponent"],
+        absent: "",
+    },
+];
 
 /// Why a field selector cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -120,12 +178,13 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// Reads the API server's syntax. The empty string selects everything.
-    pub fn parse(text: &str) -> Result<Self, FieldSelectorError> {
+    /// Reads the API server's syntax, for objects of this kind. The empty string selects
+    /// everything.
+    pub fn parse(kind: &Kind, text: &str) -> Result<Self, FieldSelectorError> {
         let terms = text
             .split(',')
             .filter(|term| !term.is_empty())
-            .map(parse_term);
+            .map(|term| parse_term(kind, term));
         Ok(Self {
             terms: terms.collect::<Result<_, _>>()?,
         })
@@ -134,14 +193,15 @@ impl FieldSelector {
     /// Whether this object (JSON text) is selected.
     pub fn matches(&self, json: &str) -> bool {
         self.terms.iter().all(|term| {
-            let values = term.path.values(json);
-            let have = values.first().map_or("", String::as_str);
+            let values = term.paths.iter().flat_map(|path| path.values(json));
+            let have = values.into_iter().find(|value| !value.is_empty());
+            let have = have.as_deref().unwrap_or(term.absent);
             (have == term.value) != term.negated
         })
     }
 }
 
-fn parse_term(term: &str) -> Result<FieldTerm, FieldSelectorError> {
+fn parse_term(kind: &Kind, term: &str) -> Result<FieldTerm, FieldSelectorError> {
     let (field, value, negated) = if let Some((field, value)) = term.split_once("!=") {
         (field, value, true)
     } else if let Some((field, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
@@ -149,8 +209,16 @@ fn parse_term(term: &str) -> Result<FieldTerm, FieldSelectorError> {
     } else {
         return Err(FieldSelectorError::Term(term.to_owned()));
     };
+    let field = field.trim();
+    let mut typed = TYPED.iter();
+    let typed = typed.find(|typed| typed.of == (&*kind.group, &*kind.kind) && typed.field == field);
+    let paths = typed.map_or(std::slice::from_ref(&field), |typed| typed.paths);
+    let paths = paths
+        .iter()
+        .map(|path| FieldPath::parse(&format!(".{path}")));
     Ok(FieldTerm {
-        path: FieldPath::parse(&format!(".{}", field.trim()))?,
+        paths: paths.collect::<Result<_, _>>()?,
+        absent: typed.map_or("", |typed| typed.absent),
         value: value.trim().to_owned(),
         negated,
     })
@@ -207,13 +275,94 @@ mod tests {
     #[test]
     fn a_field_selector_sees_missing_fields_as_empty() {
         let pod = r#"{"spec":{"nodeName":"a"},"status":{"phase":"Running"}}"#;
-        let matches = |text| FieldSelector::parse(text).unwrap().matches(pod);
+        let kind = Kind::new("", "v1", "Pod");
+        let matches = |text| FieldSelector::parse(&kind, text).unwrap().matches(pod);
         assert!(matches("spec.nodeName=a,status.phase!=Failed"));
         assert!(matches("spec.schedulerName="));
         assert!(!matches("spec.nodeName==b"));
         assert_eq!(
-            FieldSelector::parse("phase"),
+            FieldSelector::parse(&kind, "phase"),
             Err(FieldSelectorError::Term("phase".into()))
+        );
+    }
+
+    #[test]
+    fn typed_fields_are_answered_as_the_server_answers_them() {
+        let matches = |group: &str, kind: &str, text: &str, json: &str| {
+            let kind = Kind::new(group, "v1", kind);
+            FieldSelector::parse(&kind, text).unwrap().matches(json)
+        };
+        for (group, kind, field, zero, set, json) in [
+            (
+                "",
+                "Node",
+                "spec.unschedulable",
+                "false",
+                "true",
+                r#"{"spec":{"unschedulable":true}}"#,
+            ),
+            (
+                "",
+                "Pod",
+                "spec.hostNetwork",
+                "false",
+                "true",
+                r#"{"spec":{"hostNetwork":true}}"#,
+            ),
+            (
+                "",
+                "ReplicationController",
+                "status.replicas",
+                "0",
+                "3",
+                r#"{"status":{"replicas":3}}"#,
+            ),
+            (
+                "apps",
+                "ReplicaSet",
+                "status.replicas",
+                "0",
+                "3",
+                r#"{"status":{"replicas":3}}"#,
+            ),
+            (
+                "batch",
+                "Job",
+                "status.successful",
+                "0",
+                "2",
+                r#"{"status":{"succeeded":2}}"#,
+            ),
+            (
+                "",
+                "Event",
+                "source",
+                "",
+                "kubelet",
+                r#"{"source":{"component":"kubelet"},"reportingComponent":"x"}"#,
+            ),
+            (
+                "",
+                "Event",
+                "source",
+                "",
+                "x",
+                r#"{"source":{},"reportingComponent":"x"}"#,
+            ),
+        ] {
+            let is = |value: &str, json| matches(group, kind, &format!("{field}={value}"), json);
+            assert!(is(zero, r#"{"spec":{}}"#), "{kind} {field}");
+            assert!(is(set, json), "{kind} {field}");
+            assert!(!is(zero, json), "{kind} {field}");
+        }
+        assert!(
+            matches(
+                "example.com",
+                "Node",
+                "spec.unschedulable=",
+                r#"{"spec":{}}"#
+            ),
+            "another group's kind of the same name"
         );
     }
 }

@@ -38,7 +38,8 @@ impl Source {
 impl Source {
     /// Whether an object of the kind is one of them. `json` is the whole of it, which the object itself may not have.
     pub fn selects(&self, object: &Object, json: &str) -> bool {
-        let fields = self.fields.as_deref().map(FieldSelector::parse);
+        let fields = self.fields.as_deref();
+        let fields = fields.map(|fields| FieldSelector::parse(&self.kind, fields));
         self.labels.matches(object)
             && fields.is_none_or(|fields| fields.is_ok_and(|fields| fields.matches(json)))
     }

@@ -1,9 +1,13 @@
 //! Which writes would change nothing, and so are not sent: an idle cluster costs no writes.
 //!
 //! The rule, per operation:
-//! - **apply**: this host's last accepted apply of the object by this plugin was the same text, and the cached object still has every
-//!   field of it. (The first half catches fields that are no longer applied: the server would remove them.) Or the cached object
-//!   is still at the version that apply left: then its fields need not be looked at, and may not be cached (a Secret's values).
+//! - **apply**: either its text is what the server last accepted of this plugin for the object, and
+//!   the object is as that apply left it: at the same resourceVersion (then its fields need not be
+//!   cached: a Secret's values), or the same as the server showed it then, apart from what the
+//!   server and status writers change. Or the object itself proves it; see [`crate::owned`]: so
+//!   nothing is sent again after a restart either, when no apply is remembered. It does not do to
+//!   look for the intent's fields in the object: where a value is atomic, an apply takes away what
+//!   others have added to it.
 //! - **update**: the cached object equals it, apart from what the cache leaves out (managed fields, the last-applied annotation)
 //!   and the resourceVersion. An update of `status` compares `status` alone.
 //! - everything else is sent.
@@ -14,7 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::key::{Kind, ObjectKey};
+use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::object::{Object, find_applied};
+use crate::owned::is_as_applied;
+use crate::source::Payload;
 
 /// What an apply is of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,16 +37,49 @@ pub struct Target {
 /// By object, then by subresource.
 type Intents = HashMap<(Kind, ObjectKey), BTreeMap<Option<String>, Intent>>;
 
-/// An accepted apply: a hash of its text, and the resourceVersion it left.
+/// An accepted apply: a hash of its text, and what it left.
 #[derive(Debug)]
 struct Intent {
     hash: u64,
+    left: Left,
+}
+
+/// How an apply left its object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// At this resourceVersion.
     resource_version: Option<String>,
+    /// A [`digest`] of it, where the server showed the whole of it.
+    digest: Option<u64>,
+}
+
+impl Left {
+    /// At this resourceVersion, and so, if the server has shown it (JSON).
+    pub fn new(
+        manager: &str,
+        subresource: Option<&str>,
+        resource_version: Option<String>,
+        shown: Option<&str>,
+    ) -> Self {
+        let object: Option<Value> = shown.and_then(|shown| serde_json::from_str(shown).ok());
+        let digest = object.and_then(|object| {
+            let entries = object.pointer("/metadata/managedFields");
+            let entries = entries.map(Value::to_string).unwrap_or_default();
+            let version = object["apiVersion"].as_str().unwrap_or_default();
+            let owned = find_applied(&entries, manager, subresource, version);
+            digest(&object, subresource, owned)
+        });
+        Self {
+            resource_version,
+            digest,
+        }
+    }
 }
 
 /// A plugin's last accepted applies, as hashes. Shared by the plugin's running reconciles.
 ///
-/// Only of kinds the plugin reads, for without the cached object nothing can be said; so an object's are forgotten when it goes.
+/// Only of objects that come into the cache, for without the cached object nothing can be said; so
+/// an object's are forgotten when it goes.
 #[derive(Debug, Default)]
 pub struct Applied {
     intents: Mutex<Intents>,
@@ -47,19 +87,16 @@ pub struct Applied {
 
 impl Applied {
     /// The server accepted this apply.
-    pub fn remember(&self, target: Target, hash: u64, resource_version: Option<String>) {
+    pub fn remember(&self, target: Target, hash: u64, left: Left) {
         let Target {
             kind,
             key,
             subresource,
         } = target;
-        self.lock().entry((kind, key)).or_default().insert(
-            subresource,
-            Intent {
-                hash,
-                resource_version,
-            },
-        );
+        self.lock()
+            .entry((kind, key))
+            .or_default()
+            .insert(subresource, Intent { hash, left });
     }
 
     /// The object is gone, or its state is no longer known to follow from what was applied.
@@ -67,61 +104,108 @@ impl Applied {
         self.lock().remove(&(kind.clone(), key.clone()));
     }
 
+    /// The server has gone back in time: resourceVersions may be given again, to other states of
+    /// these objects.
+    pub fn forget_kind(&self, kind: &Kind) {
+        self.lock().retain(|(of, _), _| of != kind);
+    }
+
+    /// Whether the last accepted apply of the object, or of a subresource of it, left it at this
+    /// version.
+    pub fn has_left(&self, kind: &Kind, key: &ObjectKey, version: &ResourceVersion) -> bool {
+        let intents = self.lock();
+        let of_object = intents.get(&(kind.clone(), key.clone()));
+        let mut left = of_object.into_iter().flat_map(BTreeMap::values);
+        left.any(|intent| {
+            let left = intent.left.resource_version.as_deref();
+            left.is_some_and(|left| ResourceVersion::new(left) == *version)
+        })
+    }
+
+    /// Of how many objects applies are remembered.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether no apply is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Intents> {
         self.intents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether applying `intent` again would change nothing. `current` is the cached object.
-    pub fn is_unchanged(&self, target: &Target, intent: &Value, current: Option<&Value>) -> bool {
-        let intents = self.lock();
-        let of_object = intents.get(&(target.kind.clone(), target.key.clone()));
-        let last = of_object.and_then(|of_object| of_object.get(&target.subresource));
-        let (Some(last), Some(current)) = (last, current) else {
+    /// Whether applying `intent` as this field manager would change nothing. `current` is the
+    /// cached object.
+    pub fn is_unchanged(
+        &self,
+        manager: &str,
+        target: &Target,
+        intent: &Value,
+        current: &Object,
+    ) -> bool {
+        let left = self.left_by(target, hash(intent));
+        let version = left.as_ref().and_then(|left| left.resource_version.clone());
+        if version.is_some_and(|version| version == current.resource_version().to_string()) {
+            return true;
+        }
+        if current.payload() != Payload::Full {
+            return false;
+        }
+        let subresource = target.subresource.as_deref();
+        let owned = current.applied(manager, subresource);
+        let shown = left.and_then(|left| left.digest);
+        if shown.is_none() && owned.is_none() {
+            return false;
+        }
+        let Ok(object) = serde_json::from_str::<Value>(current.json()) else {
             return false;
         };
-        let version = current.pointer("/metadata/resourceVersion");
-        let is_untouched = last.resource_version.is_some()
-            && version.and_then(Value::as_str) == last.resource_version.as_deref();
-        last.hash == hash(intent) && (is_untouched || has_fields_of(current, intent))
+        let is_as_left = shown.is_some() && shown == digest(&object, subresource, owned);
+        let owned = owned.and_then(|owned| serde_json::from_str::<Value>(owned).ok());
+        is_as_left || owned.is_some_and(|owned| is_as_applied(&owned, intent, &object))
+    }
+
+    /// What the last accepted apply has left, if it was of this text.
+    fn left_by(&self, target: &Target, hash: u64) -> Option<Left> {
+        let intents = self.lock();
+        let of_object = intents.get(&(target.kind.clone(), target.key.clone()))?;
+        let last = of_object.get(&target.subresource)?;
+        (last.hash == hash).then(|| last.left.clone())
     }
 }
 
 /// A number for an applied text.
 pub fn hash(intent: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    intent.to_string().hash(&mut hasher);
+    intent.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Whether every field of `intent` is in `current` with the same value. Lists must be of the same length, element by element,
-/// because what merging a list does depends on the kind; null and empty count as absent.
-pub fn has_fields_of(current: &Value, intent: &Value) -> bool {
-    match (current, intent) {
-        (Value::Object(current), Value::Object(intent)) => {
-            intent.iter().all(|(name, wanted)| match current.get(name) {
-                Some(have) => has_fields_of(have, wanted),
-                None => is_absent(wanted),
-            })
+/// A number for an object as an apply left it, of which its manager then had applied `owned`
+/// (fieldsV1): without what the server alone writes, and without `status`, which is another
+/// writer's. For the `status` subresource it is of `status` alone. None for another subresource,
+/// whose answers are not the object.
+fn digest(object: &Value, subresource: Option<&str>, owned: Option<&str>) -> Option<u64> {
+    let owned: Option<Value> = owned.and_then(|owned| serde_json::from_str(owned).ok());
+    let mut hasher = DefaultHasher::new();
+    owned.hash(&mut hasher);
+    match subresource {
+        None => {
+            let mut object = without_bookkeeping(object);
+            if let Some(members) = object.as_object_mut() {
+                members.remove("status");
+            }
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("generation");
+            }
+            object.hash(&mut hasher);
         }
-        (Value::Array(current), Value::Array(intent)) => {
-            current.len() == intent.len()
-                && current
-                    .iter()
-                    .zip(intent)
-                    .all(|(have, wanted)| has_fields_of(have, wanted))
-        }
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        _ => current == intent,
+        Some("status") => object.get("status").hash(&mut hasher),
+        Some(_) => return None,
     }
-}
-
-fn is_absent(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Object(members) => members.is_empty(),
-        Value::Array(elements) => elements.is_empty(),
-        _ => false,
-    }
+    Some(hasher.finish())
 }
 
 /// Whether replacing `current` (as cached) by `wanted` would change nothing.
@@ -153,8 +237,12 @@ fn without_bookkeeping(object: &Value) -> Value {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Schema;
     use serde_json::json;
 
     fn target() -> Target {
@@ -165,53 +253,182 @@ mod tests {
         }
     }
 
+    const MANAGER: &str = "p";
+
+    /// An object of the cache at this version; `applied` is what the manager owns of it.
+    fn cached(version: &str, rest: &Value, applied: Option<&Value>) -> Object {
+        let mut object =
+            json!({"metadata": {"namespace": "default", "name": "a", "resourceVersion": version}});
+        if let Some(applied) = applied {
+            object["metadata"]["managedFields"] = json!([
+                {"manager": MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": applied}
+            ]);
+        }
+        let rest = rest.as_object().unwrap().clone();
+        object.as_object_mut().unwrap().extend(rest);
+        let schema = Schema::new(1, Payload::Full, vec![], vec![]);
+        let schema = schema.with_managers(vec![MANAGER.into()]);
+        Object::parse(&target().kind, &object.to_string(), &schema).unwrap()
+    }
+
+    /// The text of an apply of the object.
+    fn intent(rest: &Value) -> Value {
+        let mut intent = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}});
+        let rest = rest.as_object().unwrap().clone();
+        intent.as_object_mut().unwrap().extend(rest);
+        intent
+    }
+
+    /// After this was applied, and the server answered with this object at version 7.
+    fn after(applied: &Value, answer: &Value) -> Applied {
+        let answer = cached("7", answer, None).json().to_owned();
+        let left = Left::new(MANAGER, None, Some("7".into()), Some(&answer));
+        let memory = Applied::default();
+        memory.remember(target(), hash(&intent(applied)), left);
+        memory
+    }
+
+    fn is_unchanged(memory: &Applied, wanted: &Value, current: &Object) -> bool {
+        memory.is_unchanged(MANAGER, &target(), &intent(wanted), current)
+    }
+
     #[test]
-    fn an_apply_is_unchanged_only_after_the_same_one_was_accepted() {
-        let (intent, current) = (
+    fn an_apply_is_unchanged_while_the_object_is_as_the_same_apply_left_it() {
+        let (wanted, left) = (
             json!({"data": {"a": "1"}}),
             json!({"data": {"a": "1", "b": "2"}}),
         );
-        let applied = Applied::default();
+        let nothing = Applied::default();
         assert!(
-            !applied.is_unchanged(&target(), &intent, Some(&current)),
+            !is_unchanged(&nothing, &wanted, &cached("7", &left, None)),
             "nothing is known of the past"
         );
-        applied.remember(target(), hash(&intent), Some("7".into()));
+        let memory = after(&wanted, &left);
         assert!(
-            applied.is_unchanged(
-                &target(),
-                &intent,
-                Some(&json!({"metadata": {"resourceVersion": "7"}}))
-            ),
+            is_unchanged(&memory, &wanted, &cached("7", &json!({}), None)),
             "nobody has touched it since"
         );
-        assert!(applied.is_unchanged(&target(), &intent, Some(&current)));
+        let mut busy = left.clone();
+        busy["status"] = json!({"seen": 1});
         assert!(
-            !applied.is_unchanged(&target(), &json!({"data": {}}), Some(&current)),
+            is_unchanged(&memory, &wanted, &cached("8", &busy, None)),
+            "the status is another writer's"
+        );
+        assert!(
+            !is_unchanged(&memory, &json!({"data": {}}), &cached("8", &left, None)),
             "a field was given up"
         );
         assert!(
-            !applied.is_unchanged(&target(), &intent, Some(&json!({"data": {"a": "3"}}))),
+            !is_unchanged(
+                &memory,
+                &wanted,
+                &cached("8", &json!({"data": {"a": "3"}}), None)
+            ),
             "somebody changed it"
-        );
-        assert!(
-            !applied.is_unchanged(&target(), &intent, None),
-            "somebody deleted it"
         );
     }
 
     #[test]
-    fn lists_must_match_element_by_element() {
-        assert!(has_fields_of(
-            &json!([{"port": 80, "protocol": "TCP"}]),
-            &json!([{"port": 80}])
+    fn what_others_have_added_to_an_atomic_value_is_drift() {
+        for (wanted, now) in [
+            (
+                json!({"spec": {"selector": {"app": "web"}}}),
+                json!({"spec": {"selector": {"app": "web", "x": "y"}}}),
+            ),
+            (
+                json!({"subsets": [{"addresses": [{"ip": "10.1.0.1"}]}]}),
+                json!({"subsets": [{"addresses": [{"ip": "10.1.0.1"}], "notReadyAddresses": [{"ip": "10.1.0.9"}]}]}),
+            ),
+            (
+                json!({"subsets": [{"addresses": [{"ip": "10.1.0.1"}]}]}),
+                json!({"subsets": [{"addresses": [{"ip": "10.1.0.1", "hostname": "x"}]}]}),
+            ),
+            (
+                json!({"spec": {"nodeSelector": {}}}),
+                json!({"spec": {"nodeSelector": {"a": "b"}}}),
+            ),
+        ] {
+            let memory = after(&wanted, &wanted);
+            assert!(is_unchanged(&memory, &wanted, &cached("8", &wanted, None)));
+            assert!(
+                !is_unchanged(&memory, &wanted, &cached("8", &now, None)),
+                "{now}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_apply_that_the_object_itself_proves_done_is_unchanged_without_a_memory() {
+        let wanted = json!({"data": {"a": "1"}});
+        let owned = json!({"f:data": {"f:a": {}}});
+        let nothing = Applied::default();
+        let with = |data: Value| cached("8", &json!({"data": data}), Some(&owned));
+        assert!(is_unchanged(
+            &nothing,
+            &wanted,
+            &with(json!({"a": "1", "b": "2"}))
         ));
-        assert!(!has_fields_of(&json!([1, 2]), &json!([1])));
-        assert!(has_fields_of(
+        assert!(!is_unchanged(&nothing, &wanted, &with(json!({"a": "2"}))));
+        assert!(!is_unchanged(
+            &nothing,
             &json!({}),
-            &json!({"subsets": [], "x": null})
+            &with(json!({"a": "1"}))
         ));
-        assert!(has_fields_of(&json!(1.0), &json!(1)));
+    }
+
+    #[test]
+    fn an_apply_of_a_field_that_was_lost_and_has_come_back_is_sent_to_own_it_again() {
+        let wanted = json!({"data": {"a": "1"}});
+        let whole = |owned: Value| cached("8", &wanted, Some(&owned));
+        let mut answer: Value = serde_json::from_str(whole(json!({})).json()).unwrap();
+        answer["metadata"]["managedFields"] = json!([
+            {"manager": MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:data": {"f:a": {}}}}
+        ]);
+        let left = Left::new(MANAGER, None, Some("7".into()), Some(&answer.to_string()));
+        let memory = Applied::default();
+        memory.remember(target(), hash(&intent(&wanted)), left);
+        assert!(is_unchanged(
+            &memory,
+            &wanted,
+            &whole(json!({"f:data": {"f:a": {}}}))
+        ));
+        assert!(!is_unchanged(
+            &memory,
+            &wanted,
+            &whole(json!({"f:data": {"f:b": {}}}))
+        ));
+    }
+
+    #[test]
+    fn an_apply_of_status_is_compared_with_status_alone() {
+        let target = Target {
+            subresource: Some("status".into()),
+            ..target()
+        };
+        let wanted = intent(&json!({"status": {"ready": true}}));
+        let answer = cached("7", &json!({"spec": 1, "status": {"ready": true}}), None);
+        let left = Left::new(MANAGER, Some("status"), None, Some(answer.json()));
+        let memory = Applied::default();
+        memory.remember(target.clone(), hash(&wanted), left);
+        let with =
+            |now: Value| memory.is_unchanged(MANAGER, &target, &wanted, &cached("8", &now, None));
+        assert!(with(json!({"spec": 2, "status": {"ready": true}})));
+        assert!(!with(json!({"spec": 1, "status": {"ready": true, "x": 1}})));
+    }
+
+    #[test]
+    fn of_an_object_that_is_not_cached_as_a_whole_only_the_version_tells() {
+        let wanted = json!({"metadata": {"name": "a", "namespace": "default"}});
+        let memory = after(&wanted, &json!({}));
+        let schema = Schema::new(1, Payload::WithoutValues, vec![], vec![]);
+        let at = |version: &str| {
+            let json = json!({"metadata": {"namespace": "default", "name": "a", "resourceVersion": version}});
+            Object::parse(&target().kind, &json.to_string(), &schema).unwrap()
+        };
+        assert!(is_unchanged(&memory, &wanted, &at("7")));
+        let now = at("8");
+        assert_eq!(now.payload(), Payload::WithoutValues);
+        assert!(!is_unchanged(&memory, &wanted, &now));
     }
 
     #[test]

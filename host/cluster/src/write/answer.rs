@@ -60,6 +60,16 @@ pub(super) fn resource_version(body: &[u8]) -> Option<String> {
         .filter(|version| !version.is_empty())
 }
 
+/// A JSON Patch that does not fit the object as it is: one of its tests has failed, or what it
+/// changes is not there. The server has no reason of its own for that. What it says of an object
+/// that is not valid names the object.
+pub(super) fn is_misfit(error: &RequestError) -> bool {
+    const MESSAGE: &str = "the server rejected our request due to an error in our request";
+    error
+        .status()
+        .is_some_and(|status| status.code == 422 && status.message == MESSAGE)
+}
+
 /// A 404 of the path, not of the object: it comes without a Status, as "404 page not found". The kind is served no more.
 pub(super) fn is_no_such_path(error: &RequestError) -> bool {
     error

@@ -13,6 +13,8 @@ pub struct Wish {
     pub fields: Vec<FieldPath>,
     /// Its indexes.
     pub indexes: Vec<Vec<FieldPath>>,
+    /// Its name as field manager, if it applies objects of the kind: what it has applied is kept.
+    pub manager: Option<String>,
 }
 
 /// Where a plugin finds what it wished for.
@@ -24,13 +26,17 @@ pub struct Grant {
     pub view: ViewId,
     /// Its indexes, in the order of the wish.
     pub indexes: Vec<IndexId>,
+    /// The place of its name among the managers.
+    manager: Option<usize>,
 }
 
-/// Invariant: a view or an index is in use by as many plugins as its counter says, and its place is free when that is none.
+/// Invariant: a view, an index or a manager is in use by as many plugins as its counter says, and
+/// its place is free when that is none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     views: Vec<(usize, Option<Projection>)>,
     indexes: Vec<(usize, Vec<FieldPath>)>,
+    managers: Vec<(usize, String)>,
     /// How many plugins want each payload.
     payloads: [usize; 3],
 }
@@ -55,6 +61,10 @@ impl Layout {
             indexes: indexes
                 .map(|paths| take(&mut self.indexes, paths.clone()))
                 .collect(),
+            manager: wish
+                .manager
+                .as_ref()
+                .map(|manager| take(&mut self.managers, manager.clone())),
         }
     }
 
@@ -66,6 +76,8 @@ impl Layout {
             .for_each(|view| release(&mut self.views, *view));
         let indexes = grant.indexes.iter();
         indexes.for_each(|index| release(&mut self.indexes, *index));
+        let manager = grant.manager.iter();
+        manager.for_each(|manager| release(&mut self.managers, *manager));
     }
 
     pub(super) fn users(&self) -> usize {
@@ -90,6 +102,12 @@ impl Layout {
             views.collect(),
             indexes.collect(),
         )
+        .with_managers(self.used_managers())
+    }
+
+    fn used_managers(&self) -> Vec<String> {
+        let used = self.managers.iter().filter(|(users, _)| *users > 0);
+        used.map(|(_, manager)| manager.clone()).collect()
     }
 }
 

@@ -164,13 +164,15 @@ impl Caches {
             Some(joining) => {
                 let ids = &mut self.ids;
                 let (asked, manifest) = (joining.plugin.manifest(), &joining.manifest);
-                let scope = scope::join(asked, manifest, &mut self.snapshot, |snapshot, source| {
+                let manager = joining.settings.author(&manifest.name).field_manager;
+                let informer = |snapshot: &mut Snapshot, source| {
                     *ids.entry(source).or_insert_with_key(|source| {
                         let informers = Arc::make_mut(&mut snapshot.informers);
                         informers.push(Arc::new(Cache::new(source.clone())));
                         informers.len() - 1
                     })
-                });
+                };
+                let scope = scope::join(asked, manifest, &manager, &mut self.snapshot, informer);
                 let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
                 self.informers = parts.map(|part| part.informer).collect();
                 let plugin = joining.plugin.clone();

@@ -32,16 +32,17 @@ pub(super) fn sources(read: &ReadDeclaration) -> Vec<Source> {
 }
 
 /// Adds the plugin's views and indexes to the caches and says where they are. `manifest` is what is granted of the `asked` one.
-/// `informer` makes one of a source, or finds it.
+/// `informer` makes one of a source, or finds it. `manager`: as which field manager the plugin applies.
 pub(super) fn join(
     asked: &Manifest,
     manifest: &Manifest,
+    manager: &str,
     snapshot: &mut Snapshot,
     mut informer: impl FnMut(&mut Snapshot, Source) -> InformerId,
 ) -> Scope {
     let mut kinds = BTreeMap::new();
     for read in &manifest.reads {
-        let wish = wish(manifest, read);
+        let wish = wish(manifest, manager, read);
         let mut scope = KindScope {
             parts: Vec::new(),
             indexes: indexes(manifest, &read.kind)
@@ -79,14 +80,20 @@ fn indexes<'a>(
         .filter(move |index| index.kind == *kind)
 }
 
-fn wish(manifest: &Manifest, read: &ReadDeclaration) -> Wish {
+fn wish(manifest: &Manifest, manager: &str, read: &ReadDeclaration) -> Wish {
     Wish {
         payload: payload(manifest, read),
         fields: paths(&read.fields),
         indexes: indexes(manifest, &read.kind)
             .map(|index| paths(&index.paths))
             .collect(),
+        manager: applies(manifest, &read.kind).then(|| manager.to_owned()),
     }
+}
+
+fn applies(manifest: &Manifest, kind: &Kind) -> bool {
+    let mut writes = manifest.writes.iter();
+    writes.any(|write| write.kind == *kind && write.verbs.contains(&Verb::Apply))
 }
 
 /// How much of each object a plugin needs, of what it sees and of what the host looks at on its behalf.

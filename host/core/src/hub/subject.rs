@@ -27,7 +27,7 @@ impl SubjectKind {
         let fields = selection.fields.as_deref();
         let companions = selection.companions.iter();
         Self {
-            fields: fields.and_then(|fields| FieldSelector::parse(fields).ok()),
+            fields: fields.and_then(|fields| FieldSelector::parse(&selection.kind, fields).ok()),
             informers: informers(scope, &selection.kind).collect(),
             companions: companions.flat_map(|kind| informers(scope, kind)).collect(),
             selection: selection.clone(),

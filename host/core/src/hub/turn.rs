@@ -172,12 +172,14 @@ impl Turn {
             plugin,
             manifest,
             permissions,
+            author,
             applied,
             ..
         } = &*self.controller;
         let context = Context {
             manifest,
             permissions,
+            manager: &author.field_manager,
             applied,
             key: &self.request.key,
         };

@@ -262,6 +262,35 @@ fn what_is_found_for_a_narrowed_informer_is_seen_if_it_is_one_of_its_objects() {
 }
 
 #[test]
+fn what_the_server_selects_by_fields_stays_whatever_the_host_makes_of_the_selector() {
+    let mut narrowed = manifest("p");
+    narrowed.reads[1].field_selector = Some("spec.unknownToTheHost=default".into());
+    let mut rig = Rig::default();
+    rig.join(narrowed, nothing);
+    let pods = rig
+        .hub
+        .wanted()
+        .into_iter()
+        .find(|(_, (source, _))| source.fields.is_some());
+    let (id, _) = pods.unwrap();
+    for (id, _) in rig.hub.wanted() {
+        rig.hub
+            .apply(id, Delta::Replace(Listing::default()), rig.now);
+    }
+    let brought = Object::parse(&pod(), &live("x", 5), &rig.hub.schema(id)).unwrap();
+    rig.hub.apply(id, Delta::Upsert(brought), rig.now);
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    let lookup = lookup(&mut rig);
+    rig.hub
+        .looked(&lookup, vec![Ok(Some(live("x", 6)))], rig.now);
+    let key = ObjectKey::new("default", "x");
+    let found = rig.hub.snapshot().informers[id].get(key.parts());
+    assert!(found.is_some());
+}
+
+#[test]
 fn an_answer_that_cannot_be_read_holds_nobody_for_ever() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");

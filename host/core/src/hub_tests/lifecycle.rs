@@ -3,6 +3,7 @@
 use super::*;
 use crate::grants::{Granted, Grants};
 use crate::reader::ReadError;
+use crate::unchanged::{Applied, Left, Target};
 
 fn fake(
     manifest: Manifest,
@@ -557,4 +558,126 @@ fn a_new_version_tries_broken_keys_at_once() {
     assert_eq!(rig.hub.status(rig.now)[0].broken.len(), 1);
     replace(&mut rig, id, fake(version("2.0.0"), fine));
     assert_eq!(rig.run(), ["a"]);
+}
+
+/// Has the plugin's only ready key remember an apply of pod "x" at this version.
+fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
+    let turn = rig.take().unwrap();
+    let applied = turn.controller.applied.clone();
+    let target = Target {
+        kind: pod(),
+        key: ObjectKey::new("default", "x"),
+        subresource: None,
+    };
+    applied.remember(target, 1, Left::new("p", None, Some(version.into()), None));
+    let executed = Executed {
+        accepted: vec![Accepted {
+            kind: pod(),
+            key: ObjectKey::new("default", "x"),
+            effect: Effect::Version(ResourceVersion::new(version)),
+        }],
+        ..Executed::default()
+    };
+    rig.hub.settled(&turn, None, executed, rig.now);
+    applied
+}
+
+#[test]
+fn what_was_applied_before_the_server_went_back_in_time_is_forgotten() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    let applied = remember_apply(&mut rig, "9");
+    assert_eq!(applied.len(), 1);
+    // The same state is listed again; what follows may be given version 9 once more.
+    let id = rig.id(&pod());
+    let json = r#"{"metadata":{"namespace":"default","name":"x","uid":"u","resourceVersion":"1","labels":{}}}"#;
+    let listed = Object::parse(&pod(), json, &rig.hub.schema(id)).unwrap();
+    let restored = Delta::Replace(Listing {
+        objects: vec![listed],
+        resource_version: ResourceVersion::new("1"),
+        is_rollback: true,
+        ..Listing::default()
+    });
+    rig.hub.apply(id, restored, rig.now);
+    assert!(applied.is_empty());
+}
+
+#[test]
+fn an_apply_of_what_is_gone_again_already_is_not_remembered() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "web", "");
+    let bookmark = Delta::Bookmark(ResourceVersion::new("50"));
+    let id = rig.id(&pod());
+    rig.hub.apply(id, bookmark, rig.now);
+    assert_eq!(remember_apply(&mut rig, "40").len(), 0, "it came and went");
+    rig.put(&service(), "web", r#""again":"yes""#);
+    assert_eq!(
+        remember_apply(&mut rig, "60").len(),
+        1,
+        "it is still to come"
+    );
+}
+
+/// A plugin whose keys apply pod "x" and see of pods their names alone.
+fn applies_blindly() -> Rig {
+    let mut blind = manifest("p");
+    blind.reads[1].fields = vec![".metadata.name".into()];
+    Rig::with(blind, |_, _| {
+        let object = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"x"},"spec":{"a":1}}"#;
+        Ok(Outcome {
+            actions: vec![Action::Apply {
+                object: object.into(),
+                subresource: None,
+                force: false,
+            }],
+            requeue_after: None,
+        })
+    })
+}
+
+/// The watch brings pod "x" with this.
+fn bring(rig: &mut Rig, rest: &str) {
+    rig.version += 1;
+    let version = rig.version;
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"default","name":"x","uid":"u","resourceVersion":"{version}"}},{rest}}}"#
+    );
+    let id = rig.id(&pod());
+    let object = Object::parse(&pod(), &json, &rig.hub.schema(id)).unwrap();
+    rig.hub.apply(id, Delta::Upsert(object), rig.now);
+}
+
+#[test]
+fn drift_of_what_a_key_has_applied_wakes_it_though_it_sees_nothing_of_it() {
+    let mut rig = applies_blindly();
+    rig.put(&service(), "web", "");
+    bring(&mut rig, r#""spec":{"a":1}"#);
+    assert_eq!(rig.run(), ["web"]);
+    bring(&mut rig, r#""spec":{"a":1},"status":{"ready":true}"#);
+    assert_eq!(rig.run(), NONE, "the status is none of what it has applied");
+    bring(&mut rig, r#""spec":{"a":2},"status":{"ready":true}"#);
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn an_apply_of_its_own_wakes_nobody() {
+    let mut rig = applies_blindly();
+    rig.put(&service(), "web", "");
+    bring(&mut rig, r#""spec":{"a":1}"#);
+    let mut turn = rig.take().unwrap();
+    let applied = turn.controller.applied.clone();
+    let decision = turn.decide();
+    rig.finish(&turn, decision);
+    let target = Target {
+        kind: pod(),
+        key: ObjectKey::new("default", "x"),
+        subresource: None,
+    };
+    let version = (rig.version + 1).to_string();
+    applied.remember(target, 1, Left::new("p", None, Some(version), None));
+    bring(&mut rig, r#""spec":{"a":3}"#);
+    assert_eq!(rig.run(), NONE);
+    bring(&mut rig, r#""spec":{"a":4}"#);
+    assert_eq!(rig.run(), ["web"]);
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::ObjectError;
+use super::{ObjectError, applied};
 use crate::fields::{members, push_string};
 use crate::key::Kind;
 use crate::source::Payload;
@@ -12,14 +12,31 @@ use crate::source::Payload;
 /// The annotation in which `kubectl apply` keeps what was last applied.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The text, and how much of the object is in it.
+/// An object's text.
+pub(super) struct Normalised {
+    pub(super) json: String,
+    /// How much of the object is in it.
+    pub(super) payload: Payload,
+    /// What the managers have applied; see [`applied`].
+    pub(super) applied: String,
+}
+
+/// `managers` are those whose applies are kept apart, of an object that is kept as a whole: no
+/// other can be compared.
 pub(super) fn normalise(
     kind: &Kind,
     raw: &str,
     wanted: Payload,
-) -> Result<(String, Payload), ObjectError> {
+    managers: &[String],
+) -> Result<Normalised, ObjectError> {
     let members = members(raw)?;
     let payload = check_kind(kind, &members)?.min(wanted);
+    let managers = if payload == Payload::Full {
+        managers
+    } else {
+        &[]
+    };
+    let mut applied = String::new();
     let mut out = String::with_capacity(raw.len() + 64);
     out.push_str("{\"apiVersion\":");
     push_string(&mut out, &kind.api_version());
@@ -30,7 +47,7 @@ pub(super) fn normalise(
             "apiVersion" | "kind" => {}
             "metadata" => {
                 out.push_str(",\"metadata\":");
-                push_metadata(&mut out, value.get())?;
+                applied = push_metadata(&mut out, value.get(), managers)?;
             }
             _ if payload == Payload::Metadata => {}
             "data" | "stringData" if payload == Payload::WithoutValues => {}
@@ -38,7 +55,11 @@ pub(super) fn normalise(
         }
     }
     out.push('}');
-    Ok((out, payload))
+    Ok(Normalised {
+        json: out,
+        payload,
+        applied,
+    })
 }
 
 /// List items may lack apiVersion and kind; where they stand they must be the wanted ones, or those of an object's metadata alone.
@@ -69,28 +90,34 @@ fn check_kind(
     }
 }
 
-fn push_metadata(out: &mut String, metadata: &str) -> Result<(), serde_json::Error> {
+/// Says what these managers have applied.
+fn push_metadata(
+    out: &mut String,
+    metadata: &str,
+    managers: &[String],
+) -> Result<String, serde_json::Error> {
+    let mut kept = String::new();
     out.push('{');
     for (name, value) in members(metadata)? {
         match &*name {
-            "managedFields" => {}
+            "managedFields" => kept = applied::of_managers(value.get(), managers),
             "annotations" if value.get().contains(LAST_APPLIED) => {
-                let mut kept = String::from("{");
+                let mut others = String::from("{");
                 for (name, value) in members(value.get())? {
                     if name != LAST_APPLIED {
-                        push_member(&mut kept, &name, value.get());
+                        push_member(&mut others, &name, value.get());
                     }
                 }
-                if kept.len() > 1 {
-                    kept.push('}');
-                    push_member(out, &name, &kept);
+                if others.len() > 1 {
+                    others.push('}');
+                    push_member(out, &name, &others);
                 }
             }
             _ => push_member(out, &name, value.get()),
         }
     }
     out.push('}');
-    Ok(())
+    Ok(kept)
 }
 
 fn push_member(out: &mut String, name: &str, value: &str) {

@@ -1,6 +1,7 @@
 //! One action at a time: is it permitted, is it sound, and which writes does it come to?
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,6 +12,7 @@ use crate::children;
 use crate::cluster::{Operation, Write};
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::Verb;
+use crate::object::Object;
 use crate::outcome::{Action, ActionResult, Delete, Event, PatchType};
 use crate::permission::Denied;
 use crate::reader::Reader;
@@ -21,10 +23,17 @@ use crate::unchanged::{Target, hash, is_same_object};
 pub(super) struct Planner<'a, 'r> {
     context: Context<'a>,
     reader: &'r mut Reader,
-    /// How often each text was created so far.
+    /// Of each text that was created with a derived name: the first number for a name that was not
+    /// tried yet.
     created: HashMap<String, usize>,
-    /// The objects that are written so far.
+    /// The objects that are written so far. What the snapshot shows of them is history: nothing is
+    /// left out because of it.
     written: HashSet<(Kind, ObjectKey)>,
+    /// Of these, those that are created, so that their uids are not known.
+    born: HashSet<(Kind, ObjectKey)>,
+    /// The finalizers of objects as this outcome leaves them.
+    finalizers: HashMap<(Kind, ObjectKey), Vec<String>>,
+    warnings: BTreeSet<String>,
     has_children: bool,
 }
 
@@ -35,8 +44,16 @@ impl<'a, 'r> Planner<'a, 'r> {
             reader,
             created: HashMap::new(),
             written: HashSet::new(),
+            born: HashSet::new(),
+            finalizers: HashMap::new(),
+            warnings: BTreeSet::new(),
             has_children: false,
         }
+    }
+
+    /// What the operator or the author should know of the outcome.
+    pub fn into_warnings(self) -> BTreeSet<String> {
+        self.warnings
     }
 }
 
@@ -114,21 +131,34 @@ impl Planner<'_, '_> {
     }
 
     fn settle(
-        &self,
+        &mut self,
         body: &mut Value,
         how: Use,
         kind: &Kind,
         key: &ObjectKey,
     ) -> Result<(), ActionError> {
         let shown = Shown::of(self.reader, kind, key);
-        let is_written = self.written.contains(&(kind.clone(), key.clone()));
-        identity::settle(body, how, key, &shown, is_written, self.reader)
+        let is_written = self.is_written(kind, key);
+        identity::settle(body, how, key, &shown, is_written, self.reader)?;
+        let is_missing = matches!(shown, Shown::Nothing) && !is_written;
+        if how == Use::Create || (how == Use::Apply && is_missing) {
+            self.note_birth(body, kind, key);
+        }
+        Ok(())
     }
 
-    /// The object as cached, if the plugin reads its kind.
-    fn cached(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Value> {
-        let object = self.reader.look_at(kind, key)?;
-        serde_json::from_str(object.json()).ok()
+    fn is_written(&self, kind: &Kind, key: &ObjectKey) -> bool {
+        self.written.contains(&(kind.clone(), key.clone()))
+    }
+
+    /// An object that this outcome makes has the finalizers of its body.
+    fn note_birth(&mut self, body: &Value, kind: &Kind, key: &ObjectKey) {
+        let finalizers = body["metadata"]["finalizers"].as_array();
+        let finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
+        let target = (kind.clone(), key.clone());
+        self.finalizers
+            .insert(target.clone(), finalizers.map(str::to_owned).collect());
+        self.born.insert(target);
     }
 
     fn apply(
@@ -145,7 +175,20 @@ impl Planner<'_, '_> {
             permissions.check_force(&kind, &key, subresource)?;
         }
         self.settle(&mut object, Use::Apply, &kind, &key)?;
+        if subresource.is_none() {
+            self.warn_of_status(&object, &kind);
+        }
         Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
+    }
+
+    /// Which kinds have a status subresource is for the server to say; nearly all that have a
+    /// status do.
+    fn warn_of_status(&mut self, object: &Value, kind: &Kind) {
+        if object.get("status").is_some_and(|status| !status.is_null()) {
+            self.warnings.insert(format!(
+                "an apply of {kind} has a status, which the server drops if the kind has a status subresource: apply it with subresource \"status\""
+            ));
+        }
     }
 
     fn apply_unless_unchanged(
@@ -161,15 +204,21 @@ impl Planner<'_, '_> {
             key,
             subresource: subresource.clone(),
         };
-        let current = self.cached(&target.kind, &target.key);
-        if self
-            .context
-            .applied
-            .is_unchanged(&target, object, current.as_ref())
-        {
+        let Context {
+            manager, applied, ..
+        } = self.context;
+        let Target { kind, key, .. } = &target;
+        let current = self
+            .reader
+            .look_at_applied(kind, key, subresource.as_deref());
+        let is_unchanged =
+            |current: &Arc<Object>| applied.is_unchanged(manager, &target, object, current);
+        let is_written = self.is_written(&target.kind, &target.key);
+        if !is_written && current.as_ref().is_some_and(is_unchanged) {
             return What::Known(ActionResult::Unchanged);
         }
-        let is_read = self.reader.may_read(&target.kind);
+        // What never comes into the cache would be remembered for ever.
+        let is_cached = current.is_some() || self.reader.knows(&target.kind, &target.key);
         let Target {
             kind,
             key,
@@ -185,16 +234,14 @@ impl Planner<'_, '_> {
                     force,
                 },
             },
-            intent: is_read.then(|| hash(object)),
+            intent: is_cached.then(|| hash(object)),
+            finalizer: None,
         }
     }
 
     fn create(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
         let mut object = parse(text)?;
-        let number = self.created.entry(text.to_owned()).or_default();
-        *number += 1;
-        let number = *number - 1;
-        self.derive_name(number, &mut object);
+        self.derive_name(text, &mut object);
         let (kind, key) = address(&object)?;
         self.check(Verb::Create, &kind, &key, subresource)?;
         // A subresource's body is about an object that is there: which one is for the plugin to say.
@@ -211,10 +258,13 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// A name for `generateName` that is the same on every retry, so that a create whose answer was lost is not done twice. It
-    /// depends on the object and on how many of the very same were asked for before it, not on its place among the actions.
-    fn derive_name(&self, number: usize, object: &mut Value) {
-        let digest = self.digest(&[&number.to_string(), &object.to_string()]);
+    /// A name for `generateName` that is the same on every retry of the same state, so that a
+    /// create whose answer was lost is not done twice. It depends on the object and on how many of
+    /// the very same were asked for before it, not on its place among the actions. Those that the
+    /// guest has seen alive count too: it knows of them, and wants another. Who creates without
+    /// looking creates once.
+    fn derive_name(&mut self, text: &str, object: &mut Value) {
+        let body = self.digest(&[&object.to_string()]);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
             return;
         };
@@ -222,21 +272,37 @@ impl Planner<'_, '_> {
             .get("name")
             .and_then(Value::as_str)
             .is_some_and(|name| !name.is_empty());
-        let prefix = metadata.remove("generateName");
-        if let (false, Some(Value::String(prefix))) = (has_name, prefix) {
-            // As the server does: at most 63 characters, so that the name fits into a label.
-            let prefix: String = prefix.chars().take(63 - 8).collect();
-            metadata.insert("name".into(), format!("{prefix}{}", &digest[..8]).into());
+        let (false, Some(Value::String(prefix))) = (has_name, metadata.remove("generateName"))
+        else {
+            return;
+        };
+        // As the server does: at most 63 characters, so that the name fits into a label.
+        let prefix: String = prefix.chars().take(63 - 8).collect();
+        let mut number = self.created.remove(text).unwrap_or_default();
+        loop {
+            let digest = self.digest(&[&number.to_string(), &body]);
+            number += 1;
+            object["metadata"]["name"] = format!("{prefix}{}", &digest[..8]).into();
+            if !self.is_seen(object) {
+                break;
+            }
         }
+        self.created.insert(text.to_owned(), number);
+    }
+
+    fn is_seen(&self, object: &Value) -> bool {
+        address(object).is_ok_and(|(kind, key)| self.reader.has_seen(&kind, &key))
     }
 
     /// 64 hex digits that depend on the plugin, the key and `parts` alone.
     fn digest(&self, parts: &[&str]) -> String {
         let mut hasher = Sha256::new();
         let Context { manifest, key, .. } = self.context;
+        // Not its version: with that, names and children of a kind that graduates would be
+        // another's.
         let kind = manifest
             .subject_kind()
-            .map(Kind::to_string)
+            .map(|kind| format!("{}/{}", kind.group, kind.kind))
             .unwrap_or_default();
         for part in [&*manifest.name, &kind, &key.namespace, &key.name]
             .iter()
@@ -256,7 +322,7 @@ impl Planner<'_, '_> {
         let mut object = parse(text)?;
         let (kind, key) = address(&object)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
-        let is_written = self.written.contains(&(kind.clone(), key.clone()));
+        let is_written = self.is_written(&kind, &key);
         let shown = Shown::of(self.reader, &kind, &key);
         match shown {
             Shown::Nothing if !is_written => {
@@ -280,7 +346,9 @@ impl Planner<'_, '_> {
             is_written,
             self.reader,
         )?;
-        let current = self.cached(&kind, &key);
+        let current = self.reader.look_at(&kind, &key).filter(|_| !is_written);
+        let current =
+            current.and_then(|current| serde_json::from_str::<Value>(current.json()).ok());
         if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
         {
             return Ok(What::Known(ActionResult::Unchanged));
@@ -305,9 +373,10 @@ impl Planner<'_, '_> {
         let own_version = delete.resource_version.clone();
         let own_version = own_version.filter(|version| !version.is_empty());
         self.check(Verb::Delete, kind, key, &None)?;
-        let seen = self.reader.look_at(kind, key);
+        let is_born = self.born.contains(&(kind.clone(), key.clone()));
+        let seen = self.reader.look_at(kind, key).filter(|_| !is_born);
         let uid = || seen.as_ref().map(|object| object.uid().to_owned());
-        let is_as_seen = own_uid.is_none() && !self.written.contains(&(kind.clone(), key.clone()));
+        let is_as_seen = own_uid.is_none() && !self.is_written(kind, key);
         let version = || {
             seen.as_ref()
                 .map(|object| object.resource_version().to_string())
@@ -348,7 +417,9 @@ impl Planner<'_, '_> {
         Ok(send(kind, key, &None, operation))
     }
 
-    /// A JSON Patch that holds only for the version the snapshot shows, so that no other writer's finalizer is lost.
+    /// A JSON Patch that holds only for the object that the snapshot shows, while it has the
+    /// finalizers that it has there or that this outcome has given it, so that no other writer's
+    /// finalizer is lost. Whatever else changes does not matter.
     fn finalizer(
         &mut self,
         kind: &Kind,
@@ -360,7 +431,12 @@ impl Planner<'_, '_> {
         if !self.reader.may_read(kind) {
             return Err(Denied::NotRead(kind.clone()).into());
         }
-        let Some(object) = self.reader.look_at(kind, key) else {
+        let target = (kind.clone(), key.clone());
+        let seen = self.reader.look_at(kind, key);
+        let seen = seen.filter(|_| !self.born.contains(&target));
+        let own = self.finalizers.get(&target).cloned();
+        let have = own.or_else(|| seen.as_ref().map(|object| object.finalizers()));
+        let Some(have) = have else {
             let is_done = !present && self.reader.knows(kind, key);
             let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
             return Ok(What::Known(if is_done {
@@ -369,24 +445,47 @@ impl Planner<'_, '_> {
                 gone()
             }));
         };
-        let have = object.finalizers();
-        if have.iter().any(|have| have == name) == present {
+        let is_so = have.iter().any(|have| have == name) == present;
+        if is_so && !self.is_written(kind, key) {
             return Ok(What::Known(ActionResult::Unchanged));
         }
         let others = have.iter().map(String::as_str).filter(|have| *have != name);
         let wanted: Vec<&str> = others.chain(present.then_some(name)).collect();
-        let body = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version().to_string()},
-            {"op": "add", "path": "/metadata/finalizers", "value": wanted},
-        ]);
-        let operation = Operation::Patch {
-            patch_type: PatchType::Json,
-            body: body.to_string(),
+        let uid = seen.as_ref().map(|object| object.uid());
+        let uid = uid.filter(|uid| !uid.is_empty());
+        let tests = uid.map(|uid| json!({"op": "test", "path": "/metadata/uid", "value": uid}));
+        // An object without finalizers has no such field: it is null to a test.
+        let now = if have.is_empty() {
+            Value::Null
+        } else {
+            json!(have)
         };
-        Ok(send(kind, key, &None, operation))
+        let tests = tests
+            .into_iter()
+            .chain([json!({"op": "test", "path": "/metadata/finalizers", "value": now})]);
+        let set = json!({"op": "add", "path": "/metadata/finalizers", "value": wanted});
+        let body: Value = tests.chain([set]).collect();
+        let wanted = wanted.into_iter().map(str::to_owned).collect();
+        self.finalizers.insert(target, wanted);
+        let write = Write {
+            kind: kind.clone(),
+            key: key.clone(),
+            subresource: None,
+            operation: Operation::Patch {
+                patch_type: PatchType::Json,
+                body: body.to_string(),
+            },
+        };
+        Ok(What::Send {
+            write,
+            intent: None,
+            finalizer: Some(present),
+        })
     }
 
-    /// Applies each wanted object with a label that names this key, then deletes what has the label and is not wanted.
+    /// Applies each wanted object with a label that names this key, then deletes what has the label
+    /// and is not wanted. Labels are copied (by the endpoints controllers, from a Service),
+    /// annotations are not: so a member has both.
     fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
@@ -399,6 +498,7 @@ impl Planner<'_, '_> {
             }
             self.check(Verb::Apply, &kind, &key, &None)?;
             self.settle(&mut object, Use::Apply, &kind, &key)?;
+            self.warn_of_status(&object, &kind);
             children::mark(
                 &mut object,
                 &label,
@@ -418,10 +518,20 @@ impl Planner<'_, '_> {
         for kind in &self.context.permissions.children {
             for member in self.reader.members(kind, &selector) {
                 let key = member.key().to_key();
-                if wanted.contains(&(kind.clone(), key.clone())) || member.is_being_deleted() {
+                let owner = children::key_of(&self.context.manifest.name, &member);
+                if wanted.contains(&(kind.clone(), key.clone()))
+                    || member.is_being_deleted()
+                    || owner.as_ref() != Some(self.context.key)
+                {
                     continue;
                 }
-                self.check(Verb::Delete, kind, &key, &None)?;
+                // The guest has not asked for it by name: the operator has taken a grant away.
+                if let Err(denied) = self.check(Verb::Delete, kind, &key, &None) {
+                    self.warnings.insert(format!(
+                        "children: {kind} {key} is not wanted any more and stays: {denied}"
+                    ));
+                    continue;
+                }
                 let operation = Operation::Delete {
                     uid: Some(member.uid().to_owned()),
                     resource_version: Some(member.resource_version().to_string()),
@@ -445,6 +555,7 @@ fn send(kind: &Kind, key: &ObjectKey, subresource: &Option<String>, operation: O
     What::Send {
         write,
         intent: None,
+        finalizer: None,
     }
 }
 

@@ -4108,6 +4108,8 @@ pub mod pilothouse {
                 pub kind: Kind,
                 /// `status`, `scale`, `eviction`, `binding`, … None: the object itself.
                 pub subresource: ::core::option::Option<_rt::String>,
+                /// `update` of the object itself replaces all of it: who names some of its `fields` in `reads`
+                /// cannot ask for that.
                 pub verbs: _rt::Vec<Verb>,
                 /// Objects of this kind can be members of a `children` action, which prunes those no longer wanted.
                 /// Asks for `apply` and `delete`, and for reading the kind.
@@ -4203,6 +4205,11 @@ pub mod pilothouse {
             pub type Json = super::super::super::pilothouse::controller::types::Json;
             pub type Milliseconds = super::super::super::pilothouse::controller::types::Milliseconds;
             /// Server-side apply under the plugin's name as field manager: create the object, or make these fields so.
+            ///
+            /// What is applied counts as read, whatever fields the manifest names of the kind: when somebody
+            /// changes the object, the key runs again. A change of `status` counts for who has applied that.
+            /// The server drops a `status` that is applied without the subresource of that name, if the kind
+            /// has one.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Apply {
                 /// With `apiVersion`, `kind`, `metadata.name` and, where it has one, `metadata.namespace`.
@@ -4224,7 +4231,9 @@ pub mod pilothouse {
                 }
             }
             /// Create the object, or the subresource `eviction` or `binding` of the object that `metadata` names; for these the manifest
-            /// declares the body's kind (`policy/v1 Eviction`, `v1 Binding`). With `metadata.generateName` the host derives a name that is the same on every retry.
+            /// declares the body's kind (`policy/v1 Eviction`, `v1 Binding`). With `metadata.generateName`
+            /// the host derives a name that is the same on every retry of the same state, and that none of
+            /// the objects has which this reconcile has read: who creates without looking creates once.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Create {
                 pub object: Json,
@@ -4301,6 +4310,10 @@ pub mod pilothouse {
                     }
                 }
             }
+            /// A merge patch that names `metadata.resourceVersion`, with any value, is of the version that
+            /// the snapshot shows: if the object has changed since, that is a `conflict`. One that names
+            /// `metadata.uid` is of that object alone. To give up an owner, list those that remain:
+            /// directives of a strategic merge patch are refused in `metadata`.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Patch {
                 pub kind: Kind,
@@ -4362,7 +4375,9 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// Delete the object. An object that is already gone is success.
+            /// Delete the object. An object that is already gone is success. Without preconditions of its own
+            /// only the object is deleted that the snapshot shows, and only if it has not changed since; with
+            /// a `uid`, whatever has changed.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Delete {
                 pub kind: Kind,
@@ -4450,7 +4465,10 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Add or remove a finalizer of the object: a patch (the verb to ask for) of what the snapshot shows, so the kind must be read.
+            /// Add or remove a finalizer of the object: a patch (the verb to ask for) of what the snapshot
+            /// shows, so the kind must be read. It is a `conflict` if the object is another one by now, or if
+            /// its finalizers are others; whatever else has changed does not matter. To remove one of an
+            /// object that is already gone is success.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Finalizer {
                 pub kind: Kind,
@@ -4472,7 +4490,9 @@ pub mod pilothouse {
                 }
             }
             /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and deletes those
-            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among them. Once in an outcome.
+            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer
+            /// among them. It knows them by a label and an annotation of its own. What the operator does not
+            /// grant to delete any more stays, and the log says so. Once in an outcome.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Children {
                 pub objects: _rt::Vec<Json>,
@@ -4487,12 +4507,21 @@ pub mod pilothouse {
             }
             /// One write. Actions run in the order given, and the first failure ends the list.
             ///
+            /// Two failures say something of one object alone, and do not keep the others waiting. After a
+            /// `delete` that failed, what follows is done nevertheless, but for actions on the same object,
+            /// and for the removal of finalizers, which may wait for the deletion. After the removal of a
+            /// finalizer that failed, all but actions on the same object is done. The outcome counts as
+            /// failed in the end. When the cluster cannot be reached, or wants to be left alone, nothing more
+            /// is done.
+            ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or those that were there before. The finalizers of
             /// an object that exists are changed by `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that of the object
             /// the snapshot shows. `metadata.managedFields` is not looked at.
             ///
-            /// What would change nothing is not sent, as far as the host can know: an `apply` whose last accepted one by this plugin was the
-            /// same and whose fields the cached object still has, an `update` that equals the cached object, a `finalizer` that is so already.
+            /// What would change nothing is not sent, as far as the host can know: an `apply` of what this
+            /// plugin has applied already, while the object is as that apply left it or has just these fields
+            /// from this plugin; an `update` that equals the cached object; a `finalizer` that is so already.
+            /// Of an object that an earlier action of the outcome is about, everything is sent.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Action {
                 Apply(Apply),
@@ -4537,7 +4566,8 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// What became of one action, in the order the actions were given. Actions after a failed one are `skipped`.
+            /// What became of one action, in the order the actions were given. Actions that were not done
+            /// because of a failed one are `skipped`.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ActionResult {
                 /// Sent and accepted. The object's resourceVersion afterwards, where the server returned one.
@@ -4546,7 +4576,9 @@ pub mod pilothouse {
                 Unchanged,
                 /// Not sent: an earlier action failed.
                 Skipped,
-                /// 409: another field manager owns a field, or a precondition no longer holds.
+                /// 409: another field manager owns a field, or a precondition no longer holds. Also a JSON
+                /// Patch that does not fit the object as it is: one of its tests fails, or what it changes is
+                /// not there.
                 Conflict(_rt::String),
                 /// 409 on create: there is one of this name.
                 AlreadyExists(_rt::String),

@@ -67,7 +67,7 @@ impl Controller for Hostile {
             Verb::Delete,
         ];
         Manifest::new("hostile", "1.0.0", Selection::of(&config_map()))
-            .reads(&config_map(), [".data"])
+            .reads_whole(&config_map())
             .writes(&config_map(), verbs)
     }
 

@@ -120,7 +120,9 @@ fn questions_of<'a>(
 ) -> Box<dyn Iterator<Item = Question> + 'a> {
     let question = |informer, key| Question::of(snapshot, informer, key);
     match read {
-        Read::Object(informer, key) => Box::new(std::iter::once(question(*informer, key.clone()))),
+        Read::Object(informer, key) | Read::Applied(informer, key, _) => {
+            Box::new(std::iter::once(question(*informer, key.clone())))
+        }
         Read::List(informer, namespace, filter) => {
             let cache = &snapshot.informers[*informer];
             let found = matching(cache, namespace.as_deref(), filter);

@@ -13,7 +13,7 @@ use crate::gate::{Awaited, Passage, Sign};
 use crate::hub::changelog::Missed;
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::status::LastError;
-use crate::hub::turn::{Decision, Start, Turn, TurnError};
+use crate::hub::turn::{Controller, Decision, Start, Turn, TurnError};
 use crate::hub::{Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
@@ -499,12 +499,30 @@ impl Seat {
             .loops
             .end(key, awaited.iter().filter_map(written).collect());
         self.gates.close(key, awaited, snapshot, now);
+        self.forget_gone_applies(&executed.accepted, snapshot);
         if executed.results.is_empty() {
             self.results.remove(key);
         } else {
             self.results.insert(key.clone(), executed.results);
         }
         looping
+    }
+
+    /// Forgets the applies of objects that were gone from the caches again before the applies were
+    /// remembered.
+    fn forget_gone_applies(&self, accepted: &[Accepted], snapshot: &Snapshot) {
+        let Controller { scope, applied, .. } = &*self.controller;
+        for Accepted { kind, key, effect } in accepted {
+            let scope = scope.kinds.get(kind);
+            let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+            let cache = part.map(|part| &snapshot.informers[part.informer]);
+            if let (Some(cache), Effect::Version(version)) = (cache, effect)
+                && version.is_at_most(cache.resource_version())
+                && cache.get(key.parts()).is_none()
+            {
+                applied.forget(kind, key);
+            }
+        }
     }
 
     /// What shows an accepted write to the plugin, if it reads the object, in whatever version.

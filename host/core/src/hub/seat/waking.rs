@@ -8,7 +8,7 @@ use crate::cache::Change;
 use crate::children;
 use crate::hub::subject::informers;
 use crate::hub::turn::Controller;
-use crate::key::ObjectKey;
+use crate::key::{Kind, ObjectKey};
 use crate::object::Object;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 use crate::reads::is_visible;
@@ -86,6 +86,12 @@ impl Seat {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
         }
+        let drifted = self.reads.drifted(informer, key, change);
+        if !drifted.is_empty() && !self.is_own_apply(snapshot, informer, key, change) {
+            for key in drifted {
+                self.queue.add(key, priority, now);
+            }
+        }
         let is_subject = self.subject.as_ref().is_some_and(|subject| {
             let is_companion = self.is_started
                 && subject.is_companion(informer)
@@ -117,6 +123,28 @@ impl Seat {
                 self.queue.add(key, priority, now);
             }
         }
+    }
+
+    /// Whether a change is an apply of the plugin's own, as far as its answer has come already:
+    /// that is no drift. Otherwise a plugin that applies the time would run for ever.
+    fn is_own_apply(
+        &self,
+        snapshot: &Snapshot,
+        informer: InformerId,
+        key: &ObjectKey,
+        change: &Change,
+    ) -> bool {
+        let kind = snapshot.informers[informer].kind();
+        let applied = &self.controller.applied;
+        change
+            .new
+            .as_ref()
+            .is_some_and(|new| applied.has_left(kind, key, new.resource_version()))
+    }
+
+    /// What the plugin has applied to objects of a kind says nothing of them any more.
+    pub fn forget_applied(&self, kind: &Kind) {
+        self.controller.applied.forget_kind(kind);
     }
 
     /// Queues the keys that asked for an object which has become unreadable, or is so no more: its own, and those with an answer that

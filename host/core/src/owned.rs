@@ -1,0 +1,421 @@
+//! Whether a server-side apply would change nothing, as far as the object itself proves it: its
+//! `managedFields` say which fields the manager has applied, in the server's own terms (fieldsV1,
+//! structured-merge-diff's path sets).
+//!
+//! It is proved if the manager has applied exactly the fields that the intent names, and each still
+//! has the intent's value. Then nothing is given up, nothing is taken, and nothing is set anew.
+//! fieldsV1 says where a value is one piece (a scalar, or an atomic map or list: `{}`) and where
+//! others may have parts beside it, so no schema is needed. Whatever is not clear is not proved.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+/// Of the elements of one list; more are not compared.
+const MAX_ELEMENTS: usize = 10_000;
+
+/// What an apply says of an object without owning it: who it is, and what the server keeps.
+const IDENTITY: [&str; 9] = [
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+    "clusterName",
+    "managedFields",
+];
+
+/// Whether `current`, of which a manager has applied `owned` (fieldsV1), would stay as it is if it
+/// applied `intent`.
+pub(crate) fn is_as_applied(owned: &Value, intent: &Value, current: &Value) -> bool {
+    let parts = (
+        owned.as_object(),
+        owned_part(intent, current),
+        current.as_object(),
+    );
+    let (Some(owned), Some(intent), Some(current)) = parts else {
+        return false;
+    };
+    is_same_map(owned, &intent, current)
+}
+
+/// The part of an intent that its manager owns. None if it says something else of who the object is
+/// than the object does.
+fn owned_part(intent: &Value, current: &Value) -> Option<Map<String, Value>> {
+    let mut intent = intent.as_object()?.clone();
+    for name in ["apiVersion", "kind"] {
+        if intent.remove(name).as_ref() != current.get(name) {
+            return None;
+        }
+    }
+    let metadata = intent.get_mut("metadata")?.as_object_mut()?;
+    for name in IDENTITY {
+        let said = metadata.remove(name).filter(|said| !said.is_null());
+        if said.is_some_and(|said| current["metadata"].get(name) != Some(&said)) {
+            return None;
+        }
+    }
+    if metadata.is_empty() {
+        intent.remove("metadata");
+    }
+    Some(intent)
+}
+
+fn is_same(owned: &Value, intent: &Value, current: &Value) -> bool {
+    let Some(owned) = owned.as_object() else {
+        return false;
+    };
+    if owned.is_empty() {
+        return intent == current;
+    }
+    match (intent, current) {
+        (Value::Object(intent), Value::Object(current)) => is_same_map(owned, intent, current),
+        (Value::Array(intent), Value::Array(current)) => is_same_list(owned, intent, current),
+        _ => false,
+    }
+}
+
+fn is_same_map(
+    owned: &Map<String, Value>,
+    intent: &Map<String, Value>,
+    current: &Map<String, Value>,
+) -> bool {
+    let mut parts = owned.iter().filter(|(element, _)| *element != ".");
+    let count = owned.len() - usize::from(owned.contains_key("."));
+    count == intent.len()
+        && parts.all(|(element, owned)| {
+            let name = element.strip_prefix("f:");
+            let of = name.and_then(|name| Some((intent.get(name)?, current.get(name)?)));
+            of.is_some_and(|(intent, current)| is_same(owned, intent, current))
+        })
+}
+
+/// An element of a list that is merged element by element.
+enum Element {
+    /// Of a set: this value.
+    Value(Value),
+    /// Of a list of maps: the one in which these fields have these values.
+    Keys(Map<String, Value>),
+}
+
+impl Element {
+    fn parse(element: &str) -> Option<Self> {
+        if let Some(value) = element.strip_prefix("v:") {
+            return serde_json::from_str(value).ok().map(Self::Value);
+        }
+        let keys = element.strip_prefix("k:")?;
+        serde_json::from_str(keys).ok().map(Self::Keys)
+    }
+
+    /// Whether it may be the one that an intent means. A key that the intent leaves out has a
+    /// default, which only the server knows.
+    fn may_be(&self, item: &Value) -> bool {
+        match self {
+            Self::Value(value) => value == item,
+            Self::Keys(keys) => {
+                item.is_object()
+                    && keys
+                        .iter()
+                        .all(|(key, value)| item.get(key).is_none_or(|have| have == value))
+            }
+        }
+    }
+
+    /// What distinguishes it among those with the same fields as keys.
+    fn name(&self) -> String {
+        match self {
+            Self::Value(value) => value.to_string(),
+            Self::Keys(keys) => name_of(keys.values()),
+        }
+    }
+
+    fn key_fields(&self) -> Vec<&String> {
+        match self {
+            Self::Value(_) => Vec::new(),
+            Self::Keys(keys) => keys.keys().collect(),
+        }
+    }
+}
+
+fn name_of<'a>(values: impl Iterator<Item = &'a Value>) -> String {
+    values.map(|value| format!("{value}\n")).collect()
+}
+
+/// Each element of the intent is one that is owned, and the other way about; and they stand in the
+/// object as the intent says, in the same order, whatever others have put between them.
+fn is_same_list(owned: &Map<String, Value>, intent: &[Value], current: &[Value]) -> bool {
+    let parts = owned.iter().filter(|(element, _)| *element != ".");
+    let elements = parts.map(|(element, owned)| Some((Element::parse(element)?, owned)));
+    let Some(elements) = elements.collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let Some((first, _)) = elements.first() else {
+        return false;
+    };
+    let fields = first.key_fields();
+    let is_alike = |(element, _): &(Element, _)| element.key_fields() == fields;
+    if elements.len() != intent.len()
+        || intent.len() > MAX_ELEMENTS
+        || !elements.iter().all(is_alike)
+    {
+        return false;
+    }
+    let Some(places) = places(current, &fields) else {
+        return false;
+    };
+    let by_name: HashMap<String, usize> = elements
+        .iter()
+        .enumerate()
+        .map(|(at, (element, _))| (element.name(), at))
+        .collect();
+    let mut is_used = vec![false; elements.len()];
+    let mut next = 0;
+    intent.iter().all(|item| {
+        let Some(at) = meant(item, &elements, &fields, &by_name) else {
+            return false;
+        };
+        let (element, owned) = &elements[at];
+        let Some(place) = places.get(&element.name()) else {
+            return false;
+        };
+        let is_in_order = *place >= next;
+        next = place + 1;
+        !std::mem::replace(&mut is_used[at], true)
+            && is_in_order
+            && is_same_element(element, owned, item, &current[*place])
+    })
+}
+
+/// Which of the elements an item of the intent means, if only one can be meant.
+fn meant(
+    item: &Value,
+    elements: &[(Element, &Value)],
+    fields: &[&String],
+    by_name: &HashMap<String, usize>,
+) -> Option<usize> {
+    if let Some(name) = name_in(item, fields) {
+        return by_name.get(&name).copied();
+    }
+    // A few lists have keys with defaults (a port's protocol), and they are short.
+    const MAX_GUESSES: usize = 100;
+    let mut possible = elements.iter().enumerate();
+    let mut possible = possible
+        .by_ref()
+        .filter(|(_, (element, _))| element.may_be(item));
+    match (possible.next(), possible.next()) {
+        (Some((at, _)), None) if elements.len() <= MAX_GUESSES => Some(at),
+        _ => None,
+    }
+}
+
+fn is_same_element(element: &Element, owned: &Value, item: &Value, current: &Value) -> bool {
+    match element {
+        Element::Value(_) => owned.as_object().is_some_and(Map::is_empty) && item == current,
+        // The element itself is owned too: whoever gives it up, it stays.
+        Element::Keys(_) => owned.get(".").is_some() && is_same(owned, item, current),
+    }
+}
+
+/// Where in a list each element is. None if two are the same.
+fn places(list: &[Value], fields: &[&String]) -> Option<HashMap<String, usize>> {
+    let mut places = HashMap::with_capacity(list.len());
+    for (place, item) in list.iter().enumerate() {
+        let name = name_in(item, fields)?;
+        if places.insert(name, place).is_some() {
+            return None;
+        }
+    }
+    Some(places)
+}
+
+/// What distinguishes an item in a list with these fields as keys; in a set (no such fields),
+/// itself. None if it lacks one of them.
+fn name_in(item: &Value, fields: &[&String]) -> Option<String> {
+    if fields.is_empty() {
+        return Some(item.to_string());
+    }
+    let values = fields.iter().map(|field| item.get(field.as_str()));
+    let values: Option<Vec<&Value>> = values.collect();
+    Some(name_of(values?.into_iter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// An object with this, of which the manager has applied `owned`.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the cases read better without references"
+    )]
+    fn is_proved(owned: Value, intent: Value, current: Value) -> bool {
+        let object = |spec: Value| json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "a"}, "spec": spec});
+        let mut live = object(current);
+        live["metadata"]["uid"] = "u".into();
+        live["metadata"]["labels"] = json!({"foreign": "x"});
+        is_as_applied(&json!({"f:spec": owned}), &object(intent), &live)
+    }
+
+    #[test]
+    fn what_is_owned_and_as_wanted_needs_no_apply() {
+        assert!(is_proved(
+            json!({"f:a": {}}),
+            json!({"a": 1}),
+            json!({"a": 1})
+        ));
+        assert!(
+            is_proved(json!({"f:a": {}}), json!({"a": 1}), json!({"a": 1, "b": 2})),
+            "what others have beside it is theirs"
+        );
+        assert!(is_proved(
+            json!({"f:m": {"f:x": {}, ".": {}}}),
+            json!({"m": {"x": "1"}}),
+            json!({"m": {"x": "1", "y": "2"}})
+        ));
+    }
+
+    #[test]
+    fn what_is_one_piece_must_be_equal_as_a_whole() {
+        let selector = || json!({"f:selector": {}});
+        let intent = || json!({"selector": {"app": "web"}});
+        assert!(is_proved(selector(), intent(), intent()));
+        assert!(!is_proved(
+            selector(),
+            intent(),
+            json!({"selector": {"app": "web", "x": "y"}})
+        ));
+        assert!(!is_proved(
+            json!({"f:rules": {}}),
+            json!({"rules": [{"a": 1}]}),
+            json!({"rules": [{"a": 1, "b": 1}]})
+        ));
+        assert!(!is_proved(
+            json!({"f:nodeSelector": {}}),
+            json!({"nodeSelector": {}}),
+            json!({"nodeSelector": {"a": "b"}})
+        ));
+    }
+
+    #[test]
+    fn a_field_that_is_given_up_taken_or_changed_needs_an_apply() {
+        let both = || json!({"f:a": {}, "f:b": {}});
+        assert!(!is_proved(both(), json!({"a": 1}), json!({"a": 1, "b": 2})));
+        assert!(!is_proved(
+            json!({"f:a": {}}),
+            json!({"a": 1, "b": 2}),
+            json!({"a": 1, "b": 2})
+        ));
+        assert!(!is_proved(
+            both(),
+            json!({"a": 1, "b": 2}),
+            json!({"a": 1, "b": 3})
+        ));
+        assert!(!is_proved(both(), json!({"a": 1, "b": 2}), json!({"a": 1})));
+        assert!(
+            !is_proved(json!({"f:a": {}}), json!({"a": 1}), json!({"a": "1"})),
+            "the server has normalised it"
+        );
+    }
+
+    #[test]
+    fn list_items_are_matched_by_their_keys() {
+        let owned = || json!({r#"k:{"name":"a"}"#: {".": {}, "f:name": {}, "f:image": {}}});
+        let intent = || json!([{"name": "a", "image": "x"}]);
+        let with = |current: Value| {
+            is_proved(
+                json!({"f:c": owned()}),
+                json!({"c": intent()}),
+                json!({"c": current}),
+            )
+        };
+        assert!(with(
+            json!([{"name": "b"}, {"name": "a", "image": "x", "pull": "Always"}])
+        ));
+        assert!(!with(json!([{"name": "a", "image": "y"}])));
+        assert!(!with(json!([{"name": "b", "image": "x"}])));
+        assert!(!with(
+            json!([{"name": "a", "image": "x"}, {"name": "a", "image": "x"}])
+        ));
+        assert!(!with(json!({"a": 1})));
+    }
+
+    #[test]
+    fn a_key_with_a_default_is_matched_if_only_one_can_be_meant() {
+        let tcp = r#"k:{"port":80,"protocol":"TCP"}"#;
+        let udp = r#"k:{"port":80,"protocol":"UDP"}"#;
+        let live =
+            || json!({"p": [{"port": 80, "protocol": "TCP"}, {"port": 80, "protocol": "UDP"}]});
+        assert!(is_proved(
+            json!({"f:p": {tcp: {".": {}, "f:port": {}}}}),
+            json!({"p": [{"port": 80}]}),
+            live()
+        ));
+        assert!(
+            !is_proved(
+                json!({"f:p": {tcp: {".": {}, "f:port": {}}, udp: {".": {}, "f:port": {}, "f:protocol": {}}}}),
+                json!({"p": [{"port": 80}, {"port": 80, "protocol": "UDP"}]}),
+                live()
+            ),
+            "which of the two the first is cannot be told without the schema"
+        );
+        assert!(!is_proved(
+            json!({"f:p": {udp: {".": {}, "f:port": {}, "f:protocol": {}}}}),
+            json!({"p": [{"port": 80}]}),
+            live()
+        ));
+    }
+
+    #[test]
+    fn elements_of_sets_and_lists_keep_their_order() {
+        let owned = || json!({"f:s": {r#"v:"a""#: {}, r#"v:"b""#: {}}});
+        let with = |intent: Value, current: Value| {
+            is_proved(owned(), json!({"s": intent}), json!({"s": current}))
+        };
+        assert!(with(json!(["a", "b"]), json!(["a", "x", "b"])));
+        assert!(!with(json!(["b", "a"]), json!(["a", "b"])));
+        assert!(!with(json!(["a", "a"]), json!(["a", "b"])));
+        assert!(!with(json!(["a"]), json!(["a", "b"])));
+        assert!(!with(json!(["a", "b"]), json!(["a"])));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_proved() {
+        for owned in [
+            json!({"f:a": {"i:0": {}}}),
+            json!({"f:a": {"k:{": {".": {}}}}),
+            json!({"f:a": 7}),
+            json!({"f:a": {"x": {}}}),
+            json!({"f:a": {"v:1": {}, r#"k:{"n":1}"#: {".": {}}}}),
+            json!(null),
+        ] {
+            assert!(!is_proved(owned, json!({"a": [1]}), json!({"a": [1]})));
+        }
+    }
+
+    #[test]
+    fn who_the_object_is_is_not_owned_but_must_be_so() {
+        let intent =
+            |metadata: Value| json!({"apiVersion": "v1", "kind": "K", "metadata": metadata});
+        let mut live = intent(json!({"name": "a", "uid": "u", "resourceVersion": "7"}));
+        live["data"] = json!({});
+        let owned = json!({});
+        for (metadata, is_same) in [
+            (json!({"name": "a"}), true),
+            (
+                json!({"name": "a", "uid": "u", "creationTimestamp": null}),
+                true,
+            ),
+            (json!({"name": "a", "uid": "v"}), false),
+            (json!({"name": "a", "resourceVersion": "6"}), false),
+        ] {
+            assert_eq!(
+                is_as_applied(&owned, &intent(metadata.clone()), &live),
+                is_same,
+                "{metadata}"
+            );
+        }
+    }
+}
