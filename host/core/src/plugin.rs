@@ -44,12 +44,20 @@ pub enum RunError {
     /// The guest broke: a trap, or an answer that cannot be read.
     #[error("trap: {0}")]
     Trap(String),
-    /// It used up its fuel.
+    /// It used up its fuel. How long that took differs from run to run, and says what fuel is worth.
+    #[error("over limit: fuel: all of its {fuel} used, which took {took:.1?} of CPU time")]
+    OutOfFuel {
+        /// What it had.
+        fuel: u64,
+        /// CPU time.
+        took: Duration,
+    },
+    /// It wanted more of something else than it may have.
     #[error("over limit: {0}")]
     OverLimit(String),
     /// It ran longer than it may.
-    #[error("timeout: ran longer than {0:?}")]
-    Timeout(Duration),
+    #[error("timeout: {0}")]
+    Timeout(String),
     /// It was run twice on the same request and snapshot, and answered differently.
     #[error("is not deterministic: {0}")]
     NonDeterministic(String),

@@ -18,6 +18,7 @@ mod log;
 mod native;
 mod scan;
 mod state;
+mod stopwatch;
 
 pub use code_cache::{CacheError, CacheStats, CodeCache};
 pub use compile::{
@@ -27,3 +28,4 @@ pub use engine::{Engine, EngineError, EngineOptions};
 pub use instance::{RunOptions, RunStats, RunTotals, WasmPlugin};
 pub use limits::{LimitPolicy, RunLimits};
 pub use load::{ABI_VERSION, LoadError, LoadReport, ScanError, load};
+pub use stopwatch::{Clocks, Reading};

@@ -1,14 +1,18 @@
 //! A guest that breaks, loops, floods or lies ends its own run and nothing else.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use pilothouse_core::plugin::{Plugin, RunError};
 use pilothouse_core::snapshot::Snapshot;
-use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy};
+use pilothouse_wasm::{Clocks, Engine, EngineOptions, LimitPolicy, Reading};
+use tracing_subscriber::layer::SubscriberExt;
 
-use crate::support::{GET, GET_A, SAY_A, guest, little_fuel, reader, reader_of, request, said};
+use crate::support::{
+    GET, GET_A, LOG, SAY_A, guest, little_fuel, reader, reader_of, request, said,
+};
 
 fn over_limit(error: RunError) -> String {
     match error {
@@ -52,7 +56,10 @@ fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
             .load_with(crate::support::engine(), &little_fuel())
             .unwrap();
         let error = plugin.reconcile(&request("a"), &mut reader()).unwrap_err();
-        assert_eq!(over_limit(error), "fuel: all of its 10000000 used");
+        assert!(
+            matches!(error, RunError::OutOfFuel { fuel: 10_000_000, took } if !took.is_zero()),
+            "{error}"
+        );
     }
     let in_start = guest().with("(func $s (loop $l (br $l))) (start $s)");
     let error = in_start.load_with(crate::support::engine(), &little_fuel());
@@ -60,15 +67,32 @@ fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
     assert!(error.contains("fuel: all of its 10000000 used"), "{error}");
 }
 
-#[test]
-fn a_run_longer_than_its_timeout_ends() {
-    let tick = EngineOptions {
+thread_local! {
+    static NOW: Cell<Reading> = Cell::default();
+}
+
+/// Each look finds that so much more has passed.
+fn each_look_passes(cpu: Duration, wall: Duration) -> Reading {
+    let mut now = NOW.get();
+    (now.cpu, now.wall) = (now.cpu + cpu, now.wall + wall);
+    NOW.replace(now)
+}
+
+/// An engine whose epoch is moved by hand, and a policy of a second.
+fn timed_by(clocks: Clocks) -> (Engine, LimitPolicy) {
+    let options = EngineOptions {
         tick: None,
         instances: 2,
+        clocks,
     };
-    let engine = Engine::new(&tick).unwrap();
-    let mut policy = LimitPolicy::default();
-    policy.default.timeout = Duration::from_millis(10);
+    let mut policy = little_fuel();
+    policy.default.timeout = Duration::from_secs(1);
+    (Engine::new(&options).unwrap(), policy)
+}
+
+/// How an endless loop with endless fuel ends while the epoch moves on.
+fn end_of_an_endless_loop(clocks: Clocks) -> (Engine, RunError) {
+    let (engine, mut policy) = timed_by(clocks);
     (policy.default.fuel, policy.max.fuel) = (u64::MAX / 4, u64::MAX / 4);
     let plugin = guest()
         .reconciling("(loop $l (br $l))")
@@ -86,11 +110,63 @@ fn a_run_longer_than_its_timeout_ends() {
         has_ended.store(true, Ordering::Relaxed);
         error
     });
+    (engine, error)
+}
+
+#[test]
+fn a_run_that_uses_more_cpu_time_than_it_may_ends() {
+    let both = || each_look_passes(Duration::from_millis(100), Duration::from_millis(100));
+    let (engine, error) = end_of_an_endless_loop(both);
+    assert!(matches!(error, RunError::Timeout(_)), "{error}");
+    assert_eq!(error.to_string(), "timeout: used more than 1s of CPU time");
+    assert!(!engine.is_ticking() && crate::support::engine().is_ticking());
+}
+
+#[test]
+fn a_run_that_only_waits_ends_too_at_ten_times_its_limit() {
+    let waiting = || each_look_passes(Duration::ZERO, Duration::from_secs(1));
+    let (_, error) = end_of_an_endless_loop(waiting);
+    assert_eq!(
+        error.to_string(),
+        "timeout: took longer than 10s, most of it waiting"
+    );
+}
+
+#[test]
+fn a_guest_that_gets_little_of_a_core_is_ended_by_its_fuel_as_on_any_machine() {
+    /// Moves the epoch far on with every line that is logged.
+    struct Ticking(Engine);
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Ticking {
+        fn on_event(&self, _: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+            (0..1_000).for_each(|_| self.0.increment_epoch());
+        }
+    }
+    // At each look a second has passed, in which the guest had a core for a tenth of it.
+    let (engine, policy) =
+        timed_by(|| each_look_passes(Duration::from_millis(100), Duration::from_secs(1)));
+    let plugin = guest()
+        .with(LOG)
+        .reconciling(
+            "(local $i i32) (loop $l (call $log (i32.const 3) (i32.const 96) (i32.const 1) (i32.const 0) (i32.const 0))
+                (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5))))
+            (loop $l (br $l))",
+        )
+        .load_with(&engine, &policy)
+        .unwrap();
+    let ticking = tracing_subscriber::registry().with(Ticking(engine));
+    let error = tracing::subscriber::with_default(ticking, || {
+        plugin.reconcile(&request("a"), &mut reader()).unwrap_err()
+    });
     assert!(
-        matches!(error, RunError::Timeout(timeout) if timeout == Duration::from_millis(10)),
+        matches!(
+            error,
+            RunError::OutOfFuel {
+                fuel: 10_000_000,
+                ..
+            }
+        ),
         "{error}"
     );
-    assert!(!engine.is_ticking() && crate::support::engine().is_ticking());
 }
 
 #[test]

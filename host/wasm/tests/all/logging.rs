@@ -1,6 +1,11 @@
 //! A plugin's lines reach the host's log, and can do no more there than be read.
+#![allow(
+    clippy::disallowed_types,
+    reason = "how many lines a plugin may write depends on real time"
+)]
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use pilothouse_core::plugin::Plugin;
 use pilothouse_wasm::{LimitPolicy, RunOptions, WasmPlugin};
@@ -82,12 +87,14 @@ fn many_runs_together_are_cut_off_too_and_said_to_be_once() {
         ..RunOptions::default()
     };
     let plugin = chatty.plugin().with(&LimitPolicy::default(), options);
+    let began = Instant::now();
     let log = logged_by_runs(&plugin, 20);
+    let seconds = began.elapsed().as_secs() as usize;
     let (own, said): (Vec<&str>, Vec<&str>) = log
         .lines()
         .partition(|line| !line.contains("plugin logs too much"));
     // Ten at once, and one a second while this takes.
-    assert!((10..20).contains(&own.len()), "{log}");
+    assert!((10..=11 + seconds).contains(&own.len()), "{log}");
     assert_eq!(said.len(), 1, "{log}");
     assert_eq!(plugin.dropped_log_lines() + own.len() as u64, 1_000);
 }

@@ -273,13 +273,9 @@ impl Seat {
             message: error.to_string(),
             at: now,
         });
-        if let TurnError::Run(
-            RunError::Trap(_)
-            | RunError::OverLimit(_)
-            | RunError::Timeout(_)
-            | RunError::NonDeterministic(_)
-            | RunError::Host(_),
-        ) = error
+        let is_said = |error: &RunError| matches!(error, RunError::Failure(_));
+        if let TurnError::Run(error) = error
+            && !is_said(error)
         {
             self.reconciles.trapped += 1;
         }
