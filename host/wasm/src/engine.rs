@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::secret::Secret;
 use crate::stopwatch::{self, Clocks, Stopwatch};
 
 /// Between two ticks. A timeout is exact to about one tick; ten a second would already do, and 200 are no load.
@@ -59,6 +60,9 @@ pub enum EngineError {
     /// The machine lacks something: address space, most likely (`ulimit -v`).
     #[error("engine: {0:#}")]
     Create(wasmtime::Error),
+    /// The system has no random numbers.
+    #[error("random numbers: {0}")]
+    Random(#[from] getrandom::Error),
     /// No thread for the ticker.
     #[error("epoch ticker: {0}")]
     Ticker(#[source] std::io::Error),
@@ -71,6 +75,7 @@ pub struct Engine {
     tick: Duration,
     clocks: Clocks,
     ticker: Option<Arc<JoinHandle<()>>>,
+    secret: Secret,
     /// How many more instances may be kept between calls.
     idle_room: Arc<AtomicU32>,
 }
@@ -98,6 +103,7 @@ impl Engine {
             wasmtime,
             tick: options.tick.unwrap_or(TICK),
             clocks: options.clocks,
+            secret: Secret::draw()?,
             ticker,
             // The other half is for runs.
             idle_room: Arc::new(AtomicU32::new(options.instances / 2)),
@@ -140,6 +146,11 @@ impl Engine {
 
     pub(crate) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.wasmtime
+    }
+
+    /// For hosts without a directory to keep one in.
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     /// Starts timing a run.

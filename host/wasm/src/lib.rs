@@ -17,6 +17,7 @@ mod load;
 mod log;
 mod native;
 mod scan;
+mod secret;
 mod state;
 mod stopwatch;
 

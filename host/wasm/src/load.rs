@@ -139,7 +139,8 @@ impl Compiler {
         let digest = Sha256::digest(bytes).into();
         let compiled = self.compile(engine, digest, bytes)?;
         let pre = link(&compiled.component)?;
-        let (manifest, describe) = instance::describe(engine, &pre, policy);
+        let secret = self.secret(engine);
+        let (manifest, describe) = instance::describe(engine, &pre, policy, &secret);
         let manifest = manifest.map_err(LoadError::Describe)?;
         manifest.validate()?;
         let report = LoadReport {
@@ -165,6 +166,7 @@ impl Compiler {
             manifest,
             policy,
             report,
+            &secret,
         ))
     }
 }

@@ -1,11 +1,11 @@
 //! What a store carries for one run, and nothing for the next: what the guest may read, what it may use, where its lines go.
 
-use pilothouse_core::key::ObjectKey;
 use pilothouse_core::reader::Reader;
 
 use crate::imports::wasi::WasiState;
 use crate::limits::{Limiter, RunLimits};
 use crate::log::PluginLog;
+use crate::secret::Random;
 
 /// The `T` of `Store<T>`.
 pub(crate) struct State {
@@ -18,7 +18,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(
-        key: &ObjectKey,
+        random: Random,
         reader: Option<Reader>,
         log: PluginLog,
         limits: &RunLimits,
@@ -27,7 +27,7 @@ impl State {
             reader,
             limiter: Limiter::new(limits),
             log,
-            wasi: WasiState::new(key),
+            wasi: WasiState::new(random),
         }
     }
 

@@ -1,6 +1,9 @@
 //! The WASI that language runtimes get: an empty world, the same on every run.
 
 use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_wasm::{
+    CodeCache, CompileOptions, Compiler, Engine, EngineOptions, LimitPolicy, WasmPlugin,
+};
 
 use crate::logging::logged_by;
 use crate::support::{Guest, guest, reader, request, said};
@@ -33,17 +36,54 @@ fn wasi_guest() -> Guest {
     guest().of_world_with(WORLD, PACKAGES)
 }
 
-#[test]
-fn random_bytes_depend_on_the_key_alone() {
-    let plugin = wasi_guest()
+/// Says what it draws, as eight letters.
+fn drawing() -> Guest {
+    wasi_guest()
         .with(r#"(import "wasi:random/random@0.2.6" "get-random-u64" (func $random (result i64)))"#)
-        // As eight letters.
         .reconciling("(i64.store (i32.const 500) (i64.or (i64.and (call $random) (i64.const 0x0f0f0f0f0f0f0f0f)) (i64.const 0x4040404040404040)))
             (call $fail (i32.const 500) (i32.const 8))")
-        .plugin();
-    let drawn = |name| said(plugin.reconcile(&request(name), &mut reader()).unwrap_err());
-    assert_eq!(drawn("a"), drawn("a"));
-    assert_ne!(drawn("a"), drawn("b"));
+}
+
+fn drawn(plugin: &WasmPlugin, name: &str) -> String {
+    said(plugin.reconcile(&request(name), &mut reader()).unwrap_err())
+}
+
+#[test]
+fn random_bytes_depend_on_plugin_and_key() {
+    let (plugin, other) = (drawing().plugin(), drawing().named("other").plugin());
+    assert_eq!(drawn(&plugin, "a"), drawn(&plugin, "a"));
+    assert_ne!(drawn(&plugin, "a"), drawn(&plugin, "b"));
+    assert_ne!(drawn(&plugin, "a"), drawn(&other, "a"));
+}
+
+#[test]
+fn random_bytes_cannot_be_computed_without_the_host_s_secret() {
+    let small = EngineOptions {
+        instances: 2,
+        ..EngineOptions::default()
+    };
+    let engines = [Engine::new(&small).unwrap(), Engine::new(&small).unwrap()];
+    let file = drawing().module();
+    let draw = |compiler: &Compiler| {
+        engines.each_ref().map(|engine| {
+            let plugin = compiler.load(engine, &file, &LimitPolicy::default());
+            drawn(&plugin.unwrap(), "a")
+        })
+    };
+    let [one, other] = draw(&Compiler::default());
+    assert_ne!(one, other, "each host has a secret of its own");
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("code");
+    let cached = || {
+        Compiler::new(CompileOptions {
+            cache: Some(CodeCache::open(&path, CodeCache::DEFAULT_BYTES).unwrap()),
+            ..CompileOptions::default()
+        })
+    };
+    let [kept, again] = draw(&cached());
+    assert_eq!(kept, again, "the cache keeps it");
+    assert_eq!(draw(&cached()), [kept, again], "also for the next process");
 }
 
 #[test]
