@@ -1,13 +1,20 @@
 //! A guest that misbehaves is an error of its key, and nothing more.
 
-use anyhow::Result;
-use pilothouse_tests::{Host, Server, plugin_directory};
+use anyhow::{Context, Result};
+use pilothouse_tests::{Host, Server, guest, plugin_directory};
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, load};
 use serde_json::{Value, json};
 
 /// A key that makes the guest misbehave, and what the host says of it.
 const BAD: &[(&str, &str)] = &[
-    ("trap", "trap"),
-    ("loop", "over limit"),
+    (
+        "trap",
+        "misbehaving/src/lib.rs:35:23: told to; trap: unreachable",
+    ),
+    (
+        "loop",
+        "over limit: fuel: all of its 200000000 used, which took ",
+    ),
     ("memory", "over limit"),
     ("recursion", "trap"),
     ("invalid-json", "action 1 (apply): invalid JSON"),
@@ -87,6 +94,24 @@ async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
             .await?
             .is_none()
     );
+    Ok(())
+}
+
+#[test]
+fn a_panic_before_there_is_a_manifest_is_told_in_its_own_words() -> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let file = std::fs::read(guest("panicking"))?;
+    let error = load(&engine, &file, &LimitPolicy::default()).err();
+    let error = error.context("it loads")?.to_string();
+    let (before, after) = error
+        .split_once("panicking/src/lib.rs")
+        .context("no place")?;
+    assert!(before.starts_with("describe: panicked at "), "{error}");
+    assert!(
+        after.contains(": no manifest today; trap: unreachable"),
+        "{error}"
+    );
+    assert!(error.len() < 450, "{error}");
     Ok(())
 }
 

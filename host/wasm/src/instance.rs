@@ -3,6 +3,7 @@
 
 mod call;
 mod totals;
+mod trap;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ use crate::bindings::{self, ControllerPre};
 use crate::engine::Engine;
 use crate::limits::{LimitPolicy, RunLimits};
 use crate::load::LoadReport;
-use crate::log::{LogBudget, PluginLog};
+use crate::log::{LogBudget, PluginLog, cut};
 use crate::secret::{Random, Secret};
 use crate::state::State;
 use call::{Call, Kept, Left, Site};
@@ -327,14 +328,7 @@ pub(crate) fn describe(
 
 fn bounded(failure: Failure) -> Failure {
     match failure {
-        Failure::Retry(text) => Failure::Retry(cut(&text)),
-        Failure::Terminal(text) => Failure::Terminal(cut(&text)),
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().find(|(at, _)| *at >= ERROR_BYTES) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
+        Failure::Retry(text) => Failure::Retry(cut(&text, ERROR_BYTES)),
+        Failure::Terminal(text) => Failure::Terminal(cut(&text, ERROR_BYTES)),
     }
 }

@@ -12,6 +12,7 @@ mod convert;
 mod engine;
 mod imports;
 mod instance;
+mod last_words;
 pub mod limits;
 mod load;
 mod log;

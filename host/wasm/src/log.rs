@@ -129,6 +129,14 @@ fn render(fields: &[(String, String)], max: usize) -> String {
     out
 }
 
+/// `text`, or its first `max` bytes or so.
+pub(crate) fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().find(|(at, _)| *at >= max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
 /// `text` without control, formatting and unprintable characters, and no longer than about `max` bytes.
 pub(crate) fn escaped(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max));

@@ -3,6 +3,7 @@
 use pilothouse_core::reader::Reader;
 
 use crate::imports::wasi::WasiState;
+use crate::last_words::LastWords;
 use crate::limits::{Limiter, RunLimits};
 use crate::log::PluginLog;
 use crate::secret::Random;
@@ -13,6 +14,7 @@ pub(crate) struct State {
     reader: Option<Reader>,
     pub(crate) limiter: Limiter,
     pub(crate) log: PluginLog,
+    pub(crate) last_words: LastWords,
     pub(crate) wasi: WasiState,
 }
 
@@ -27,6 +29,7 @@ impl State {
             reader,
             limiter: Limiter::new(limits),
             log,
+            last_words: LastWords::default(),
             wasi: WasiState::new(random),
         }
     }
@@ -34,7 +37,9 @@ impl State {
     /// The reader, or a trap that says why there is none.
     pub(crate) fn reader(&mut self, import: &str) -> wasmtime::Result<&mut Reader> {
         self.reader.as_mut().ok_or_else(|| {
-            wasmtime::format_err!("{import} was called from describe, which may call no import")
+            wasmtime::format_err!(
+                "{import} was called from describe, which may call no import but log"
+            )
         })
     }
 

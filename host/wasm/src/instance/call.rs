@@ -13,7 +13,7 @@ use pilothouse_core::plugin::RunError;
 use pilothouse_core::reader::{ReadError, Reader};
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
-use super::{RunStats, cut};
+use super::{RunStats, trap};
 use crate::bindings::{Controller, ControllerPre};
 use crate::engine::{Engine, IdleRoom, ticks};
 use crate::limits::{HANDLES, HOSTCALL_BYTES, RunLimits};
@@ -152,11 +152,12 @@ impl Site<'_> {
         watch: Stopwatch,
         result: Result<wasmtime::Result<T>, RunError>,
     ) -> Call<T> {
+        // Also what was written last and not ended: it may be why the guest trapped.
+        store.data_mut().finish_log();
         let result = result.and_then(|answer| {
             answer.map_err(|error| classify(&error, store.data(), self.limits, watch))
         });
         let fuel_left = store.get_fuel().unwrap_or_default();
-        store.data_mut().finish_log();
         Call {
             result,
             reader: store.data_mut().take_reader(),
@@ -172,7 +173,7 @@ impl Site<'_> {
 /// A panic is the run's error. The store is not used for wasm again after one: its data is taken out, and it is dropped.
 fn guarded<T>(call: impl FnOnce() -> wasmtime::Result<T>) -> Result<wasmtime::Result<T>, RunError> {
     catch_unwind(AssertUnwindSafe(call))
-        .map_err(|panic| RunError::Host(format!("panic: {}", panic_text(&*panic))))
+        .map_err(|panic| RunError::HostPanic(panic_text(&*panic).to_owned()))
 }
 
 /// Whose fault it was, and which.
@@ -201,23 +202,18 @@ fn classify(
     if let Some(error @ (ReadError::TooMany | ReadError::TooLarge(_))) = error.downcast_ref() {
         return RunError::OverLimit(error.to_string());
     }
-    let text = cut(&cause_first(error));
-    if text.contains(HOSTCALL_FUEL) {
+    if error.root_cause().to_string().contains(HOSTCALL_FUEL) {
         return RunError::OverLimit(format!(
             "an answer or an argument of more than {HOSTCALL_BYTES} bytes"
         ));
     }
-    RunError::Trap(text)
-}
-
-/// What happened, then where: wasmtime says it the other way round and over many lines.
-fn cause_first(error: &wasmtime::Error) -> String {
-    let (cause, outermost) = (error.root_cause().to_string(), error.to_string());
-    if cause == outermost {
-        return cause;
+    match state.last_words.text(trap::PART_BYTES) {
+        Some(said) => RunError::Panic {
+            trap: trap::told(error, Some(&said)),
+            said,
+        },
+        None => RunError::Trap(trap::told(error, None)),
     }
-    let place = outermost.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{cause}; {place}")
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -35,7 +35,10 @@ pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u
 
 /// Whether an answer can be held against another one: how long a run takes, and what the host has no room for, may differ.
 pub(super) fn is_comparable(answer: &Answer) -> bool {
-    !matches!(answer, Err(RunError::Timeout(_) | RunError::Host(_)))
+    !matches!(
+        answer,
+        Err(RunError::Timeout(_) | RunError::Host(_) | RunError::HostPanic(_))
+    )
 }
 
 /// In what two answers differ, and if `fuel` is given, two runs.

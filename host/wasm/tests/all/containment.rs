@@ -36,6 +36,56 @@ fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
     assert!(plugin.reconcile(&request("a"), &mut reader()).is_ok());
 }
 
+/// Says why, as the SDK's panic hook does, and traps: in Rust's names.
+const PANICS: &str = r#"(import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+    (data (i32.const 600) "panic") (data (i32.const 610) "panicked at src/lib.rs:1:2:\0ano such image")
+    (data (i32.const 700) "\58\02\00\00\05\00\00\00\62\02\00\00\29\00\00\00")
+    (func $_ZN4core9panicking9panic_fmt17h0123456789abcdefE
+        (call $log (i32.const 3) (i32.const 600) (i32.const 5) (i32.const 700) (i32.const 1)) unreachable)
+    (func $_ZN7website5image17h0123456789abcdefE (call $_ZN4core9panicking9panic_fmt17h0123456789abcdefE))"#;
+
+#[test]
+fn a_panic_is_told_in_its_own_words_and_by_its_own_frames() {
+    const PANIC: &str = "(call $_ZN7website5image17h0123456789abcdefE)";
+    const TOLD: &str =
+        "panicked at src/lib.rs:1:2: no such image; trap: unreachable; in website::image";
+    let error = guest().with(PANICS).reconciling(PANIC).run_error();
+    assert!(matches!(error, RunError::Panic { .. }), "{error:?}");
+    assert_eq!(error.to_string(), TOLD);
+    let error = guest().with(PANICS).describing(PANIC).load_error();
+    assert_eq!(error, format!("describe: {TOLD}"));
+}
+
+#[test]
+fn a_trap_without_words_is_told_by_what_it_is_and_where() {
+    let broken = guest()
+        .with(
+            "(func $_ZN4core3ptr4read17h0123456789abcdefE (drop (i32.load (i32.const -1))))
+            (func $_ZN7website4list17h0123456789abcdefE (call $_ZN4core3ptr4read17h0123456789abcdefE))",
+        )
+        .reconciling("(call $_ZN7website4list17h0123456789abcdefE)");
+    assert_eq!(
+        broken.run_error().to_string(),
+        "trap: out of bounds memory access; in website::list"
+    );
+}
+
+#[test]
+fn however_much_a_guest_says_before_it_traps_little_of_it_is_told() {
+    let wordy = guest()
+        .with(PANICS)
+        .reconciling(
+            "(memory.fill (i32.const 65536) (i32.const 65) (i32.const 60000))
+            (i32.store (i32.const 708) (i32.const 65536)) (i32.store (i32.const 712) (i32.const 60000))
+            (call $_ZN7website5image17h0123456789abcdefE)",
+        );
+    let error = wordy.run_error().to_string();
+    assert!(
+        error.starts_with("AAAA") && error.ends_with("website::image") && error.len() < 410,
+        "{error}"
+    );
+}
+
 #[test]
 fn what_was_read_is_given_back_also_after_a_trap() {
     let broken = format!("{GET_A} unreachable");
@@ -252,7 +302,7 @@ fn a_panic_of_the_host_is_the_run_s_error() {
         .reconcile(&request("a"), &mut reader_of(Snapshot::default(), 7))
         .unwrap_err();
     assert!(
-        matches!(&error, RunError::Host(text) if text.starts_with("panic: ")),
+        matches!(&error, RunError::HostPanic(_)) && error.to_string().starts_with("host: panic: "),
         "{error}"
     );
     assert!(

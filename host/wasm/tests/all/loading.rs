@@ -175,7 +175,7 @@ fn a_function_that_would_compile_for_long_is_refused_unread() {
 fn describe_may_call_no_import() {
     let error = guest().with(GET).describing(GET_A).load_error();
     assert!(
-        error.contains("cluster.get was called from describe, which may call no import"),
+        error.contains("cluster.get was called from describe, which may call no import but log"),
         "{error}"
     );
 }

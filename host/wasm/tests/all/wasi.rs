@@ -15,6 +15,7 @@ const PACKAGES: &str = "
     package wasi:sockets@0.2.6 { interface instance-network { resource network; instance-network: func() -> network; } }
     package wasi:cli@0.2.6 {
         interface exit { exit: func(status: result); }
+        interface stderr { use wasi:io/streams@0.2.6.{output-stream}; get-stderr: func() -> output-stream; }
         interface stdout { use wasi:io/streams@0.2.6.{output-stream}; get-stdout: func() -> output-stream; }
     }
     package wasi:io@0.2.6 {
@@ -30,6 +31,7 @@ const WORLD: &str = "
   import wasi:clocks/monotonic-clock@0.2.6;
   import wasi:sockets/instance-network@0.2.6;
   import wasi:cli/exit@0.2.6;
+  import wasi:cli/stderr@0.2.6;
   import wasi:cli/stdout@0.2.6;";
 
 fn wasi_guest() -> Guest {
@@ -138,4 +140,22 @@ fn output_becomes_lines_of_the_plugin_s_log() {
         .map(|line| line.split_whitespace().nth(3).unwrap_or(line))
         .collect();
     assert_eq!(messages, ["aa", "baa"], "{log}");
+}
+
+#[test]
+fn what_a_language_prints_before_it_traps_leads_the_error() {
+    let print = wasi_guest()
+        .with(
+            r#"(import "wasi:cli/stderr@0.2.6" "get-stderr" (func $stderr (result i32)))
+            (import "wasi:io/streams@0.2.6" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+            (data (i32.const 500) "going on\0apanic: no such image")"#,
+        )
+        .reconciling(
+            "(call $write (call $stderr) (i32.const 500) (i32.const 29) (i32.const 3072)) unreachable",
+        );
+    let error = print.run_error().to_string();
+    assert!(
+        error.starts_with("panic: no such image; trap: unreachable"),
+        "{error}"
+    );
 }

@@ -247,10 +247,8 @@ impl Seat {
         if !self.is_current(turn) || matches!(error, Some(TurnError::Unavailable(_))) {
             return false;
         }
-        if let Some(TurnError::Run(RunError::Host(panic))) = error
-            && panic.starts_with("panic: ")
-        {
-            self.health.condemn(panic, now);
+        if let Some(TurnError::Run(panic @ RunError::HostPanic(_))) = error {
+            self.health.condemn(&panic.to_string(), now);
             return true;
         }
         let strike = error.filter(|error| error.is_strike());
