@@ -15,7 +15,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "loop",
-        "over limit: fuel: all of its 200000000 used, which took ",
+        "over limit: fuel: all of its 500000000 used, which took ",
     ),
     ("memory", "over limit"),
     ("recursion", "trap"),
