@@ -13,7 +13,7 @@ plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
 
 rust_plugins := endpoints
-test_guests := actions fickle hello-rust hostile keyring lister misbehaving narrow sparse widgets
+test_guests := actions fickle hello-rust hostile keyring lister misbehaving narrow panicking sparse widgets
 
 say = @printf '==> %s\n' "$(1)"
 

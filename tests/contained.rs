@@ -1,13 +1,22 @@
 //! A guest that misbehaves is an error of its key, and nothing more.
 
-use anyhow::Result;
-use pilothouse_tests::{Host, Server, plugin_directory};
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use pilothouse_tests::{Host, Server, guest, plugin_directory};
+use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, load};
 use serde_json::{Value, json};
 
 /// A key that makes the guest misbehave, and what the host says of it.
 const BAD: &[(&str, &str)] = &[
-    ("trap", "trap"),
-    ("loop", "over limit"),
+    (
+        "trap",
+        "misbehaving/src/lib.rs:35:23: told to; trap: unreachable",
+    ),
+    (
+        "loop",
+        "over limit: fuel: all of its 500000000 used, which took ",
+    ),
     ("memory", "over limit"),
     ("recursion", "trap"),
     ("invalid-json", "action 1 (apply): invalid JSON"),
@@ -71,6 +80,7 @@ async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
             "{name}: want {reason:?}, have {errors:?}\n{log}"
         );
     }
+    its_lines_are_the_run_s(&host.log_lines(), &namespace);
     let (status, _) = host.get("/healthz").await?;
     assert_eq!(status, 200);
     assert!(
@@ -88,6 +98,56 @@ async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
             .is_none()
     );
     Ok(())
+}
+
+#[test]
+fn a_panic_before_there_is_a_manifest_is_told_in_its_own_words() -> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let file = std::fs::read(guest("panicking"))?;
+    let error = load(&engine, &file, &LimitPolicy::default()).err();
+    let error = error.context("it loads")?.to_string();
+    let (before, after) = error
+        .split_once("panicking/src/lib.rs")
+        .context("no place")?;
+    assert!(before.starts_with("describe: panicked at "), "{error}");
+    assert!(
+        after.contains(": no manifest today; trap: unreachable"),
+        "{error}"
+    );
+    assert!(error.len() < 450, "{error}");
+    Ok(())
+}
+
+/// A plugin's lines have its own fields, and the number of the run, as the host's lines about it have.
+fn its_lines_are_the_run_s(lines: &[Value], namespace: &str) {
+    let about = |message: &str, name: &str| {
+        let object = format!("{namespace}/{name}");
+        let is_about = |line: &&Value| line["message"] == message && line["object"] == object;
+        lines.iter().filter(is_about).collect::<Vec<_>>()
+    };
+    let greeting = about("greeting", "friend")[0];
+    assert_eq!(greeting["who"], "world", "{greeting}");
+    assert_eq!(greeting["level"], "INFO", "{greeting}");
+    let panics = about("plugin panicked", "trap");
+    let failures = about("reconcile failed", "trap");
+    assert!(!failures.is_empty(), "{lines:?}");
+    for line in panics.iter().chain(&failures) {
+        assert_eq!(line["plugin"], "misbehaving", "{line}");
+        assert_eq!(line["version"], "1.0.0", "{line}");
+    }
+    let panic = panics[0]["panic"].as_str().unwrap_or_default();
+    assert!(panic.ends_with(":\ntold to"), "{panic:?}");
+    let ids = |lines: &[&Value]| {
+        lines
+            .iter()
+            .map(|line| line["reconcile_id"].to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&panics)[..failures.len()], ids(&failures));
+    assert_eq!(
+        ids(&failures).iter().collect::<BTreeSet<_>>().len(),
+        failures.len()
+    );
 }
 
 /// What went wrong with an object, from the log.

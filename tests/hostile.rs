@@ -246,6 +246,10 @@ impl Rig {
 
 fn verdict(decision: &Decision) -> String {
     match &decision.result {
+        // How long it took is not the same every time.
+        Err(TurnError::Run(RunError::OutOfFuel { fuel, .. })) => {
+            format!("over limit: fuel: {fuel}")
+        }
         Err(error) => error.to_string(),
         Ok((plan, _)) => {
             let writes: Vec<_> = plan.writes().collect();

@@ -182,7 +182,7 @@ fn subject(subject: &Subject) -> String {
 
 fn limits(limits: &RunLimits) -> String {
     format!(
-        "{} of memory, {} of fuel, {:?}, {} at once",
+        "{} of memory, {} of fuel, {:?} of CPU time, {} at once",
         size(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX)),
         limits.fuel,
         limits.timeout,

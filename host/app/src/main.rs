@@ -43,7 +43,10 @@ fn main() -> ExitCode {
 }
 
 fn host(args: RunArgs, defaults: HostDefaults) -> ExitCode {
-    logging::init(args.log_format);
+    if let Err(error) = logging::init(args.log_format) {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
     let result = match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
             let result = runtime.block_on(run::run(args, defaults));

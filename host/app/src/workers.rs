@@ -1,7 +1,8 @@
 //! Runs turns: guests on threads of their own (they are CPU-bound), writes on the async runtime.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
 use pilothouse_core::reader::ReadError;
 use tokio::sync::mpsc;
-use tracing::{debug, warn};
+use tracing::{Instrument, Span, debug, error_span, warn};
 
 use crate::metrics::Metrics;
 use crate::shared::{Shared, Task};
@@ -41,6 +42,7 @@ enum Job {
 
 struct Writing {
     turn: Turn,
+    span: Span,
     plan: Plan,
     requeue_after: Option<Duration>,
     started: tokio::time::Instant,
@@ -52,6 +54,7 @@ struct Tools {
     shared: Arc<Shared>,
     metrics: Arc<Metrics>,
     is_stopping: Arc<AtomicBool>,
+    ids: Arc<Ids>,
     /// The denied reads and the warnings that the log has been told of, by plugin and reason.
     told: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
@@ -74,6 +77,7 @@ impl Workers {
             shared,
             metrics,
             is_stopping: Arc::default(),
+            ids: Arc::default(),
             told: Arc::default(),
         };
         let (ends, ended) = mpsc::unbounded_channel();
@@ -137,6 +141,36 @@ impl Drop for End {
     }
 }
 
+/// Tells runs apart: the lines of one run, the plugin's and the host's, have the same number.
+struct Ids {
+    /// Two processes do not give the same numbers.
+    process: u32,
+    runs: AtomicU64,
+}
+
+impl Default for Ids {
+    fn default() -> Self {
+        Self {
+            process: RandomState::new().build_hasher().finish() as u32,
+            runs: AtomicU64::default(),
+        }
+    }
+}
+
+impl Ids {
+    /// What each line of one run says besides. A span that the log's filter leaves out would be missing
+    /// from the lines within, so it has the level that is left out last.
+    fn span(&self, turn: &Turn) -> Span {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        let process = self.process;
+        error_span!(
+            "reconcile",
+            version = turn.plugin_version(),
+            reconcile_id = format_args!("{process:08x}-{run}"),
+        )
+    }
+}
+
 impl Tools {
     fn run(&self, jobs: &mpsc::UnboundedSender<Job>) {
         while let Some(task) = self
@@ -153,6 +187,8 @@ impl Tools {
 
     fn decide(&self, mut turn: Turn, jobs: &mpsc::UnboundedSender<Job>) {
         let started = tokio::time::Instant::now();
+        let span = self.ids.span(&turn);
+        let _within = span.clone().entered();
         self.metrics.waited(turn.plugin_name(), turn.waited);
         let decision = turn.decide();
         if let Some(denied) = &decision.denied {
@@ -169,6 +205,7 @@ impl Tools {
                 // The writer outlives the workers, except when the host is ending.
                 let _ = jobs.send(Job::Write(Box::new(Writing {
                     turn,
+                    span,
                     plan,
                     requeue_after,
                     started,
@@ -194,7 +231,10 @@ impl Tools {
 
     async fn perform(&self, cluster: &dyn Cluster, job: Job) {
         match job {
-            Job::Write(writing) => self.write(cluster, *writing).await,
+            Job::Write(writing) => {
+                let span = writing.span.clone();
+                self.write(cluster, *writing).instrument(span).await;
+            }
             Job::Look(lookup) => self.look(cluster, &lookup).await,
         }
     }
@@ -229,6 +269,7 @@ impl Tools {
     async fn write(&self, cluster: &dyn Cluster, writing: Writing) {
         let Writing {
             turn,
+            span: _,
             plan,
             requeue_after,
             started,

@@ -141,9 +141,9 @@ impl Verb {
 pub struct Limits {
     /// Bytes of linear memory for one reconcile.
     pub memory_bytes: Option<u64>,
-    /// Wasm instructions for one reconcile.
+    /// Fuel for one reconcile.
     pub fuel: Option<u64>,
-    /// Wall-clock time for one reconcile.
+    /// CPU time for one reconcile.
     pub timeout: Option<Duration>,
     /// Reconciles that may run at the same time.
     pub concurrency: Option<u32>,

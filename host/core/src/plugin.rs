@@ -44,16 +44,35 @@ pub enum RunError {
     /// The guest broke: a trap, or an answer that cannot be read.
     #[error("trap: {0}")]
     Trap(String),
-    /// It used up its fuel.
+    /// The guest broke, and had said why: a panic, an exception.
+    #[error("{said}; trap: {trap}")]
+    Panic {
+        /// In its own words.
+        said: String,
+        /// What the host saw of it.
+        trap: String,
+    },
+    /// It used up its fuel. How long that took differs from run to run, and says what fuel is worth.
+    #[error("over limit: fuel: all of its {fuel} used, which took {took:.1?} of CPU time")]
+    OutOfFuel {
+        /// What it had.
+        fuel: u64,
+        /// CPU time.
+        took: Duration,
+    },
+    /// It wanted more of something else than it may have.
     #[error("over limit: {0}")]
     OverLimit(String),
     /// It ran longer than it may.
-    #[error("timeout: ran longer than {0:?}")]
-    Timeout(Duration),
+    #[error("timeout: {0}")]
+    Timeout(String),
     /// It was run twice on the same request and snapshot, and answered differently.
     #[error("is not deterministic: {0}")]
     NonDeterministic(String),
-    /// The host could not run it. After a panic of the host's the text begins with `panic: `.
+    /// The host could not run it.
     #[error("host: {0}")]
     Host(String),
+    /// The host panicked in the guest's call.
+    #[error("host: panic: {0}")]
+    HostPanic(String),
 }

@@ -14,6 +14,7 @@ pub use directory::CacheError;
 pub(crate) use entry::{EntryKey, hex};
 
 use crate::native::NativeCode;
+use crate::secret::Secret;
 
 /// A directory with native code, for one user.
 #[derive(Clone)]
@@ -83,6 +84,11 @@ impl CodeCache {
             refused: read(&self.counts.refused),
             evicted: read(&self.counts.evicted),
         }
+    }
+
+    /// A secret of this host's that is the same when it starts again.
+    pub(crate) fn random_secret(&self) -> Secret {
+        Secret::of_host(&self.secret)
     }
 
     /// The code stored under this key, if it is this host's own.

@@ -21,6 +21,7 @@ use crate::code_cache::{CacheStats, CodeCache, EntryKey};
 use crate::engine::Engine;
 use crate::load::{self, LoadError};
 use crate::native::NativeCode;
+use crate::secret::Secret;
 
 pub use child::{COMPILE_CHILD, compile_child};
 
@@ -136,6 +137,13 @@ impl Compiler {
                 None
             }
         }
+    }
+
+    /// What guests' random numbers are drawn from: the cache's, which outlives the process, if there is
+    /// one.
+    pub(crate) fn secret(&self, engine: &Engine) -> Secret {
+        let cache = self.options.cache.as_ref();
+        cache.map_or_else(|| engine.secret().clone(), CodeCache::random_secret)
     }
 
     /// Native code of a file that has been scanned, loaded into the engine.

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use crate::secret::Secret;
+use crate::stopwatch::{self, Clocks, Stopwatch};
+
 /// Between two ticks. A timeout is exact to about one tick; ten a second would already do, and 200 are no load.
 const TICK: Duration = Duration::from_millis(5);
 /// Deep enough for Python's interpreter, small enough that an overflow is found at once and fits any worker thread.
@@ -37,6 +40,8 @@ pub struct EngineOptions {
     /// How many instances may be alive at once. One more is [`pilothouse_core::plugin::RunError::Host`]. Half of them may be kept
     /// between calls by plugins that reuse theirs.
     pub instances: u32,
+    /// What runs are timed by, whenever the epoch's ticks say that it is time to look.
+    pub clocks: Clocks,
 }
 
 impl Default for EngineOptions {
@@ -44,6 +49,7 @@ impl Default for EngineOptions {
         Self {
             tick: Some(TICK),
             instances: INSTANCES,
+            clocks: stopwatch::machine,
         }
     }
 }
@@ -54,6 +60,9 @@ pub enum EngineError {
     /// The machine lacks something: address space, most likely (`ulimit -v`).
     #[error("engine: {0:#}")]
     Create(wasmtime::Error),
+    /// The system has no random numbers.
+    #[error("random numbers: {0}")]
+    Random(#[from] getrandom::Error),
     /// No thread for the ticker.
     #[error("epoch ticker: {0}")]
     Ticker(#[source] std::io::Error),
@@ -64,7 +73,9 @@ pub enum EngineError {
 pub struct Engine {
     wasmtime: wasmtime::Engine,
     tick: Duration,
+    clocks: Clocks,
     ticker: Option<Arc<JoinHandle<()>>>,
+    secret: Secret,
     /// How many more instances may be kept between calls.
     idle_room: Arc<AtomicU32>,
 }
@@ -91,6 +102,8 @@ impl Engine {
         Ok(Self {
             wasmtime,
             tick: options.tick.unwrap_or(TICK),
+            clocks: options.clocks,
+            secret: Secret::draw()?,
             ticker,
             // The other half is for runs.
             idle_room: Arc::new(AtomicU32::new(options.instances / 2)),
@@ -124,6 +137,7 @@ impl Engine {
         let no_instances = EngineOptions {
             tick: None,
             instances: 0,
+            ..EngineOptions::default()
         };
         let mut config = config(&no_instances);
         config.parallel_compilation(false);
@@ -134,13 +148,33 @@ impl Engine {
         &self.wasmtime
     }
 
+    /// For hosts without a directory to keep one in.
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Starts timing a run.
+    pub(crate) fn stopwatch(&self, limit: Duration) -> Stopwatch {
+        Stopwatch::start(self.clocks, limit)
+    }
+
     /// How many ticks `timeout` is. One more than it fills, as the first may come at once.
     pub(crate) fn ticks(&self, timeout: Duration) -> u64 {
-        let ticks = timeout.as_nanos().div_ceil(self.tick.as_nanos().max(1));
-        u64::try_from(ticks)
-            .unwrap_or(u64::MAX / 2)
-            .saturating_add(1)
+        ticks(timeout, self.tick)
     }
+
+    /// Between two ticks.
+    pub(crate) fn tick(&self) -> Duration {
+        self.tick
+    }
+}
+
+/// [`Engine::ticks`] without an engine.
+pub(crate) fn ticks(timeout: Duration, tick: Duration) -> u64 {
+    let ticks = timeout.as_nanos().div_ceil(tick.as_nanos().max(1));
+    u64::try_from(ticks)
+        .unwrap_or(u64::MAX / 2)
+        .saturating_add(1)
 }
 
 fn spawn_ticker(engine: &wasmtime::Engine, tick: Duration) -> std::io::Result<JoinHandle<()>> {

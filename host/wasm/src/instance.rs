@@ -3,6 +3,7 @@
 
 mod call;
 mod totals;
+mod trap;
 mod verify;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,8 @@ use crate::bindings::{self, ControllerPre};
 use crate::engine::Engine;
 use crate::limits::{LimitPolicy, RunLimits};
 use crate::load::LoadReport;
-use crate::log::{LogBudget, PluginLog};
+use crate::log::{LogBudget, PluginLog, cut};
+use crate::secret::{Random, Secret};
 use crate::state::State;
 use call::{Call, Kept, Left, Site};
 use totals::Totals;
@@ -48,6 +50,8 @@ struct Code {
     kind: Option<Arc<str>>,
     report: LoadReport,
     totals: Totals,
+    /// Its own.
+    secret: Secret,
 }
 
 /// How a plugin is run: the operator's choice, and changed without compiling anything.
@@ -99,9 +103,11 @@ impl WasmPlugin {
         manifest: Manifest,
         policy: &LimitPolicy,
         report: LoadReport,
+        secret: &Secret,
     ) -> Self {
         let code = Code {
             kind: manifest.subject_kind().map(|kind| kind.to_string().into()),
+            secret: secret.of_plugin(&manifest.name),
             engine,
             pre,
             report,
@@ -268,7 +274,8 @@ impl WasmPlugin {
     fn state(&self, request: &Request, reader: &mut Reader, log: PluginLog) -> State {
         let nothing = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
         let lent = std::mem::replace(reader, nothing);
-        State::new(&request.key, Some(lent), log, &self.limits)
+        let random = Random::new(self.code.secret.clone(), request.key.clone());
+        State::new(random, Some(lent), log, &self.limits)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Kept>> {
@@ -316,14 +323,16 @@ pub(crate) fn describe(
     engine: &Engine,
     pre: &ControllerPre<State>,
     policy: &LimitPolicy,
+    secret: &Secret,
 ) -> (Result<Manifest, RunError>, RunStats) {
-    let key = ObjectKey::singleton();
     // It has not yet said how much memory it needs, so it gets what it could have.
     let limits = RunLimits {
         memory_bytes: policy.max.memory_bytes,
         ..policy.default
     };
-    let state = State::new(&key, None, PluginLog::silent(), &limits);
+    // It has not yet said what it is called either, and no plugin is called so.
+    let random = Random::new(secret.of_plugin(""), ObjectKey::singleton());
+    let state = State::new(random, None, PluginLog::silent(), &limits);
     let site = Site {
         engine,
         pre,
@@ -335,14 +344,7 @@ pub(crate) fn describe(
 
 fn bounded(failure: Failure) -> Failure {
     match failure {
-        Failure::Retry(text) => Failure::Retry(cut(&text)),
-        Failure::Terminal(text) => Failure::Terminal(cut(&text)),
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().find(|(at, _)| *at >= ERROR_BYTES) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
+        Failure::Retry(text) => Failure::Retry(cut(&text, ERROR_BYTES)),
+        Failure::Terminal(text) => Failure::Terminal(cut(&text, ERROR_BYTES)),
     }
 }

@@ -12,12 +12,15 @@ mod convert;
 mod engine;
 mod imports;
 mod instance;
+mod last_words;
 pub mod limits;
 mod load;
 mod log;
 mod native;
 mod scan;
+mod secret;
 mod state;
+mod stopwatch;
 
 pub use code_cache::{CacheError, CacheStats, CodeCache};
 pub use compile::{
@@ -27,3 +30,5 @@ pub use engine::{Engine, EngineError, EngineOptions};
 pub use instance::{RunOptions, RunStats, RunTotals, WasmPlugin};
 pub use limits::{LimitPolicy, RunLimits};
 pub use load::{ABI_VERSION, LoadError, LoadReport, ScanError, load};
+pub use log::{LOG_FIELDS, LOG_TARGET};
+pub use stopwatch::{Clocks, Reading};

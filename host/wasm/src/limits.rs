@@ -24,7 +24,7 @@ pub struct RunLimits {
     pub memory_bytes: u64,
     /// Fuel: about one unit per wasm instruction, bulk operations by size.
     pub fuel: u64,
-    /// Wall-clock time, the backstop behind fuel.
+    /// CPU time of the thread, the backstop behind fuel. On the wall it may be ten times that.
     pub timeout: Duration,
     /// Runs of one plugin at the same time. Kept by whoever schedules them.
     pub concurrency: u32,
@@ -43,16 +43,18 @@ impl Default for LimitPolicy {
     fn default() -> Self {
         let default = RunLimits {
             memory_bytes: 64 << 20,
-            // Around a second of a loop; a small Rust guest's turn takes some 30,000, a Python one's 400,000.
-            fuel: 1_000_000_000,
-            timeout: Duration::from_secs(2),
+            // Endpoints of a Service of 1,000 pods take 98 million, a turn of hello-rust 60,000.
+            fuel: 500_000_000,
+            // Many times what that fuel takes, so that fuel decides also on a machine that is ten times
+            // slower. Who may use more fuel may use more time, see `max`.
+            timeout: Duration::from_secs(20),
             // A reconcile is pure, and a key is held while its writes are under way.
             concurrency: 16,
         };
         let max = RunLimits {
             memory_bytes: MEMORY_SLOT_BYTES as u64,
-            fuel: 10_000_000_000,
-            timeout: Duration::from_secs(30),
+            fuel: 5_000_000_000,
+            timeout: Duration::from_secs(200),
             concurrency: 64,
         };
         Self { default, max }

@@ -181,7 +181,8 @@ impl File {
         policy: &LimitPolicy,
     ) -> Result<WasmPlugin, LoadError> {
         let pre = link(&compiled.component)?;
-        let (manifest, describe) = instance::describe(engine, &pre, policy);
+        let secret = self.secret(engine);
+        let (manifest, describe) = instance::describe(engine, &pre, policy, &secret);
         let manifest = manifest.map_err(LoadError::Describe)?;
         manifest.validate()?;
         let report = LoadReport {
@@ -207,6 +208,7 @@ impl File {
             manifest,
             policy,
             report,
+            &secret,
         ))
     }
 }

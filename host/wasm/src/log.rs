@@ -1,19 +1,42 @@
-//! A plugin's lines in the host's log. Nothing a guest says can forge a line, drive a terminal or fill a disk: text is escaped, cut,
-//! and counted.
+//! A plugin's lines in the host's log. Nothing a guest says can pass for the host's own words or fill a
+//! disk: its fields have names that are not the host's, and text is cut and counted. Whoever writes the
+//! lines escapes what they are made of, as with any other text from outside.
 
 mod budget;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use pilothouse_core::key::ObjectKey;
 
 pub(crate) use budget::LogBudget;
 
+/// The target of a plugin's lines, by which they can be told from the host's, and switched.
+pub const LOG_TARGET: &str = "plugin";
+/// The field that holds the plugin's own fields, as a JSON array of pairs: the names of tracing's fields
+/// are constants.
+pub const LOG_FIELDS: &str = "fields";
+
 /// Lines of one run. Whoever reads them needs no more; a loop that logs would write millions. Over time there is a [`LogBudget`].
 const LINES: u32 = 100;
 /// Bytes of one line, message and fields together: a stack trace of the usual depth.
 const LINE_BYTES: usize = 4 << 10;
+
+/// Fields of one line, and bytes of a field's name.
+const FIELDS: usize = 32;
+const NAME_BYTES: usize = 64;
+/// What the host, or the log itself, calls something in a plugin's line.
+const TAKEN: &[&str] = &[
+    "level",
+    "message",
+    "target",
+    "timestamp",
+    "plugin",
+    "version",
+    "kind",
+    "object",
+    "reconcile_id",
+    LOG_FIELDS,
+];
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +91,8 @@ impl PluginLog {
         if !budget.take() {
             return;
         }
-        let message = escaped(message, LINE_BYTES);
-        let fields = render(fields, LINE_BYTES.saturating_sub(message.len()));
+        let message = cut(message, LINE_BYTES);
+        let fields = named(fields, LINE_BYTES.saturating_sub(message.len()));
         self.emit(budget, level, &message, &fields);
     }
 
@@ -78,7 +101,8 @@ impl PluginLog {
         let Some(budget) = &self.budget else { return };
         budget.drop_lines(std::mem::take(&mut self.dropped));
         if let Some(dropped) = budget.report() {
-            let fields = format!("dropped={dropped} limit={LINES}");
+            let fields = [("dropped", dropped), ("limit", LINES.into())];
+            let fields = fields.map(|(name, count)| (name.to_owned(), count.to_string()));
             self.emit(
                 budget,
                 Level::Warn,
@@ -88,45 +112,82 @@ impl PluginLog {
         }
     }
 
-    fn emit(&self, budget: &LogBudget, level: Level, message: &str, fields: &str) {
+    fn emit(&self, budget: &LogBudget, level: Level, message: &str, fields: &[(String, String)]) {
         let plugin = budget.plugin();
         let kind = self.kind.as_deref();
         let object = tracing::field::display(&self.object);
-        let fields = (!fields.is_empty()).then_some(fields);
+        let fields = (!fields.is_empty()).then(|| serde_json::json!(fields).to_string());
+        // Under the name LOG_FIELDS.
+        let fields = fields.as_deref();
         match level {
             Level::Debug => {
-                tracing::debug!(target: "plugin", plugin, kind, object, fields, "{message}");
+                tracing::debug!(target: LOG_TARGET, plugin, kind, object, fields, "{message}");
             }
             Level::Info => {
-                tracing::info!(target: "plugin", plugin, kind, object, fields, "{message}");
+                tracing::info!(target: LOG_TARGET, plugin, kind, object, fields, "{message}");
             }
             Level::Warn => {
-                tracing::warn!(target: "plugin", plugin, kind, object, fields, "{message}");
+                tracing::warn!(target: LOG_TARGET, plugin, kind, object, fields, "{message}");
             }
             Level::Error => {
-                tracing::error!(target: "plugin", plugin, kind, object, fields, "{message}");
+                tracing::error!(target: LOG_TARGET, plugin, kind, object, fields, "{message}");
             }
         }
     }
 }
 
-/// `a="1" b="two words"`.
-fn render(fields: &[(String, String)], max: usize) -> String {
-    let mut out = String::new();
+/// A guest's fields under names that no other field of the line has, in not much more than `max` bytes.
+fn named(fields: &[(String, String)], max: usize) -> Vec<(String, String)> {
+    let mut named: Vec<(String, String)> = vec![];
+    let mut room = max;
     for (name, value) in fields {
-        if out.len() >= max {
-            out.push('…');
+        if room == 0 || named.len() == FIELDS {
+            named.push((
+                "guest.more".to_owned(),
+                (fields.len() - named.len()).to_string(),
+            ));
             break;
         }
-        let separator = if out.is_empty() { "" } else { " " };
-        let (name, value) = (
-            escaped(name, max - out.len()),
-            escaped(value, max - out.len()),
-        );
-        write!(out, "{separator}{name}=\"{}\"", value.replace('"', "\\\""))
-            .expect("a String takes all that is written");
+        let name = unique(&plain(name), &named);
+        let value = cut(value, room);
+        room = room.saturating_sub(name.len() + value.len());
+        named.push((name, value));
     }
-    out
+    named
+}
+
+/// A name of letters, digits and marks that need no quotes.
+fn plain(name: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./".contains(char);
+    let chars = name.chars().take(NAME_BYTES);
+    let plain: String = chars
+        .map(|char| if is_plain(char) { char } else { '_' })
+        .collect();
+    match plain.is_empty() {
+        true => "_".to_owned(),
+        false => plain,
+    }
+}
+
+fn unique(name: &str, named: &[(String, String)]) -> String {
+    let is_free = |name: &String| named.iter().all(|(have, _)| have != name);
+    let first = match TAKEN.contains(&name) || name.starts_with("guest.") {
+        true => format!("guest.{name}"),
+        false => name.to_owned(),
+    };
+    let numbered = (2..).map(|number| format!("{first}.{number}"));
+    std::iter::once(first.clone())
+        .chain(numbered)
+        .find(is_free)
+        .unwrap_or(first)
+}
+
+/// `text`, or its first `max` bytes or so.
+pub(crate) fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().find(|(at, _)| *at >= max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
 }
 
 /// `text` without control, formatting and unprintable characters, and no longer than about `max` bytes.
@@ -149,27 +210,61 @@ pub(crate) fn escaped(text: &str, max: usize) -> String {
 mod tests {
     use super::*;
 
+    fn field(name: &str, value: &str) -> (String, String) {
+        (name.to_owned(), value.to_owned())
+    }
+
+    fn names(fields: &[(String, String)]) -> Vec<String> {
+        named(fields, LINE_BYTES)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
+    }
+
     #[test]
-    fn a_line_cannot_be_forged_nor_a_terminal_driven() {
+    fn escaped_text_drives_no_terminal() {
         assert_eq!(
             escaped("a\nERROR b\u{1b}[31m\u{202e}\0'ü'", 100),
             r"a\nERROR b\u{1b}[31m\u{202e}\0'ü'"
         );
-    }
-
-    #[test]
-    fn a_long_line_is_cut() {
         assert_eq!(escaped("aaaaaa", 3), "aaa…");
-        let field = ("k".to_owned(), "v".repeat(100));
-        assert!(render(&[field.clone(), field], 20).len() < 60);
     }
 
     #[test]
-    fn fields_are_quoted() {
-        let fields = [
-            ("a".into(), "1".into()),
-            ("b".into(), "say \"x\" y=2".into()),
-        ];
-        assert_eq!(render(&fields, 100), r#"a="1" b="say \"x\" y=2""#);
+    fn fields_keep_their_order_and_their_values() {
+        let fields = [field("b", "say \"x\"\n y=2"), field("a", "")];
+        assert_eq!(named(&fields, 100), fields);
+    }
+
+    #[test]
+    fn no_field_has_the_name_of_the_host_s_or_of_another_one() {
+        let fields: Vec<_> = TAKEN.iter().map(|name| field(name, "")).collect();
+        assert!(names(&fields).iter().all(|name| name.starts_with("guest.")));
+        let fields =
+            ["a", "a", "a b\n", "", "ü", "guest.plugin", "plugin"].map(|name| field(name, ""));
+        assert_eq!(
+            names(&fields),
+            [
+                "a",
+                "a.2",
+                "a_b_",
+                "_",
+                "_.2",
+                "guest.guest.plugin",
+                "guest.plugin"
+            ]
+        );
+    }
+
+    #[test]
+    fn too_many_or_too_long_fields_are_cut_and_said_to_be() {
+        let long = field(&"k".repeat(1_000), &"v".repeat(1_000));
+        let cut = named(&[long.clone(), long], 200);
+        assert_eq!(cut[0].0.len(), NAME_BYTES);
+        assert!(cut[0].1.ends_with('…') && cut[0].1.len() < 210, "{cut:?}");
+        assert_eq!(cut[1], field("guest.more", "1"));
+        let many = named(&vec![field("", ""); 1_000_000], LINE_BYTES);
+        assert_eq!(many.len(), FIELDS + 1);
+        assert_eq!(many[FIELDS], field("guest.more", "999968"));
     }
 }

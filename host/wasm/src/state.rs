@@ -1,11 +1,12 @@
 //! What a store carries for one run, and nothing for the next: what the guest may read, what it may use, where its lines go.
 
-use pilothouse_core::key::ObjectKey;
 use pilothouse_core::reader::Reader;
 
 use crate::imports::wasi::WasiState;
+use crate::last_words::LastWords;
 use crate::limits::{Limiter, RunLimits};
 use crate::log::PluginLog;
+use crate::secret::Random;
 
 /// The `T` of `Store<T>`.
 pub(crate) struct State {
@@ -13,12 +14,13 @@ pub(crate) struct State {
     reader: Option<Reader>,
     pub(crate) limiter: Limiter,
     pub(crate) log: PluginLog,
+    pub(crate) last_words: LastWords,
     pub(crate) wasi: WasiState,
 }
 
 impl State {
     pub(crate) fn new(
-        key: &ObjectKey,
+        random: Random,
         reader: Option<Reader>,
         log: PluginLog,
         limits: &RunLimits,
@@ -27,14 +29,17 @@ impl State {
             reader,
             limiter: Limiter::new(limits),
             log,
-            wasi: WasiState::new(key),
+            last_words: LastWords::default(),
+            wasi: WasiState::new(random),
         }
     }
 
     /// The reader, or a trap that says why there is none.
     pub(crate) fn reader(&mut self, import: &str) -> wasmtime::Result<&mut Reader> {
         self.reader.as_mut().ok_or_else(|| {
-            wasmtime::format_err!("{import} was called from describe, which may call no import")
+            wasmtime::format_err!(
+                "{import} was called from describe, which may call no import but log"
+            )
         })
     }
 

@@ -138,6 +138,11 @@ impl Turn {
         &self.controller.plugin.manifest().name
     }
 
+    /// The plugin's version, as it says itself.
+    pub fn plugin_version(&self) -> &str {
+        &self.controller.plugin.manifest().version
+    }
+
     /// The kind whose key this is, for logs; empty for a singleton.
     pub fn subject_kind(&self) -> String {
         let kind = self.controller.plugin.manifest().subject_kind();

@@ -196,7 +196,7 @@ fn a_version_that_breaks_on_everything_runs_nothing_until_its_quarantine_is_over
 #[test]
 fn a_version_that_makes_the_host_panic_is_in_quarantine_at_once() {
     let panics =
-        |_: &Request, _: &mut Reader| Err(RunError::Host("panic: index out of bounds".into()));
+        |_: &Request, _: &mut Reader| Err(RunError::HostPanic("index out of bounds".into()));
     let (rig, _) = with_services(&["a"], panics);
     assert_eq!(rig.hub.quarantined(rig.now).len(), 1);
 }

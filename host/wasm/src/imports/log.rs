@@ -11,13 +11,13 @@ impl Host for State {
         message: String,
         fields: Vec<(String, String)>,
     ) -> wasmtime::Result<()> {
-        self.reader("log.log")?;
         let level = match level {
             Level::Debug => log::Level::Debug,
             Level::Info => log::Level::Info,
             Level::Warn => log::Level::Warn,
             Level::Error => log::Level::Error,
         };
+        self.last_words.logged(level, &fields);
         self.log.line(level, &message, &fields);
         Ok(())
     }

@@ -8,13 +8,12 @@ mod clocks;
 mod random;
 mod streams;
 
-use pilothouse_core::key::ObjectKey;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceType, Val};
 
 use self::clocks::{Pollable, VirtualClock};
-use self::random::Random;
 use self::streams::{InputStream, LineBuffer, OutputStream};
+use crate::secret::Random;
 use crate::state::State;
 
 /// A resource of which the host never makes one: descriptors, sockets, terminals, stream errors.
@@ -29,10 +28,10 @@ pub(crate) struct WasiState {
 }
 
 impl WasiState {
-    pub(crate) fn new(key: &ObjectKey) -> Self {
+    pub(crate) fn new(random: Random) -> Self {
         Self {
             clock: VirtualClock::default(),
-            random: Random::seeded_by(key),
+            random,
             stdout: LineBuffer::default(),
             stderr: LineBuffer::default(),
         }

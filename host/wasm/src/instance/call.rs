@@ -11,13 +11,14 @@ use std::time::Instant;
 
 use pilothouse_core::plugin::RunError;
 use pilothouse_core::reader::{ReadError, Reader};
-use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
-use super::{RunStats, cut};
+use super::{RunStats, trap};
 use crate::bindings::{Controller, ControllerPre};
-use crate::engine::{Engine, IdleRoom};
+use crate::engine::{Engine, IdleRoom, ticks};
 use crate::limits::{HANDLES, HOSTCALL_BYTES, RunLimits};
 use crate::state::State;
+use crate::stopwatch::{Expired, Stopwatch};
 
 /// wasmtime's words for more than [`HOSTCALL_BYTES`] in one call; the error's type is private.
 const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";
@@ -62,18 +63,19 @@ impl Site<'_> {
         call: impl FnOnce(&Controller, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> (Call<T>, Option<Left>) {
         let started = Instant::now();
+        let watch = self.engine.stopwatch(self.limits.timeout);
         let mut store = Store::new(self.engine.wasmtime(), state);
         store.limiter(|state| &mut state.limiter);
         store.set_max_component_handles(HANDLES);
         let mut made = None;
         let result = guarded(|| {
-            self.allow(&mut store, 0)?;
+            self.allow(&mut store, watch, 0)?;
             let controller = self.pre.instantiate(&mut store)?;
             let made_for = self.limits.fuel.saturating_sub(store.get_fuel()?);
             let (controller, _) = made.insert((controller, made_for));
             call(controller, &mut store)
         });
-        let mut run = self.finish(&mut store, result);
+        let mut run = self.finish(&mut store, watch, result);
         let left = match made {
             Some((controller, made_for)) if run.result.is_ok() => {
                 Some((store, controller, made_for))
@@ -95,15 +97,16 @@ impl Site<'_> {
         call: impl FnOnce(&Controller, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> (Call<T>, Option<Kept>) {
         let started = Instant::now();
+        let watch = self.engine.stopwatch(self.limits.timeout);
         // Its memory is still there, and still counts.
         state.limiter.hold(kept.store.data().limiter.used());
         *kept.store.data_mut() = state;
         kept.calls += 1;
         let result = guarded(|| {
-            self.allow(&mut kept.store, kept.made_for)?;
+            self.allow(&mut kept.store, watch, kept.made_for)?;
             call(&kept.controller, &mut kept.store)
         });
-        let mut run = self.finish(&mut kept.store, result);
+        let mut run = self.finish(&mut kept.store, watch, result);
         let keeps = run.result.is_ok() && kept.calls < CALLS && self.is_small(&kept.store);
         let left = keeps.then_some(kept);
         run.stats.is_reused = true;
@@ -131,8 +134,14 @@ impl Site<'_> {
     }
 
     /// What every call may use, whatever an earlier one used, less what was used already.
-    fn allow(self, store: &mut Store<State>, used: u64) -> wasmtime::Result<()> {
+    fn allow(self, store: &mut Store<State>, watch: Stopwatch, used: u64) -> wasmtime::Result<()> {
         store.set_epoch_deadline(self.engine.ticks(self.limits.timeout));
+        // The epoch says that it is time to look; the clocks say whether it is time to end.
+        let tick = self.engine.tick();
+        store.epoch_deadline_callback(move |_| match watch.left() {
+            Ok(left) => Ok(UpdateDeadline::Continue(ticks(left, tick))),
+            Err(expired) => Err(wasmtime::Error::new(expired)),
+        });
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         store.set_fuel(self.limits.fuel.saturating_sub(used))
     }
@@ -140,12 +149,15 @@ impl Site<'_> {
     fn finish<T>(
         self,
         store: &mut Store<State>,
+        watch: Stopwatch,
         result: Result<wasmtime::Result<T>, RunError>,
     ) -> Call<T> {
-        let result = result
-            .and_then(|answer| answer.map_err(|error| classify(&error, store.data(), self.limits)));
-        let fuel_left = store.get_fuel().unwrap_or_default();
+        // Also what was written last and not ended: it may be why the guest trapped.
         store.data_mut().finish_log();
+        let result = result.and_then(|answer| {
+            answer.map_err(|error| classify(&error, store.data(), self.limits, watch))
+        });
+        let fuel_left = store.get_fuel().unwrap_or_default();
         Call {
             result,
             reader: store.data_mut().take_reader(),
@@ -161,20 +173,27 @@ impl Site<'_> {
 /// A panic is the run's error. The store is not used for wasm again after one: its data is taken out, and it is dropped.
 fn guarded<T>(call: impl FnOnce() -> wasmtime::Result<T>) -> Result<wasmtime::Result<T>, RunError> {
     catch_unwind(AssertUnwindSafe(call))
-        .map_err(|panic| RunError::Host(format!("panic: {}", panic_text(&*panic))))
+        .map_err(|panic| RunError::HostPanic(panic_text(&*panic).to_owned()))
 }
 
 /// Whose fault it was, and which.
-fn classify(error: &wasmtime::Error, state: &State, limits: &RunLimits) -> RunError {
+fn classify(
+    error: &wasmtime::Error,
+    state: &State,
+    limits: &RunLimits,
+    watch: Stopwatch,
+) -> RunError {
     if error.is::<PoolConcurrencyLimitError>() {
         return RunError::Host(format!("no room for another instance: {error:#}"));
     }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => {
-            return RunError::OverLimit(format!("fuel: all of its {} used", limits.fuel));
-        }
-        Some(Trap::Interrupt) => return RunError::Timeout(limits.timeout),
-        _ => {}
+    if let Some(Trap::OutOfFuel) = error.downcast_ref() {
+        return RunError::OutOfFuel {
+            fuel: limits.fuel,
+            took: watch.cpu(),
+        };
+    }
+    if let Some(expired) = error.downcast_ref::<Expired>() {
+        return RunError::Timeout(expired.to_string());
     }
     // A guest that is refused memory mostly aborts, and its trap does not say why.
     if let Some(refusal) = state.limiter.refusal() {
@@ -183,23 +202,18 @@ fn classify(error: &wasmtime::Error, state: &State, limits: &RunLimits) -> RunEr
     if let Some(error @ (ReadError::TooMany | ReadError::TooLarge(_))) = error.downcast_ref() {
         return RunError::OverLimit(error.to_string());
     }
-    let text = cut(&cause_first(error));
-    if text.contains(HOSTCALL_FUEL) {
+    if error.root_cause().to_string().contains(HOSTCALL_FUEL) {
         return RunError::OverLimit(format!(
             "an answer or an argument of more than {HOSTCALL_BYTES} bytes"
         ));
     }
-    RunError::Trap(text)
-}
-
-/// What happened, then where: wasmtime says it the other way round and over many lines.
-fn cause_first(error: &wasmtime::Error) -> String {
-    let (cause, outermost) = (error.root_cause().to_string(), error.to_string());
-    if cause == outermost {
-        return cause;
+    match state.last_words.text(trap::PART_BYTES) {
+        Some(said) => RunError::Panic {
+            trap: trap::told(error, Some(&said)),
+            said,
+        },
+        None => RunError::Trap(trap::told(error, None)),
     }
-    let place = outermost.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!("{cause}; {place}")
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

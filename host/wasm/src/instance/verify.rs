@@ -1,6 +1,8 @@
 //! The double-run check: the same request on the same snapshot must give the same answer. In a fresh instance a guest cannot help it (see
 //! `imports::wasi`); what this finds is a guest that carries something from one call to the next, and a fault of the host's.
 
+use std::time::Duration;
+
 use pilothouse_core::key::ObjectKey;
 use pilothouse_core::outcome::{Action, Outcome};
 use pilothouse_core::plugin::RunError;
@@ -33,7 +35,10 @@ pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u
 
 /// Whether an answer can be held against another one: how long a run takes, and what the host has no room for, may differ.
 pub(super) fn is_comparable(answer: &Answer) -> bool {
-    !matches!(answer, Err(RunError::Timeout(_) | RunError::Host(_)))
+    !matches!(
+        answer,
+        Err(RunError::Timeout(_) | RunError::Host(_) | RunError::HostPanic(_))
+    )
 }
 
 /// In what two answers differ, and if `fuel` is given, two runs.
@@ -45,7 +50,7 @@ pub(super) fn difference(
     let differs = match (first, second) {
         (Ok(first), Ok(second)) => of_outcomes(first, second),
         (Err(first), Err(second)) => {
-            let (first, second) = (first.to_string(), second.to_string());
+            let (first, second) = (constant_text(first), constant_text(second));
             (first != second).then(|| format!("failed with {first:?}, then with {second:?}"))
         }
         (Ok(_), Err(error)) => Some(format!(
@@ -61,6 +66,18 @@ pub(super) fn difference(
         let (first, second) = fuel?;
         (first != second).then(|| format!("used {first} of fuel, then {second}"))
     })
+}
+
+/// An error without what may differ: how long it took.
+fn constant_text(error: &RunError) -> String {
+    match error {
+        RunError::OutOfFuel { fuel, .. } => RunError::OutOfFuel {
+            fuel: *fuel,
+            took: Duration::ZERO,
+        }
+        .to_string(),
+        _ => error.to_string(),
+    }
 }
 
 fn of_outcomes(first: &Outcome, second: &Outcome) -> Option<String> {
@@ -109,8 +126,6 @@ fn text(action: &Action) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn applying(object: &str) -> Answer {
@@ -154,6 +169,11 @@ mod tests {
             said(&nothing, &trap, None),
             "succeeded, then failed with \"trap: x\""
         );
+        let out_of_fuel = |ms| {
+            let took = Duration::from_millis(ms);
+            Err(RunError::OutOfFuel { fuel: 5, took })
+        };
+        assert_eq!(difference(&out_of_fuel(1), &out_of_fuel(2), None), None);
         assert_eq!(
             said(&one, &applying("{\"a\":1}"), Some((7, 8))),
             "used 7 of fuel, then 8"

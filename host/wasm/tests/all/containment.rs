@@ -1,14 +1,18 @@
 //! A guest that breaks, loops, floods or lies ends its own run and nothing else.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use pilothouse_core::plugin::{Plugin, RunError};
 use pilothouse_core::snapshot::Snapshot;
-use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy};
+use pilothouse_wasm::{Clocks, Engine, EngineOptions, LimitPolicy, Reading};
+use tracing_subscriber::layer::SubscriberExt;
 
-use crate::support::{GET, GET_A, SAY_A, guest, little_fuel, reader, reader_of, request, said};
+use crate::support::{
+    GET, GET_A, LOG, SAY_A, guest, little_fuel, reader, reader_of, request, said,
+};
 
 fn over_limit(error: RunError) -> String {
     match error {
@@ -32,6 +36,56 @@ fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
     assert!(plugin.reconcile(&request("a"), &mut reader()).is_ok());
 }
 
+/// Says why, as the SDK's panic hook does, and traps: in Rust's names.
+const PANICS: &str = r#"(import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+    (data (i32.const 600) "panic") (data (i32.const 610) "panicked at src/lib.rs:1:2:\0ano such image")
+    (data (i32.const 700) "\58\02\00\00\05\00\00\00\62\02\00\00\29\00\00\00")
+    (func $_ZN4core9panicking9panic_fmt17h0123456789abcdefE
+        (call $log (i32.const 3) (i32.const 600) (i32.const 5) (i32.const 700) (i32.const 1)) unreachable)
+    (func $_ZN7website5image17h0123456789abcdefE (call $_ZN4core9panicking9panic_fmt17h0123456789abcdefE))"#;
+
+#[test]
+fn a_panic_is_told_in_its_own_words_and_by_its_own_frames() {
+    const PANIC: &str = "(call $_ZN7website5image17h0123456789abcdefE)";
+    const TOLD: &str =
+        "panicked at src/lib.rs:1:2: no such image; trap: unreachable; in website::image";
+    let error = guest().with(PANICS).reconciling(PANIC).run_error();
+    assert!(matches!(error, RunError::Panic { .. }), "{error:?}");
+    assert_eq!(error.to_string(), TOLD);
+    let error = guest().with(PANICS).describing(PANIC).load_error();
+    assert_eq!(error, format!("describe: {TOLD}"));
+}
+
+#[test]
+fn a_trap_without_words_is_told_by_what_it_is_and_where() {
+    let broken = guest()
+        .with(
+            "(func $_ZN4core3ptr4read17h0123456789abcdefE (drop (i32.load (i32.const -1))))
+            (func $_ZN7website4list17h0123456789abcdefE (call $_ZN4core3ptr4read17h0123456789abcdefE))",
+        )
+        .reconciling("(call $_ZN7website4list17h0123456789abcdefE)");
+    assert_eq!(
+        broken.run_error().to_string(),
+        "trap: out of bounds memory access; in website::list"
+    );
+}
+
+#[test]
+fn however_much_a_guest_says_before_it_traps_little_of_it_is_told() {
+    let wordy = guest()
+        .with(PANICS)
+        .reconciling(
+            "(memory.fill (i32.const 65536) (i32.const 65) (i32.const 60000))
+            (i32.store (i32.const 708) (i32.const 65536)) (i32.store (i32.const 712) (i32.const 60000))
+            (call $_ZN7website5image17h0123456789abcdefE)",
+        );
+    let error = wordy.run_error().to_string();
+    assert!(
+        error.starts_with("AAAA") && error.ends_with("website::image") && error.len() < 410,
+        "{error}"
+    );
+}
+
 #[test]
 fn what_was_read_is_given_back_also_after_a_trap() {
     let broken = format!("{GET_A} unreachable");
@@ -52,7 +106,10 @@ fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
             .load_with(crate::support::engine(), &little_fuel())
             .unwrap();
         let error = plugin.reconcile(&request("a"), &mut reader()).unwrap_err();
-        assert_eq!(over_limit(error), "fuel: all of its 10000000 used");
+        assert!(
+            matches!(error, RunError::OutOfFuel { fuel: 10_000_000, took } if !took.is_zero()),
+            "{error}"
+        );
     }
     let in_start = guest().with("(func $s (loop $l (br $l))) (start $s)");
     let error = in_start.load_with(crate::support::engine(), &little_fuel());
@@ -60,15 +117,32 @@ fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
     assert!(error.contains("fuel: all of its 10000000 used"), "{error}");
 }
 
-#[test]
-fn a_run_longer_than_its_timeout_ends() {
-    let tick = EngineOptions {
+thread_local! {
+    static NOW: Cell<Reading> = Cell::default();
+}
+
+/// Each look finds that so much more has passed.
+fn each_look_passes(cpu: Duration, wall: Duration) -> Reading {
+    let mut now = NOW.get();
+    (now.cpu, now.wall) = (now.cpu + cpu, now.wall + wall);
+    NOW.replace(now)
+}
+
+/// An engine whose epoch is moved by hand, and a policy of a second.
+fn timed_by(clocks: Clocks) -> (Engine, LimitPolicy) {
+    let options = EngineOptions {
         tick: None,
         instances: 2,
+        clocks,
     };
-    let engine = Engine::new(&tick).unwrap();
-    let mut policy = LimitPolicy::default();
-    policy.default.timeout = Duration::from_millis(10);
+    let mut policy = little_fuel();
+    policy.default.timeout = Duration::from_secs(1);
+    (Engine::new(&options).unwrap(), policy)
+}
+
+/// How an endless loop with endless fuel ends while the epoch moves on.
+fn end_of_an_endless_loop(clocks: Clocks) -> (Engine, RunError) {
+    let (engine, mut policy) = timed_by(clocks);
     (policy.default.fuel, policy.max.fuel) = (u64::MAX / 4, u64::MAX / 4);
     let plugin = guest()
         .reconciling("(loop $l (br $l))")
@@ -86,11 +160,63 @@ fn a_run_longer_than_its_timeout_ends() {
         has_ended.store(true, Ordering::Relaxed);
         error
     });
+    (engine, error)
+}
+
+#[test]
+fn a_run_that_uses_more_cpu_time_than_it_may_ends() {
+    let both = || each_look_passes(Duration::from_millis(100), Duration::from_millis(100));
+    let (engine, error) = end_of_an_endless_loop(both);
+    assert!(matches!(error, RunError::Timeout(_)), "{error}");
+    assert_eq!(error.to_string(), "timeout: used more than 1s of CPU time");
+    assert!(!engine.is_ticking() && crate::support::engine().is_ticking());
+}
+
+#[test]
+fn a_run_that_only_waits_ends_too_at_ten_times_its_limit() {
+    let waiting = || each_look_passes(Duration::ZERO, Duration::from_secs(1));
+    let (_, error) = end_of_an_endless_loop(waiting);
+    assert_eq!(
+        error.to_string(),
+        "timeout: took longer than 10s, most of it waiting"
+    );
+}
+
+#[test]
+fn a_guest_that_gets_little_of_a_core_is_ended_by_its_fuel_as_on_any_machine() {
+    /// Moves the epoch far on with every line that is logged.
+    struct Ticking(Engine);
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Ticking {
+        fn on_event(&self, _: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+            (0..1_000).for_each(|_| self.0.increment_epoch());
+        }
+    }
+    // At each look a second has passed, in which the guest had a core for a tenth of it.
+    let (engine, policy) =
+        timed_by(|| each_look_passes(Duration::from_millis(100), Duration::from_secs(1)));
+    let plugin = guest()
+        .with(LOG)
+        .reconciling(
+            "(local $i i32) (loop $l (call $log (i32.const 3) (i32.const 96) (i32.const 1) (i32.const 0) (i32.const 0))
+                (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5))))
+            (loop $l (br $l))",
+        )
+        .load_with(&engine, &policy)
+        .unwrap();
+    let ticking = tracing_subscriber::registry().with(Ticking(engine));
+    let error = tracing::subscriber::with_default(ticking, || {
+        plugin.reconcile(&request("a"), &mut reader()).unwrap_err()
+    });
     assert!(
-        matches!(error, RunError::Timeout(timeout) if timeout == Duration::from_millis(10)),
+        matches!(
+            error,
+            RunError::OutOfFuel {
+                fuel: 10_000_000,
+                ..
+            }
+        ),
         "{error}"
     );
-    assert!(!engine.is_ticking() && crate::support::engine().is_ticking());
 }
 
 #[test]
@@ -176,7 +302,7 @@ fn a_panic_of_the_host_is_the_run_s_error() {
         .reconcile(&request("a"), &mut reader_of(Snapshot::default(), 7))
         .unwrap_err();
     assert!(
-        matches!(&error, RunError::Host(text) if text.starts_with("panic: ")),
+        matches!(&error, RunError::HostPanic(_)) && error.to_string().starts_with("host: panic: "),
         "{error}"
     );
     assert!(

@@ -123,9 +123,12 @@ fn load_mutated(cases: u32) {
             match compiler.load(engine(), &bytes, &policy()) {
                 Ok(plugin) => {
                     let result = plugin.reconcile(&request("a"), &mut reader());
-                    prop_assert!(!matches!(result, Err(RunError::Host(_))), "{result:?}");
+                    prop_assert!(
+                        !matches!(result, Err(RunError::Host(_) | RunError::HostPanic(_))),
+                        "{result:?}"
+                    );
                 }
-                Err(LoadError::Describe(error @ RunError::Host(_))) => {
+                Err(LoadError::Describe(error @ (RunError::Host(_) | RunError::HostPanic(_)))) => {
                     return Err(TestCaseError::fail(error.to_string()));
                 }
                 Err(error) => prop_assert!(!error.to_string().contains('\n'), "{error}"),
@@ -163,7 +166,10 @@ fn lift_chance(cases: u32) {
                 .load_with(engine(), &policy())
                 .unwrap();
             let result = plugin.reconcile(&request("a"), &mut reader());
-            prop_assert!(!matches!(result, Err(RunError::Host(_))), "{result:?}");
+            prop_assert!(
+                !matches!(result, Err(RunError::Host(_) | RunError::HostPanic(_))),
+                "{result:?}"
+            );
             Ok(())
         })
         .unwrap();

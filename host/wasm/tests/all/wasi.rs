@@ -1,6 +1,9 @@
 //! The WASI that language runtimes get: an empty world, the same on every run.
 
 use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_wasm::{
+    CodeCache, CompileOptions, Compiler, Engine, EngineOptions, LimitPolicy, WasmPlugin,
+};
 
 use crate::logging::logged_by;
 use crate::support::{Guest, guest, reader, request, said};
@@ -12,6 +15,7 @@ const PACKAGES: &str = "
     package wasi:sockets@0.2.6 { interface instance-network { resource network; instance-network: func() -> network; } }
     package wasi:cli@0.2.6 {
         interface exit { exit: func(status: result); }
+        interface stderr { use wasi:io/streams@0.2.6.{output-stream}; get-stderr: func() -> output-stream; }
         interface stdout { use wasi:io/streams@0.2.6.{output-stream}; get-stdout: func() -> output-stream; }
     }
     package wasi:io@0.2.6 {
@@ -27,23 +31,61 @@ const WORLD: &str = "
   import wasi:clocks/monotonic-clock@0.2.6;
   import wasi:sockets/instance-network@0.2.6;
   import wasi:cli/exit@0.2.6;
+  import wasi:cli/stderr@0.2.6;
   import wasi:cli/stdout@0.2.6;";
 
 fn wasi_guest() -> Guest {
     guest().of_world_with(WORLD, PACKAGES)
 }
 
-#[test]
-fn random_bytes_depend_on_the_key_alone() {
-    let plugin = wasi_guest()
+/// Says what it draws, as eight letters.
+fn drawing() -> Guest {
+    wasi_guest()
         .with(r#"(import "wasi:random/random@0.2.6" "get-random-u64" (func $random (result i64)))"#)
-        // As eight letters.
         .reconciling("(i64.store (i32.const 500) (i64.or (i64.and (call $random) (i64.const 0x0f0f0f0f0f0f0f0f)) (i64.const 0x4040404040404040)))
             (call $fail (i32.const 500) (i32.const 8))")
-        .plugin();
-    let drawn = |name| said(plugin.reconcile(&request(name), &mut reader()).unwrap_err());
-    assert_eq!(drawn("a"), drawn("a"));
-    assert_ne!(drawn("a"), drawn("b"));
+}
+
+fn drawn(plugin: &WasmPlugin, name: &str) -> String {
+    said(plugin.reconcile(&request(name), &mut reader()).unwrap_err())
+}
+
+#[test]
+fn random_bytes_depend_on_plugin_and_key() {
+    let (plugin, other) = (drawing().plugin(), drawing().named("other").plugin());
+    assert_eq!(drawn(&plugin, "a"), drawn(&plugin, "a"));
+    assert_ne!(drawn(&plugin, "a"), drawn(&plugin, "b"));
+    assert_ne!(drawn(&plugin, "a"), drawn(&other, "a"));
+}
+
+#[test]
+fn random_bytes_cannot_be_computed_without_the_host_s_secret() {
+    let small = EngineOptions {
+        instances: 2,
+        ..EngineOptions::default()
+    };
+    let engines = [Engine::new(&small).unwrap(), Engine::new(&small).unwrap()];
+    let file = drawing().module();
+    let draw = |compiler: &Compiler| {
+        engines.each_ref().map(|engine| {
+            let plugin = compiler.load(engine, &file, &LimitPolicy::default());
+            drawn(&plugin.unwrap(), "a")
+        })
+    };
+    let [one, other] = draw(&Compiler::default());
+    assert_ne!(one, other, "each host has a secret of its own");
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("code");
+    let cached = || {
+        Compiler::new(CompileOptions {
+            cache: Some(CodeCache::open(&path, CodeCache::DEFAULT_BYTES).unwrap()),
+            ..CompileOptions::default()
+        })
+    };
+    let [kept, again] = draw(&cached());
+    assert_eq!(kept, again, "the cache keeps it");
+    assert_eq!(draw(&cached()), [kept, again], "also for the next process");
 }
 
 #[test]
@@ -93,9 +135,24 @@ fn output_becomes_lines_of_the_plugin_s_log() {
             (call $write (call $stdout) (i32.const 500) (i32.const 2) (i32.const 3072))",
         );
     let log = logged_by(&print);
-    let messages: Vec<&str> = log
-        .lines()
-        .map(|line| line.split_whitespace().nth(3).unwrap_or(line))
-        .collect();
-    assert_eq!(messages, ["aa", "baa"], "{log}");
+    let messages: Vec<_> = log.iter().map(|line| line["message"].clone()).collect();
+    assert_eq!(messages, ["aa", "baa"], "{log:?}");
+}
+
+#[test]
+fn what_a_language_prints_before_it_traps_leads_the_error() {
+    let print = wasi_guest()
+        .with(
+            r#"(import "wasi:cli/stderr@0.2.6" "get-stderr" (func $stderr (result i32)))
+            (import "wasi:io/streams@0.2.6" "[method]output-stream.blocking-write-and-flush" (func $write (param i32 i32 i32 i32)))
+            (data (i32.const 500) "going on\0apanic: no such image")"#,
+        )
+        .reconciling(
+            "(call $write (call $stderr) (i32.const 500) (i32.const 29) (i32.const 3072)) unreachable",
+        );
+    let error = print.run_error().to_string();
+    assert!(
+        error.starts_with("panic: no such image; trap: unreachable"),
+        "{error}"
+    );
 }

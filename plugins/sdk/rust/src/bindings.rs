@@ -2796,12 +2796,15 @@ pub unsafe fn __post_return_reconcile<T_: Guest>(arg0: *mut u8) {
     }
 }
 pub trait Guest {
-    /// What this plugin is, reads and writes. Called once when the plugin is loaded; calling an import from here is a trap.
+    /// What this plugin is, reads and writes. Called once when the plugin is loaded; calling an import but `log` from here is a trap.
     #[allow(async_fn_in_trait)]
     fn describe() -> Manifest;
     /// Look at the snapshot and say what should be done about one key. Must be pure: the same request on the same snapshot gives
     /// the same answer. It is called in a fresh instance, unless the operator has chosen to reuse instances: what is remembered from one
     /// call to the next makes it impure.
+    ///
+    /// Random numbers that a language's runtime asks WASI for are the same each time for one key, and cannot be computed outside of the
+    /// host. They are good enough for names and hash tables; keys and passwords of long life should come from elsewhere.
     #[allow(async_fn_in_trait)]
     fn reconcile(request: Request) -> ::core::result::Result<Outcome, Failure>;
 }
@@ -3869,7 +3872,14 @@ pub mod pilothouse {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// A constant message, and what varies as key-value fields. The host adds plugin, kind and object.
+            /// A constant message, and what varies as key-value fields. The host adds plugin, version, kind, object and the run's
+            /// `reconcile_id`; a field that is called so, too, is logged as `guest.NAME`.
+            ///
+            /// An error with a field `panic` says why the guest is about to trap: the reconcile's error begins with it, and so does that of
+            /// `describe`, whose lines are otherwise not seen. What languages with a WASI write to standard error before they trap does the same.
+            ///
+            /// WASI's standard output and standard error are logged as well, line by line, as `info` and `warn`. A guest without WASI has neither:
+            /// what Rust's `println!` writes on wasm32-unknown-unknown goes nowhere.
             #[allow(async_fn_in_trait)]
             pub fn log(
                 level: Level,
@@ -4134,9 +4144,11 @@ pub mod pilothouse {
             pub struct Limits {
                 /// Bytes of linear memory for one reconcile.
                 pub memory_bytes: ::core::option::Option<u64>,
-                /// Wasm instructions (fuel) for one reconcile.
+                /// Fuel for one reconcile: about one for each wasm instruction, the same on every machine. 500,000,000 if the operator says nothing
+                /// else, and ten times that at most.
                 pub fuel: ::core::option::Option<u64>,
-                /// Wall-clock time for one reconcile, the backstop behind fuel.
+                /// CPU time for one reconcile, the backstop behind fuel for what fuel does not count: work of the host that the guest's calls cause.
+                /// On the wall a run may take ten times that. 20 s if the operator says nothing else, and 200 s at most.
                 pub timeout: ::core::option::Option<Milliseconds>,
                 /// Reconciles of this plugin (of different keys) that may run at the same time.
                 pub concurrency: ::core::option::Option<u32>,

@@ -15,6 +15,7 @@ pub struct Exported<C>(PhantomData<C>);
 
 impl<C: Controller> Guest for Exported<C> {
     fn describe() -> Manifest {
+        log_panics();
         C::manifest()
     }
 
@@ -24,7 +25,8 @@ impl<C: Controller> Guest for Exported<C> {
     }
 }
 
-/// A panic is a trap, of which the host sees only where it happened. What was said goes to the log before.
+/// A panic is a trap, of which the host sees only where it happened. What was said goes to the log before, in the field that the host
+/// leads the error with.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         log::log(

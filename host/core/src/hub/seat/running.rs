@@ -296,10 +296,8 @@ impl Seat {
         if !self.is_current(turn) || matches!(error, Some(TurnError::Unavailable(_))) {
             return false;
         }
-        if let Some(TurnError::Run(RunError::Host(panic))) = error
-            && panic.starts_with("panic: ")
-        {
-            return self.health.condemn(panic, now);
+        if let Some(TurnError::Run(panic @ RunError::HostPanic(_))) = error {
+            return self.health.condemn(&panic.to_string(), now);
         }
         let strike = error.filter(|error| error.is_strike());
         let reason = strike.map(ToString::to_string);
@@ -321,13 +319,9 @@ impl Seat {
             message: error.to_string(),
             at: now,
         });
-        if let TurnError::Run(
-            RunError::Trap(_)
-            | RunError::OverLimit(_)
-            | RunError::Timeout(_)
-            | RunError::NonDeterministic(_)
-            | RunError::Host(_),
-        ) = error
+        let is_said = |error: &RunError| matches!(error, RunError::Failure(_));
+        if let TurnError::Run(error) = error
+            && !is_said(error)
         {
             self.reconciles.trapped += 1;
         }

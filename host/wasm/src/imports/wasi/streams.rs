@@ -3,7 +3,7 @@
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::{Absent, clocks, trap};
-use crate::log::{Level, PluginLog};
+use crate::log::Level;
 use crate::state::State;
 
 /// What an output stream says it takes at once.
@@ -24,41 +24,64 @@ pub(super) struct LineBuffer {
 }
 
 impl LineBuffer {
-    fn write(&mut self, bytes: &[u8], level: Level, log: &mut PluginLog) {
+    /// Takes what is written. `line` is told of each line that has ended.
+    fn write(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
         for piece in bytes
             .split_inclusive(|&byte| byte == b'\n')
             .flat_map(|line| line.chunks(LINE_BYTES))
         {
             self.bytes.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.bytes.len() >= LINE_BYTES {
-                self.flush(level, log);
+                self.flush(&mut line);
             }
         }
     }
 
-    fn flush(&mut self, level: Level, log: &mut PluginLog) {
-        let text = String::from_utf8_lossy(&self.bytes);
-        let line = text.trim_end_matches(['\r', '\n']);
-        if !line.is_empty() {
-            log.line(level, line, &[]);
+    fn flush(&mut self, mut line: impl FnMut(&str)) {
+        if self.bytes.is_empty() {
+            return;
         }
+        let text = String::from_utf8_lossy(&self.bytes);
+        line(text.trim_end_matches(['\r', '\n']));
         self.bytes.clear();
     }
 }
 
 impl State {
     fn write(&mut self, stream: u32, bytes: &[u8]) {
-        let (buffer, level) = match stream {
-            STDERR => (&mut self.wasi.stderr, Level::Warn),
-            _ => (&mut self.wasi.stdout, Level::Info),
+        self.with_stream(stream, |buffer, line| buffer.write(bytes, line));
+    }
+
+    fn with_stream(
+        &mut self,
+        stream: u32,
+        act: impl FnOnce(&mut LineBuffer, &mut dyn FnMut(&str)),
+    ) {
+        let Self {
+            wasi,
+            log,
+            last_words,
+            ..
+        } = self;
+        let mut write = |level, line: &str| {
+            if !line.is_empty() {
+                log.line(level, line, &[]);
+            }
         };
-        buffer.write(bytes, level, &mut self.log);
+        match stream {
+            STDERR => act(&mut wasi.stderr, &mut |line| {
+                last_words.printed(line);
+                write(Level::Warn, line);
+            }),
+            _ => act(&mut wasi.stdout, &mut |line| write(Level::Info, line)),
+        }
     }
 
     /// Writes what is left of lines that were never ended, and closes the log.
     pub(crate) fn finish_log(&mut self) {
-        self.wasi.stdout.flush(Level::Info, &mut self.log);
-        self.wasi.stderr.flush(Level::Warn, &mut self.log);
+        for stream in [STDOUT, STDERR] {
+            self.with_stream(stream, |buffer, line| buffer.flush(line));
+        }
         self.log.finish();
     }
 }

@@ -14,7 +14,7 @@ pub struct Hostile {
 const FUEL: &str = "over limit: fuel: all of its 3000000 used";
 const MEMORY: &str = "over limit: memory: asked for ";
 const ANSWER: &str = "over limit: an answer or an argument of more than 4194304 bytes";
-const STACK: &str = "trap: wasm trap: call stack exhausted";
+const STACK: &str = "trap: call stack exhausted";
 
 /// A guest with handles: the contract has none of its own, WASI's streams are.
 const HANDLES: &str = r#"
@@ -156,13 +156,13 @@ fn memory() -> Vec<Hostile> {
         hostile(
             6,
             "reading outside of its memory",
-            "trap: wasm trap: out of bounds memory access",
+            "trap: out of bounds memory access",
             guest().reconciling("(drop (i64.load offset=4294967280 (i32.const -1)))"),
         ),
         hostile(
             6,
             "calling outside of its table",
-            "trap: wasm trap: undefined element",
+            "trap: undefined element",
             guest().with("(type $t (func)) (table 1 funcref)").reconciling("(call_indirect (type $t) (i32.const 77))"),
         ),
     ]

@@ -1,0 +1,142 @@
+//! Where a guest's random numbers come from: a secret of this host's, the plugin's name and the key.
+//! One key draws the same numbers each time, so that a reconcile stays a function, and nobody
+//! computes them who has not read the secret: no other plugin, and nobody who knows the key.
+
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit, Mac};
+use pilothouse_core::key::ObjectKey;
+use sha2::Sha256;
+
+/// Changes when other numbers are to come of the same secret.
+const PURPOSE: &[u8] = b"pilothouse random 1";
+
+/// A secret of 32 bytes, of a host or of one of its plugins.
+#[derive(Clone)]
+pub(crate) struct Secret(Arc<[u8; 32]>);
+
+impl Secret {
+    /// One that nobody has had before, for a host that can keep none.
+    pub fn draw() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(Arc::new(bytes)))
+    }
+
+    /// One for random numbers alone, of one that has other uses.
+    pub fn of_host(secret: &[u8; 32]) -> Self {
+        Self(Arc::new(hmac(secret, &[PURPOSE])))
+    }
+
+    /// A plugin's own: two plugins draw different numbers for one key.
+    pub fn of_plugin(&self, name: &str) -> Self {
+        Self(Arc::new(hmac(&self.0, &[name.as_bytes()])))
+    }
+
+    /// Numbers for one key.
+    fn stream(&self, key: &ObjectKey) -> Hmac<Sha256> {
+        let (namespace, name) = (key.namespace.as_bytes(), key.name.as_bytes());
+        // No two keys give the same bytes.
+        let length = (namespace.len() as u64).to_be_bytes();
+        keyed(&hmac(&self.0, &[&length, namespace, name]))
+    }
+}
+
+fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+fn hmac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = keyed(key);
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().into()
+}
+
+/// The random numbers of one run: HMAC-SHA256, keyed by secret, plugin and key, of 0, 1, 2 and so on.
+/// Seeded when the first is drawn, which most guests never do.
+pub(crate) struct Random {
+    secret: Secret,
+    key: ObjectKey,
+    stream: Option<Hmac<Sha256>>,
+    block: u64,
+    /// Of the last block, what has not been given out.
+    left: Vec<u8>,
+}
+
+impl Random {
+    pub fn new(secret: Secret, key: ObjectKey) -> Self {
+        Self {
+            secret,
+            key,
+            stream: None,
+            block: 0,
+            left: vec![],
+        }
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.left);
+        while bytes.len() < count {
+            bytes.extend_from_slice(&self.next_block());
+        }
+        self.left = bytes.split_off(count);
+        bytes
+    }
+
+    pub fn number(&mut self) -> u64 {
+        let bytes = self.bytes(8);
+        bytes
+            .iter()
+            .fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    }
+
+    fn next_block(&mut self) -> [u8; 32] {
+        let stream = self
+            .stream
+            .get_or_insert_with(|| self.secret.stream(&self.key));
+        let mut mac = stream.clone();
+        mac.update(&self.block.to_be_bytes());
+        self.block += 1;
+        mac.finalize().into_bytes().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(secret: &Secret, plugin: &str, namespace: &str, name: &str) -> Vec<u8> {
+        let key = ObjectKey::new(namespace, name);
+        Random::new(secret.of_plugin(plugin), key).bytes(40)
+    }
+
+    #[test]
+    fn secret_plugin_and_key_decide_what_is_drawn() {
+        let (one, other) = (Secret::of_host(&[1; 32]), Secret::of_host(&[2; 32]));
+        let first = drawn(&one, "p", "ns", "a");
+        assert_eq!(first, drawn(&one, "p", "ns", "a"));
+        for different in [
+            drawn(&other, "p", "ns", "a"),
+            drawn(&one, "q", "ns", "a"),
+            drawn(&one, "p", "ns", "b"),
+            drawn(&one, "p", "n", "sa"),
+        ] {
+            assert_ne!(first, different);
+        }
+        assert_ne!(Secret::draw().unwrap().0, Secret::draw().unwrap().0);
+    }
+
+    #[test]
+    fn how_much_is_drawn_at_once_makes_no_difference_and_nothing_repeats() {
+        let random = || Random::new(Secret::of_host(&[1; 32]), ObjectKey::new("ns", "a"));
+        let whole = random().bytes(100);
+        let mut pieces = random();
+        let parts: Vec<u8> = [1, 31, 0, 33, 35]
+            .iter()
+            .flat_map(|count| pieces.bytes(*count))
+            .collect();
+        assert_eq!(parts, whole);
+        assert_ne!(whole[..32], whole[32..64]);
+        assert_eq!(random().number().to_be_bytes(), whole[..8]);
+    }
+}
