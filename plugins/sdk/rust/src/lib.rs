@@ -81,6 +81,7 @@ mod cluster;
 mod manifest;
 mod outcome;
 pub mod testing;
+mod time;
 mod words;
 
 #[cfg(target_arch = "wasm32")]
@@ -103,6 +104,7 @@ pub use bindings::pilothouse::controller::types::{
 };
 pub use bindings::{Failure, Outcome, Request};
 pub use cluster::Cluster;
+pub use time::rfc3339;
 pub use words::match_labels;
 
 /// What a plugin is: a declaration and a function.

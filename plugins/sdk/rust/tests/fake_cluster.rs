@@ -198,7 +198,7 @@ fn a_write_the_manifest_does_not_declare_fails_the_outcome() {
         .reconcile::<Applies>("a", "b")
         .expect_err("Secrets are not declared");
     assert!(
-        matches!(failure, Failure::Terminal(message) if message.contains("Apply of v1 Secret"))
+        matches!(failure, Failure::Terminal(message) if message == "action 1 (apply): denied: apply of v1/Secret is not among the manifest's writes")
     );
 }
 
