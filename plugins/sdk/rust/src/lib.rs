@@ -59,6 +59,12 @@
 //! # Ok::<(), pilothouse_sdk::Failure>(())
 //! ```
 //!
+//! # Logging
+//!
+//! Standard output and error go nowhere. [`Cluster`] has a method for each level: a constant message,
+//! and what varies as fields. With the feature `log`, what libraries say through the `log` crate reaches
+//! the host's log too, from `info` up; `log::set_max_level` at the start of `reconcile` asks for more.
+//!
 //! # Purity
 //!
 //! The same request on the same snapshot must give the same answer, byte for byte; replay and shadowing rest on it. A guest has no
@@ -78,6 +84,8 @@
 pub mod bindings;
 mod changes;
 mod cluster;
+#[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
+mod facade;
 mod manifest;
 mod outcome;
 pub mod testing;
