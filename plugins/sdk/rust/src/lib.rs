@@ -87,6 +87,7 @@ mod cluster;
 #[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
 mod facade;
 mod manifest;
+mod objects;
 mod outcome;
 pub mod testing;
 mod time;
@@ -112,6 +113,7 @@ pub use bindings::pilothouse::controller::types::{
 };
 pub use bindings::{Failure, Outcome, Request};
 pub use cluster::Cluster;
+pub use objects::{Condition, OwnerReference, set_condition};
 pub use time::rfc3339;
 pub use words::match_labels;
 
