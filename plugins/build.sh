@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds Rust plugins: plugins/build.sh OUTDIR PACKAGE...  ->  OUTDIR/PACKAGE.wasm
+# Builds this repository's Rust plugins: plugins/build.sh OUTDIR PACKAGE...  ->  OUTDIR/PACKAGE.wasm
 #
 # A plugin is a core module for wasm32-unknown-unknown with its component type embedded; the host makes it a component when it
-# loads it. Run from a checkout: the workspace is the directory above this script, or $PILOTHOUSE_WORKSPACE.
+# loads it. A project of one's own needs no script: `cargo build --target wasm32-unknown-unknown` (plugins/sdk/rust/README.md).
 set -euo pipefail
 
 TARGET=wasm32-unknown-unknown
@@ -81,7 +81,7 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
 
-cd "${PILOTHOUSE_WORKSPACE:-$(dirname "$0")/..}"
+cd "$(dirname "$0")/.."
 CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/guests"
 export CARGO_TARGET_DIR
 

@@ -93,6 +93,28 @@ impl Rig {
         Ok(found.unwrap_or_default())
     }
 
+    /// Makes sure that these Endpoints, of a Service that is deleted, are still there. A real API server
+    /// deletes them with their Service, but does not always come to it.
+    async fn put_back(&self, mut endpoints: Value) -> Result<()> {
+        let name = endpoints["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        if self
+            .api()
+            .get(&self.path("endpoints", &name))
+            .await?
+            .is_some()
+        {
+            return Ok(());
+        }
+        if let Some(metadata) = endpoints["metadata"].as_object_mut() {
+            metadata.retain(|field, _| ["name", "namespace", "labels"].contains(&field.as_str()));
+        }
+        let collection = format!("/api/v1/namespaces/{}/endpoints", self.namespace);
+        self.api().create(&collection, &endpoints).await.map(drop)
+    }
+
     async fn expect_gone(&self, service: &str) -> Result<()> {
         self.api()
             .eventually(&self.path("endpoints", service), "gone", |found| {
@@ -271,13 +293,12 @@ async fn a_host_that_was_killed_makes_good_what_it_missed() -> Result<()> {
     }
     rig.create_pod("a", "web", "10.1.0.1", true).await?;
     rig.create_pod("b", "web", "10.1.0.2", true).await?;
-    rig.expect("gone", &["10.1.0.1", "10.1.0.2"], &[]).await?;
+    let left = rig.expect("gone", &["10.1.0.1", "10.1.0.2"], &[]).await?;
 
     rig.host.kill().await?;
     rig.api().delete(&rig.path("pods", "a")).await?;
     rig.api().delete(&rig.path("services", "gone")).await?;
-    let still = rig.api().get(&rig.path("endpoints", "gone")).await?;
-    assert!(still.is_some(), "nobody is there to delete it");
+    rig.put_back(left).await?;
     rig.host = Host::ready(rig.plugins.path(), rig.server.kubeconfig()).await?;
 
     rig.expect("web", &["10.1.0.2"], &[]).await?;

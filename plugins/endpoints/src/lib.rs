@@ -111,8 +111,8 @@ impl Wanted {
         }
     }
 
-    /// Whether nothing needs to be written. As upstream, the controller's own two labels do not count: Endpoints from before
-    /// they were introduced are not rewritten for them.
+    /// Whether nothing needs to be written. As upstream, Endpoints that lack the managed-by label are
+    /// written, and those that differ in the headless label alone are not.
     fn is_met_by(&self, current: &Endpoints) -> bool {
         let over_capacity = current
             .metadata
@@ -121,8 +121,8 @@ impl Wanted {
             .map(String::as_str);
         let wanted_over_capacity = self.is_truncated.then_some(OVER_CAPACITY.1);
         over_capacity == wanted_over_capacity
-            && copied(&current.metadata.labels).eq(copied(&self.labels))
-            && subsets::sorted(current.subsets.clone()) == self.subsets
+            && compared(&current.metadata.labels).eq(compared(&self.labels))
+            && subsets::say_the_same(&current.subsets, &self.subsets)
     }
 
     /// The object to apply. `subsets` is there even when empty: applying it takes over what another manager wrote.
@@ -161,11 +161,9 @@ impl Wanted {
     }
 }
 
-/// The labels that came from the Service.
-fn copied(labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&String, &String)> {
-    labels
-        .iter()
-        .filter(|(name, _)| *name != HEADLESS && *name != MANAGED_BY.0)
+/// The labels that are compared.
+fn compared(labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&String, &String)> {
+    labels.iter().filter(|(name, _)| *name != HEADLESS)
 }
 
 fn nulls<'a>(names: impl Iterator<Item = &'a String>) -> serde_json::Map<String, Value> {

@@ -208,8 +208,13 @@ pub struct Address {
 
 /// The pod at an address. Its resourceVersion, which controllers wrote before 1.24, is not looked at, as upstream does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct TargetRef {
+    /// Not written; another writer's is a difference, as `field_path` is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,

@@ -1,6 +1,6 @@
 //! Which pods stand behind a Service, and at which address.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::objects::{Address, Pod, Service, TargetRef};
 use crate::ports;
@@ -15,7 +15,7 @@ pub fn endpoints_of(pod: &Pod, service: &Service, service_name: &str) -> Vec<End
     let Some(ip) = ip_of(pod, service) else {
         return Vec::new();
     };
-    let address = address(pod, ip, service_name);
+    let address = address(pod, &ip, service_name);
     let is_ready = publish_not_ready || is_ready(pod);
     let ports = ports::of(pod, service).into_iter();
     ports
@@ -44,7 +44,7 @@ fn is_ready(pod: &Pod) -> bool {
 
 /// The pod's first IP of the Service's first family. None while the pod has no IP of that family, as during a change of a
 /// cluster to two families.
-fn ip_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
+fn ip_of(pod: &Pod, service: &Service) -> Option<IpAddr> {
     let wants_ipv6 = match service.spec.ip_families.first() {
         Some(family) => family == "IPv6",
         // From here on: a server that does not fill in the families. Upstream still looks at the cluster IP then, and for a
@@ -52,21 +52,41 @@ fn ip_of<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
         None if service.has_cluster_ip() => is_ipv6(&service.spec.cluster_ip),
         None => is_ipv6(&pod.status.pod_ip),
     };
-    let mut ips = pod.status.pod_ips.iter().map(|pod_ip| pod_ip.ip.as_str());
-    ips.find(|ip| !ip.is_empty() && is_ipv6(ip) == wants_ipv6)
+    let mut ips = pod
+        .status
+        .pod_ips
+        .iter()
+        .filter_map(|pod_ip| parse(&pod_ip.ip));
+    ips.find(|ip| ip.is_ipv6() == wants_ipv6)
 }
 
-/// An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is IPv4, as in Go.
 fn is_ipv6(ip: &str) -> bool {
-    ip.parse::<Ipv6Addr>()
-        .is_ok_and(|ip| ip.to_ipv4_mapped().is_none())
+    parse(ip).is_some_and(|ip| ip.is_ipv6())
 }
 
-fn address(pod: &Pod, ip: &str, service_name: &str) -> Address {
+/// As Go reads an IP: `010.0.0.1` is `10.0.0.1`, and an IPv4 address written as IPv6
+/// (`::ffff:10.0.0.1`) is IPv4. Like upstream, the controller writes the usual spelling: the API
+/// server accepts an old pod's unusual one, and may refuse it in new Endpoints.
+fn parse(ip: &str) -> Option<IpAddr> {
+    let parsed = ip.parse().ok().or_else(|| with_leading_zeros(ip));
+    parsed.map(|ip: IpAddr| ip.to_canonical())
+}
+
+fn with_leading_zeros(ip: &str) -> Option<IpAddr> {
+    let octet = |text: &str| {
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+        is_decimal.then(|| text.parse::<u8>().ok()).flatten()
+    };
+    let octets: Vec<u8> = ip.split('.').map(octet).collect::<Option<_>>()?;
+    let octets: [u8; 4] = octets.try_into().ok()?;
+    Some(Ipv4Addr::from(octets).into())
+}
+
+fn address(pod: &Pod, ip: &IpAddr, service_name: &str) -> Address {
     // The pod is `<hostname>.<service>` in DNS only when it names this Service as its subdomain.
     let has_dns_name = pod.spec.subdomain == service_name;
     Address {
-        ip: ip.to_owned(),
+        ip: ip.to_string(),
         hostname: if has_dns_name {
             pod.spec.hostname.clone()
         } else {
@@ -78,6 +98,7 @@ fn address(pod: &Pod, ip: &str, service_name: &str) -> Address {
             namespace: pod.metadata.namespace.clone(),
             name: pod.metadata.name.clone(),
             uid: pod.metadata.uid.clone(),
+            ..TargetRef::default()
         }),
     }
 }

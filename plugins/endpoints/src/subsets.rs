@@ -72,8 +72,39 @@ pub fn pack(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Subset> {
     sorted(subsets.collect())
 }
 
+/// Whether written subsets say the same as wanted ones, which come from [`pack`] and [`truncate`].
+/// Another writer may have ordered them, and spread ports and addresses over them, in its own way.
+pub fn say_the_same(written: &[Subset], wanted: &[Subset]) -> bool {
+    // Compared unpacked first: subsets that were truncated need not be packed any more.
+    sorted(written.to_vec()) == wanted || (written.len() > 1 && pack(unpacked(written)) == wanted)
+}
+
+/// The single endpoints that subsets stand for.
+fn unpacked(subsets: &[Subset]) -> impl Iterator<Item = Endpoint> {
+    subsets.iter().flat_map(|subset| {
+        let ready = subset.addresses.iter().map(|address| (address, true));
+        let not_ready = subset
+            .not_ready_addresses
+            .iter()
+            .map(|address| (address, false));
+        let ports: Vec<_> = if subset.ports.is_empty() {
+            vec![None]
+        } else {
+            subset.ports.iter().cloned().map(Some).collect()
+        };
+        ports.into_iter().flat_map(move |port| {
+            let addresses = ready.clone().chain(not_ready.clone());
+            addresses.map(move |(address, is_ready)| Endpoint {
+                address: address.clone(),
+                is_ready,
+                port: port.clone(),
+            })
+        })
+    })
+}
+
 /// The same subsets in the order in which [`pack`] gives them, whatever order another controller wrote them in.
-pub fn sorted(mut subsets: Vec<Subset>) -> Vec<Subset> {
+fn sorted(mut subsets: Vec<Subset>) -> Vec<Subset> {
     for subset in &mut subsets {
         subset.addresses.sort_by_cached_key(identity);
         subset.not_ready_addresses.sort_by_cached_key(identity);

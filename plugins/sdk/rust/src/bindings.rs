@@ -37,7 +37,7 @@ pub struct Outcome {
     /// All are checked before the first is sent; one that is not valid or not permitted fails the whole outcome.
     pub actions: _rt::Vec<Action>,
     /// Run this key again after this time, even if nothing it read has changed. One that asks for less than a second again and
-    /// again waits longer each time, from 5 ms to a second.
+    /// again waits longer each time, from 5 ms to a second. Zero asks for nothing, as none does.
     pub requeue_after: ::core::option::Option<Milliseconds>,
 }
 impl ::core::fmt::Debug for Outcome {
@@ -3828,7 +3828,8 @@ pub mod pilothouse {
                 }
             }
         }
-        /// The plugin's lines in the host's log.
+        /// The plugin's lines in the host's log. What a guest without WASI (`wasm32-unknown-unknown`) prints to
+        /// standard output or error goes nowhere.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod log {
             #[used]
@@ -4502,9 +4503,14 @@ pub mod pilothouse {
                 }
             }
             /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and deletes those
-            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer
-            /// among them. It knows them by a label and an annotation of its own. What the operator does not
-            /// grant to delete any more stays, and the log says so. Once in an outcome.
+            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among them. Once in an outcome.
+            ///
+            /// It tells them by a label that it gives them, `pilothouse.dev/children-of`: a digest of the plugin, the subject's kind
+            /// and the key. The annotation `pilothouse.dev/children-of-key` names plugin and key, so that what is left of a key leads
+            /// back to it. The host sets no owner: who wants the garbage collector to delete children writes `metadata.ownerReferences`.
+            ///
+            /// When the key's object is gone, the empty list deletes its children; an outcome without a `children` action leaves
+            /// them. A key that has children left runs when the host starts, also when its object went while no host ran.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Children {
                 pub objects: _rt::Vec<Json>,

@@ -10,7 +10,7 @@ use crate::{Failure, Filter, IndexValue, Kind, Level, ObjectKey, ReadError, matc
 ///
 /// The methods here move JSON text and are what a host, or a test, implements. Controllers use the typed ones on
 /// `dyn Cluster` ([`get`](trait@Cluster#method.get), [`get_part`](trait@Cluster#method.get_part),
-/// [`list`](trait@Cluster#method.list), [`info`](trait@Cluster#method.info)).
+/// [`list`](trait@Cluster#method.list), [`info`](trait@Cluster#method.info) and the other levels).
 pub trait Cluster {
     /// The object as JSON, cut down to the manifest's fields.
     ///
@@ -98,9 +98,26 @@ impl dyn Cluster + '_ {
         decode(&self.list_json(kind, namespace, filter)?, kind, "list")
     }
 
-    /// A line in the log, for the operator.
+    /// A line for whoever looks for a fault in this plugin: the host's log does not show it unless
+    /// asked to.
+    pub fn debug(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Debug, message, fields);
+    }
+
+    /// A line for the operator: a constant message, and what varies as fields.
     pub fn info(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Info, message, fields);
+    }
+
+    /// A line about something that is amiss, and that this plugin can go on with.
+    pub fn warn(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Warn, message, fields);
+    }
+
+    /// A line about something that keeps this plugin from its work. What is returned as a
+    /// [`Failure`] is in the log already.
+    pub fn error(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Error, message, fields);
     }
 }
 

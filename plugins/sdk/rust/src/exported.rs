@@ -21,9 +21,14 @@ impl<C: Controller> Guest for Exported<C> {
 
     fn reconcile(request: Request) -> Result<Outcome, Failure> {
         log_panics();
+        #[cfg(feature = "log")]
+        FACADE.install();
         C::reconcile(&request, &Host)
     }
 }
+
+#[cfg(feature = "log")]
+static FACADE: crate::facade::Facade = crate::facade::Facade::new(log::log);
 
 /// A panic is a trap, of which the host sees only where it happened. What was said goes to the log before, in the field that the host
 /// leads the error with.

@@ -59,6 +59,12 @@
 //! # Ok::<(), pilothouse_sdk::Failure>(())
 //! ```
 //!
+//! # Logging
+//!
+//! Standard output and error go nowhere. [`Cluster`] has a method for each level: a constant message,
+//! and what varies as fields. With the feature `log`, what libraries say through the `log` crate reaches
+//! the host's log too, from `info` up; `log::set_max_level` at the start of `reconcile` asks for more.
+//!
 //! # Purity
 //!
 //! The same request on the same snapshot must give the same answer, byte for byte; replay and shadowing rest on it. A guest has no
@@ -78,9 +84,13 @@
 pub mod bindings;
 mod changes;
 mod cluster;
+#[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
+mod facade;
 mod manifest;
+mod objects;
 mod outcome;
 pub mod testing;
+mod time;
 mod words;
 
 #[cfg(target_arch = "wasm32")]
@@ -103,6 +113,8 @@ pub use bindings::pilothouse::controller::types::{
 };
 pub use bindings::{Failure, Outcome, Request};
 pub use cluster::Cluster;
+pub use objects::{Condition, OwnerReference, set_condition};
+pub use time::rfc3339;
 pub use words::match_labels;
 
 /// What a plugin is: a declaration and a function.

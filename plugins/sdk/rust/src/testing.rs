@@ -1,7 +1,12 @@
 //! Testing a controller natively: a cluster held in memory that answers as the host does.
 
 mod actions;
+mod documents;
 mod fields;
+mod manifest;
+mod names;
+mod outcome;
+mod writes;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,37 +15,64 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    Cluster, Controller, Failure, Filter, Kind, LabelRequirement, Level, Manifest, ObjectKey,
-    Outcome, Read, ReadError, Request,
+    ActionResult, Cluster, Controller, Failure, Filter, Kind, LabelRequirement, Level, Manifest,
+    ObjectKey, Outcome, Read, ReadError, Request,
 };
 
 pub use actions::to_json;
+pub use manifest::check_manifest;
+use names::{kind_of, kind_text};
 
 /// Where an object is held, in the order in which objects are listed.
 type Place = (String, String);
 
 /// A cluster in memory, seen through one manifest.
 ///
-/// It cuts objects down to the manifest's fields, denies kinds the manifest does not read, and refuses an outcome with a write
-/// the manifest does not declare. So a test notices what is missing from the manifest.
+/// It refuses a manifest that the host refuses, cuts objects down to the manifest's fields, denies
+/// kinds the manifest does not read, and refuses an outcome that the host refuses. So a test notices
+/// what is missing from the manifest.
+///
+/// [`reconcile`](Self::reconcile) is a turn that changes nothing; [`turn`](Self::turn) also does what
+/// the outcome says, and what it leaves is what the next turn sees.
 pub struct FakeCluster {
     manifest: Manifest,
     objects: BTreeMap<String, BTreeMap<Place, Value>>,
     now: Duration,
     config: String,
     lines: RefCell<Vec<String>>,
+    /// What a key's turn is told that has none before it.
+    attempt: u32,
+    previous: Vec<ActionResult>,
+    /// What each key's next turn is told.
+    turns: BTreeMap<Place, (u32, Vec<ActionResult>)>,
+    /// What the plugin last applied to each object, or to a subresource of it.
+    applied: BTreeMap<writes::Target, Value>,
+    /// The resourceVersion of the last write.
+    version: u64,
 }
 
 impl FakeCluster {
     /// An empty cluster.
+    ///
+    /// # Panics
+    ///
+    /// The host would refuse the manifest. See [`check_manifest`].
     #[must_use]
     pub fn new(manifest: Manifest) -> Self {
+        if let Err(reason) = check_manifest(&manifest) {
+            panic!("the host refuses the manifest: {reason}");
+        }
         Self {
             manifest,
             objects: BTreeMap::new(),
             now: Duration::ZERO,
             config: "{}".to_owned(),
             lines: RefCell::default(),
+            attempt: 1,
+            previous: Vec::new(),
+            turns: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            version: 1_000,
         }
     }
 
@@ -58,7 +90,7 @@ impl FakeCluster {
             .to_owned();
         let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
         self.objects
-            .entry(kind.to_string())
+            .entry(kind_text(&kind))
             .or_default()
             .insert((namespace, name), object);
         self
@@ -78,28 +110,79 @@ impl FakeCluster {
         self
     }
 
-    /// A first turn for this key.
+    /// The next turn is this try: 1 for the first, one more after each failure.
+    #[must_use]
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self.turns.clear();
+        self
+    }
+
+    /// The next turn is told that this became of the actions of the one before.
+    #[must_use]
+    pub fn previous(mut self, results: impl IntoIterator<Item = ActionResult>) -> Self {
+        self.previous = results.into_iter().collect();
+        self.turns.clear();
+        self
+    }
+
+    /// A turn for this key, of which nothing is written.
     ///
     /// # Errors
     ///
-    /// What the controller returns; and [`Failure::Terminal`], as the host would have it, when the outcome holds a write that the
-    /// manifest does not declare.
+    /// What the controller returns; and [`Failure::Terminal`] with the host's words when the host
+    /// would refuse the outcome, as one with a write that the manifest does not declare.
     pub fn reconcile<C: Controller>(
         &self,
         namespace: &str,
         name: &str,
     ) -> Result<Outcome, Failure> {
+        let place = (namespace.to_owned(), name.to_owned());
+        let told = self.turns.get(&place);
         let request = Request {
             key: ObjectKey::new(namespace, name),
-            attempt: 1,
-            previous: Vec::new(),
+            attempt: self.attempt_of(&place),
+            previous: told.map_or_else(|| self.previous.clone(), |(_, results)| results.clone()),
             config: self.config.clone(),
         };
         let outcome = C::reconcile(&request, self)?;
-        for action in &outcome.actions {
-            actions::check(action, &self.manifest).map_err(Failure::Terminal)?;
-        }
+        outcome::check(&outcome.actions, self).map_err(Failure::Terminal)?;
         Ok(outcome)
+    }
+
+    /// A turn for this key, and then what its outcome says is done ([`apply`](Self::apply)).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`reconcile`](Self::reconcile); nothing is written then.
+    pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
+        let place = (namespace.to_owned(), name.to_owned());
+        match self.reconcile::<C>(namespace, name) {
+            Ok(outcome) => {
+                self.apply(&ObjectKey::new(namespace, name), &outcome);
+                Ok(outcome)
+            }
+            Err(failure) => {
+                let attempt = self.attempt_of(&place) + 1;
+                let told = self.turns.remove(&place);
+                let previous = told.map_or_else(|| self.previous.clone(), |(_, results)| results);
+                self.turns.insert(place, (attempt, previous));
+                Err(failure)
+            }
+        }
+    }
+
+    /// An object as it is, whole. For what a plugin sees of it, there is [`Cluster`].
+    #[must_use]
+    pub fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<&Value> {
+        let place = (key.namespace.clone(), key.name.clone());
+        self.objects.get(&kind_text(kind))?.get(&place)
+    }
+
+    fn attempt_of(&self, place: &Place) -> u32 {
+        self.turns
+            .get(place)
+            .map_or(self.attempt, |(attempt, _)| *attempt)
     }
 
     /// The lines logged so far: `INFO message name=value`.
@@ -127,12 +210,8 @@ impl FakeCluster {
 
     fn find(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, ReadError> {
         let read = self.declared_in(kind, &key.namespace)?;
-        let place = (key.namespace.clone(), key.name.clone());
-        let found = self
-            .objects
-            .get(&kind.to_string())
-            .and_then(|objects| objects.get(&place))
-            .filter(|object| is_selected(read, object));
+        let found = self.object(kind, key);
+        let found = found.filter(|object| is_selected(read, object));
         Ok(found.map(|object| fields::view(object, &read.fields)))
     }
 
@@ -190,7 +269,7 @@ impl Cluster for FakeCluster {
                     Filter::Index(index) => fields::values(object, paths).contains(&index.value),
                 }
         };
-        let objects = self.objects.get(&kind.to_string()).into_iter().flatten();
+        let objects = self.objects.get(&kind_text(kind)).into_iter().flatten();
         let wanted = objects.filter(|(place, object)| is_wanted(place, object));
         let views: Vec<_> = wanted
             .map(|(_, object)| fields::view(object, &read.fields))
@@ -217,13 +296,6 @@ impl Cluster for FakeCluster {
             .borrow_mut()
             .push(format!("{level} {message}{fields}"));
     }
-}
-
-fn kind_of(object: &Value) -> Option<Kind> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str);
-    let (api_version, kind) = (text("apiVersion")?, text("kind")?);
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    Some(Kind::new(group, version, kind))
 }
 
 /// Whether the selectors of a read let an object through.

@@ -191,6 +191,20 @@ fn a_turn_is_given_its_configuration_and_time() {
 }
 
 #[test]
+fn a_line_can_be_of_every_level() {
+    let cluster = cluster();
+    let log: &dyn Cluster = &cluster;
+    log.debug("d", &[("a", "b")]);
+    log.info("i", &[]);
+    log.warn("w", &[]);
+    log.error("e", &[("a", "b"), ("c", "d")]);
+    assert_eq!(
+        cluster.lines(),
+        ["DEBUG d a=b", "INFO i", "WARN w", "ERROR e a=b c=d"]
+    );
+}
+
+#[test]
 fn a_write_the_manifest_does_not_declare_fails_the_outcome() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
     let cluster = FakeCluster::new(Applies::manifest()).configured(&secret);
@@ -198,7 +212,7 @@ fn a_write_the_manifest_does_not_declare_fails_the_outcome() {
         .reconcile::<Applies>("a", "b")
         .expect_err("Secrets are not declared");
     assert!(
-        matches!(failure, Failure::Terminal(message) if message.contains("Apply of v1 Secret"))
+        matches!(failure, Failure::Terminal(message) if message == "action 1 (apply): denied: apply of v1/Secret is not among the manifest's writes")
     );
 }
 

@@ -1,9 +1,8 @@
-//! Actions in tests: comparing them, and the host's permission check.
+//! Actions in tests: comparing them.
 
 use serde_json::{Map, Value, json};
 
-use super::kind_of;
-use crate::{Action, EventType, Kind, Manifest, ObjectKey, PatchType, Propagation, Verb};
+use crate::{Action, EventType, Kind, ObjectKey, PatchType, Propagation};
 
 /// An action as JSON, for comparing: `{"apply": {"object": {…}, "force": true}}`.
 ///
@@ -75,96 +74,6 @@ pub fn to_json(action: &Action) -> Value {
         }
     };
     Value::Object(Map::from_iter([(name.to_owned(), given(value))]))
-}
-
-/// Whether the manifest declares this write. Events need no declaration.
-pub(super) fn check(action: &Action, manifest: &Manifest) -> Result<(), String> {
-    match action {
-        Action::Apply(apply) => object_write(
-            &apply.object,
-            apply.subresource.as_deref(),
-            Verb::Apply,
-            manifest,
-        ),
-        Action::Create(create) => object_write(
-            &create.object,
-            create.subresource.as_deref(),
-            Verb::Create,
-            manifest,
-        ),
-        Action::Update(update) => object_write(
-            &update.object,
-            update.subresource.as_deref(),
-            Verb::Update,
-            manifest,
-        ),
-        Action::Patch(patch) => declared(
-            &patch.kind,
-            patch.subresource.as_deref(),
-            Verb::Patch,
-            manifest,
-        ),
-        Action::Delete(delete) => declared(&delete.kind, None, Verb::Delete, manifest),
-        Action::Finalizer(finalizer) => declared(&finalizer.kind, None, Verb::Patch, manifest),
-        Action::Event(_) => Ok(()),
-        Action::Children(children) => children
-            .objects
-            .iter()
-            .try_for_each(|object| child(object, manifest)),
-    }
-}
-
-fn object_write(
-    object: &str,
-    subresource: Option<&str>,
-    verb: Verb,
-    manifest: &Manifest,
-) -> Result<(), String> {
-    declared(&kind_in(object)?, subresource, verb, manifest)
-}
-
-fn declared(
-    kind: &Kind,
-    subresource: Option<&str>,
-    verb: Verb,
-    manifest: &Manifest,
-) -> Result<(), String> {
-    let mut writes = manifest.writes.iter();
-    let is_declared = writes.any(|write| {
-        write.kind == *kind
-            && write.subresource.as_deref() == subresource
-            && write.verbs.contains(&verb)
-    });
-    let part = subresource
-        .map(|name| format!("/{name}"))
-        .unwrap_or_default();
-    if is_declared {
-        Ok(())
-    } else {
-        Err(format!(
-            "{verb:?} of {kind}{part} is not among the manifest's writes"
-        ))
-    }
-}
-
-fn child(object: &str, manifest: &Manifest) -> Result<(), String> {
-    let kind = kind_in(object)?;
-    let is_marked = manifest
-        .writes
-        .iter()
-        .any(|write| write.kind == kind && write.children);
-    if is_marked {
-        Ok(())
-    } else {
-        Err(format!(
-            "{kind} is not marked children in the manifest's writes"
-        ))
-    }
-}
-
-fn kind_in(object: &str) -> Result<Kind, String> {
-    kind_of(&document(object))
-        .ok_or_else(|| "an action's object has no apiVersion or kind".to_owned())
 }
 
 /// A document that is not JSON stays the text it is, and so equals no document.

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+/// Most steps of a path.
+const MAX_STEPS: usize = 64;
+
 /// Left out of whole objects, as by the host.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -26,7 +29,7 @@ pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     }
     let mut root = Node::default();
     for path in paths.iter().map(String::as_str).chain(ALWAYS) {
-        root.insert(&parse(path));
+        root.insert(&steps(path));
     }
     root.cut(object)
 }
@@ -35,7 +38,7 @@ pub(super) fn view(object: &Value, paths: &[String]) -> Value {
 pub(super) fn values(object: &Value, paths: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for path in paths {
-        collect(&parse(path), object, &mut found);
+        collect(&steps(path), object, &mut found);
     }
     found
 }
@@ -68,30 +71,54 @@ fn without_bookkeeping(mut object: Value) -> Value {
 
 /// The steps of a path; `None` is `[*]`.
 ///
-/// # Panics
+/// # Errors
 ///
-/// On what is not a path: the host refuses such a manifest, so a test should fail.
-fn parse(path: &str) -> Vec<Option<String>> {
+/// What the host would say of it.
+pub(super) fn parse(path: &str) -> Result<Vec<Option<String>>, String> {
+    let refused = |path: &str, reason: &str, at: usize| {
+        format!("field path {path:?}: {reason} at byte {at}; write .name, ['name'] or [*]")
+    };
     let mut steps = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
-        let (step, after) = if let Some(after) = rest.strip_prefix("[*]") {
-            (None, after)
-        } else if let Some((name, after)) = rest
-            .strip_prefix("['")
-            .and_then(|quoted| quoted.split_once("']"))
-        {
-            (Some(name), after)
-        } else {
-            let named = rest.strip_prefix('.').unwrap_or_default();
-            let (name, after) = named.split_at(named.find(['.', '[']).unwrap_or(named.len()));
-            assert!(!name.is_empty(), "{path:?} is not a field path");
-            (Some(name), after)
-        };
+        let at = path.len() - rest.len();
+        let (step, after) = parse_step(rest).map_err(|reason| refused(path, reason, at))?;
         steps.push(step.map(str::to_owned));
         rest = after;
+        if steps.len() > MAX_STEPS {
+            let start: String = path.chars().take(200).collect();
+            let at = path.len() - rest.len();
+            return Err(refused(&start, "has too many steps", at));
+        }
     }
-    steps
+    if steps.is_empty() {
+        return Err(refused(path, "is empty", 0));
+    }
+    Ok(steps)
+}
+
+/// The first step and what comes after it.
+fn parse_step(text: &str) -> Result<(Option<&str>, &str), &'static str> {
+    if let Some(after) = text.strip_prefix("[*]") {
+        return Ok((None, after));
+    }
+    if let Some(quoted) = text.strip_prefix("['") {
+        let (name, after) = quoted.split_once("']").ok_or("no closing '] ")?;
+        return Ok((Some(name), after));
+    }
+    let named = text
+        .strip_prefix('.')
+        .ok_or("a step must begin with . or [")?;
+    let (name, after) = named.split_at(named.find(['.', '[']).unwrap_or(named.len()));
+    if name.is_empty() {
+        return Err("a name is missing");
+    }
+    Ok((Some(name), after))
+}
+
+/// The steps of a path of a manifest, which was checked when the cluster was made.
+fn steps(path: &str) -> Vec<Option<String>> {
+    parse(path).unwrap_or_default()
 }
 
 impl Node {

@@ -1,0 +1,222 @@
+//! Changing JSON documents: what an apply says, and the two patches that have an RFC.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+/// Where a value stands in a document: the names that lead to it.
+pub(super) type Path = Vec<String>;
+
+/// Where an apply's values are: everything that is not an object with members.
+pub(super) fn leaves(object: &Value) -> BTreeSet<Path> {
+    fn collect(value: &Value, path: &mut Path, found: &mut BTreeSet<Path>) {
+        match value.as_object() {
+            Some(members) if !members.is_empty() => {
+                for (name, value) in members {
+                    path.push(name.clone());
+                    collect(value, path, found);
+                    path.pop();
+                }
+            }
+            // Null in an apply is nothing.
+            _ if value.is_null() || path.is_empty() => {}
+            _ => {
+                found.insert(path.clone());
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(object, &mut Path::new(), &mut found);
+    found
+}
+
+pub(super) fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, name| value.get(name))
+}
+
+pub(super) fn insert(object: &mut Value, path: &[String], value: Value) {
+    let mut place = object;
+    for name in path {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[name];
+    }
+    if !(is_empty_map(Some(&value)) && place.is_object()) {
+        *place = value;
+    }
+}
+
+pub(super) fn is_empty_map(value: Option<&Value>) -> bool {
+    let members = value.and_then(Value::as_object);
+    members.is_some_and(Map::is_empty)
+}
+
+/// Takes a value away, and the objects that are empty without it.
+pub(super) fn remove(object: &mut Value, path: &[String]) {
+    let Some((name, rest)) = path.split_first() else {
+        return;
+    };
+    let Some(members) = object.as_object_mut() else {
+        return;
+    };
+    if rest.is_empty() {
+        members.remove(name);
+        return;
+    }
+    if let Some(below) = members.get_mut(name) {
+        remove(below, rest);
+        if below.as_object().is_some_and(Map::is_empty) {
+            members.remove(name);
+        }
+    }
+}
+
+/// Members in place of, or beside, those that are there.
+pub(super) fn overlay(object: &mut Value, members: Value) {
+    let Value::Object(members) = members else {
+        *object = members;
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (name, value) in members {
+        overlay(&mut object[&name], value);
+    }
+}
+
+/// A member, or none of this name.
+pub(super) fn put_member(object: &mut Value, name: &str, value: Option<&Value>) {
+    let Some(members) = object.as_object_mut() else {
+        return;
+    };
+    match value {
+        Some(value) => members.insert(name.to_owned(), value.clone()),
+        None => members.remove(name),
+    };
+}
+
+/// RFC 7386.
+pub(super) fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (name, value) in patch {
+        if value.is_null() {
+            put_member(object, name, None);
+        } else {
+            merge(&mut object[name], value);
+        }
+    }
+}
+
+/// RFC 6902.
+pub(super) fn json_patch(object: &mut Value, body: &Value) -> Result<(), String> {
+    for step in body.as_array().into_iter().flatten() {
+        let text = |name: &str| step[name].as_str().unwrap_or_default();
+        let path = pointer(text("path"))?;
+        match text("op") {
+            "test" if object.pointer(text("path")) == Some(&step["value"]) => {}
+            "test" => return Err(format!("the test of {} failed", text("path"))),
+            "add" => add(object, &path, step["value"].clone())?,
+            "replace" => {
+                take(object, &path)?;
+                add(object, &path, step["value"].clone())?;
+            }
+            "remove" => drop(take(object, &path)?),
+            "move" => {
+                let value = take(object, &pointer(text("from"))?)?;
+                add(object, &path, value)?;
+            }
+            "copy" => {
+                let value = object.pointer(text("from")).cloned();
+                add(object, &path, value.ok_or_else(|| no_value(text("from")))?)?;
+            }
+            other => return Err(format!("{other:?} is not an operation of a JSON Patch")),
+        }
+    }
+    Ok(())
+}
+
+fn no_value(path: &str) -> String {
+    format!("there is no value at {path:?}")
+}
+
+fn parent<'a>(object: &'a mut Value, path: &[String]) -> Result<(&'a mut Value, String), String> {
+    let missing = || no_value(&path.join("/"));
+    let (name, above) = path.split_last().ok_or_else(missing)?;
+    let mut place = object;
+    for name in above {
+        place = match place {
+            Value::Object(members) => members.get_mut(name),
+            Value::Array(elements) => {
+                let index = name.parse::<usize>().ok();
+                index.and_then(|index| elements.get_mut(index))
+            }
+            _ => None,
+        }
+        .ok_or_else(missing)?;
+    }
+    Ok((place, name.clone()))
+}
+
+fn add(object: &mut Value, path: &[String], value: Value) -> Result<(), String> {
+    if path.is_empty() {
+        *object = value;
+        return Ok(());
+    }
+    let (place, name) = parent(object, path)?;
+    match place {
+        Value::Object(members) => {
+            members.insert(name, value);
+        }
+        Value::Array(elements) => {
+            let end = elements.len();
+            let index = if name == "-" {
+                Some(end)
+            } else {
+                name.parse().ok()
+            };
+            let index = index.filter(|index| *index <= end);
+            let index = index.ok_or_else(|| no_value(&path.join("/")))?;
+            elements.insert(index, value);
+        }
+        _ => return Err(no_value(&path.join("/"))),
+    }
+    Ok(())
+}
+
+fn take(object: &mut Value, path: &[String]) -> Result<Value, String> {
+    let missing = || no_value(&path.join("/"));
+    let (place, name) = parent(object, path)?;
+    match place {
+        Value::Object(members) => members.remove(&name).ok_or_else(missing),
+        Value::Array(elements) => {
+            let index = name.parse::<usize>().ok();
+            let index = index.filter(|index| *index < elements.len());
+            index
+                .map(|index| elements.remove(index))
+                .ok_or_else(missing)
+        }
+        _ => Err(missing()),
+    }
+}
+
+/// The parts of a JSON Pointer (RFC 6901).
+pub(super) fn pointer(pointer: &str) -> Result<Vec<String>, String> {
+    match pointer.split_once('/') {
+        None if pointer.is_empty() => Ok(Vec::new()),
+        Some(("", names)) => Ok(names
+            .split('/')
+            .map(|name| name.replace("~1", "/").replace("~0", "~"))
+            .collect()),
+        _ => Err(format!(
+            "{pointer:?} is not a JSON Pointer; it is empty or begins with /"
+        )),
+    }
+}

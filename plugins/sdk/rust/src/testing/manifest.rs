@@ -1,0 +1,205 @@
+//! The host's check of a manifest, in its words: `wit/cases/manifests.json` holds both to the same
+//! answers.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::fields;
+use super::names::{is_dns_label, kind_text};
+use crate::{Kind, Manifest, Subject, Verb, Write};
+
+const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
+
+/// Whether the host would accept this manifest.
+///
+/// # Errors
+///
+/// What the host would say of it.
+pub fn check_manifest(manifest: &Manifest) -> Result<(), String> {
+    if !is_dns_label(&manifest.name) {
+        return Err(format!(
+            "name {:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and \
+             ending with a letter or digit)",
+            manifest.name
+        ));
+    }
+    counts(manifest)?;
+    reads(manifest)?;
+    subject(manifest)?;
+    indexes(manifest)?;
+    writes(manifest)?;
+    limits(manifest)?;
+    config_schema(manifest)
+}
+
+fn counts(manifest: &Manifest) -> Result<(), String> {
+    let fields = manifest.reads.iter().map(|read| read.fields.len()).sum();
+    let namespaces = manifest.reads.iter().map(|read| read.namespaces.len());
+    let paths = manifest.indexes.iter().map(|index| index.paths.len()).sum();
+    for (what, count, max) in [
+        ("kinds in reads", manifest.reads.len(), 100),
+        ("namespaces in reads", namespaces.sum(), 500),
+        ("fields in reads", fields, 1_000),
+        ("indexes", manifest.indexes.len(), 50),
+        ("index paths", paths, 200),
+        ("writes", manifest.writes.len(), 500),
+    ] {
+        at_most(max, count, what)?;
+    }
+    Ok(())
+}
+
+fn at_most(max: usize, count: usize, what: &str) -> Result<(), String> {
+    if count > max {
+        return Err(format!("{count} {what}; a manifest has at most {max}"));
+    }
+    Ok(())
+}
+
+fn reads(manifest: &Manifest) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for read in &manifest.reads {
+        complete("reads", &read.kind)?;
+        if !seen.insert(kind_text(&read.kind)) {
+            return Err(format!(
+                "{} is declared twice in reads; one declaration lists all its fields",
+                kind_text(&read.kind)
+            ));
+        }
+        for field in &read.fields {
+            fields::parse(field)?;
+        }
+        if let Some(namespace) = read.namespaces.iter().find(|name| !is_dns_label(name)) {
+            return Err(format!("reads: {namespace:?} is not a namespace"));
+        }
+        if let Some(selector) = &read.field_selector {
+            field_selector(selector)?;
+        }
+    }
+    Ok(())
+}
+
+fn subject(manifest: &Manifest) -> Result<(), String> {
+    let Subject::Each(selection) = &manifest.subject else {
+        return Ok(());
+    };
+    must_read(manifest, "the subject", &selection.kind)?;
+    for companion in &selection.companions {
+        must_read(manifest, "the companion", companion)?;
+    }
+    match &selection.fields {
+        Some(selector) => field_selector(selector),
+        None => Ok(()),
+    }
+}
+
+fn indexes(manifest: &Manifest) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for index in &manifest.indexes {
+        must_read(manifest, "the indexed kind", &index.kind)?;
+        let what = format!("index {:?} of {}", index.name, kind_text(&index.kind));
+        if !seen.insert(what.clone()) {
+            return Err(format!("{what} is declared twice"));
+        }
+        if index.paths.is_empty() {
+            return Err(format!("{what} has no path"));
+        }
+        for path in &index.paths {
+            fields::parse(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn writes(manifest: &Manifest) -> Result<(), String> {
+    for write in &manifest.writes {
+        complete("writes", &write.kind)?;
+        if write.children {
+            children(manifest, write)?;
+        }
+    }
+    Ok(())
+}
+
+fn children(manifest: &Manifest, write: &Write) -> Result<(), String> {
+    must_read(manifest, "the children kind", &write.kind)?;
+    let kind = kind_text(&write.kind);
+    let mut reads = manifest.reads.iter();
+    if reads.any(|read| {
+        read.kind == write.kind && (!read.labels.is_empty() || read.field_selector.is_some())
+    }) {
+        return Err(format!(
+            "reads: {kind} has children among the writes, so it cannot be narrowed by labels or fields"
+        ));
+    }
+    let has = |verb| write.verbs.contains(&verb);
+    if write.subresource.is_some() || !has(Verb::Apply) || !has(Verb::Delete) {
+        return Err(format!(
+            "writes: {kind} is marked children, which needs the verbs apply and delete on the object itself"
+        ));
+    }
+    Ok(())
+}
+
+fn limits(manifest: &Manifest) -> Result<(), String> {
+    let limits = &manifest.limits;
+    for (name, is_zero) in [
+        ("memory-bytes", limits.memory_bytes == Some(0)),
+        ("fuel", limits.fuel == Some(0)),
+        ("timeout", limits.timeout == Some(0)),
+        ("concurrency", limits.concurrency == Some(0)),
+    ] {
+        if is_zero {
+            return Err(format!("limits: {name} must be more than 0"));
+        }
+    }
+    Ok(())
+}
+
+fn config_schema(manifest: &Manifest) -> Result<(), String> {
+    let Some(schema) = &manifest.config_schema else {
+        return Ok(());
+    };
+    at_most(CONFIG_SCHEMA_BYTES, schema.len(), "bytes of config-schema")?;
+    let parsed = serde_json::from_str::<Value>(schema).map(drop);
+    parsed.map_err(|error| format!("config-schema is not JSON: {error}"))
+}
+
+fn complete(place: &str, kind: &Kind) -> Result<(), String> {
+    if kind.version.is_empty() || kind.kind.is_empty() {
+        // The kind as the host prints it when it is not sure that it is one.
+        let Kind {
+            group,
+            version,
+            kind,
+        } = kind;
+        return Err(format!(
+            "{place} needs a version and a kind, got Kind {{ group: {group:?}, version: {version:?}, kind: {kind:?} }}"
+        ));
+    }
+    Ok(())
+}
+
+fn must_read(manifest: &Manifest, what: &str, kind: &Kind) -> Result<(), String> {
+    if manifest.reads.iter().any(|read| read.kind == *kind) {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} {} is not among the manifest's reads; add it there",
+        kind_text(kind)
+    ))
+}
+
+fn field_selector(selector: &str) -> Result<(), String> {
+    for term in selector.split(',').filter(|term| !term.is_empty()) {
+        let Some((field, _)) = term.split_once("!=").or_else(|| term.split_once('=')) else {
+            return Err(format!(
+                "field selector: {term:?} is not of the form field=value or field!=value"
+            ));
+        };
+        fields::parse(&format!(".{}", field.trim()))
+            .map_err(|error| format!("field selector: {error}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,554 @@
+//! Doing what an outcome asks for, to the objects in memory, as an API server would.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::documents::{
+    at, insert, is_empty_map, json_patch, leaves, merge, overlay, put_member, remove,
+};
+use super::names::kind_text;
+use super::outcome::address;
+use super::{FakeCluster, Place};
+use crate::{
+    Action, ActionResult, Children, Create, Delete, Finalizer, Kind, ObjectKey, Outcome, Patch,
+    PatchType, Subject, Update, rfc3339,
+};
+
+/// The label and the annotation by which the host knows the members of a `children` action.
+const CHILDREN_LABEL: &str = "pilothouse.dev/children-of";
+const CHILDREN_ANNOTATION: &str = "pilothouse.dev/children-of-key";
+
+/// What of `metadata` is for the server to say.
+const SERVERS: [&str; 9] = [
+    "name",
+    "namespace",
+    "generateName",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "managedFields",
+];
+
+/// What was applied: kind, place and subresource.
+pub(super) type Target = (String, Place, Option<String>);
+
+impl FakeCluster {
+    /// Does what an outcome for this key asks for, so that the next turn sees what this one has left.
+    /// What became of each action is what the key's next turn is given as
+    /// [`previous`](crate::Request::previous).
+    ///
+    /// It is done as an API server does it, as far as that can be known without the kinds' schemas:
+    ///
+    /// - An apply merges objects member by member and takes away what the plugin had applied and now
+    ///   leaves out. A list is replaced as a whole, but for `metadata.finalizers` and
+    ///   `metadata.ownerReferences`. Without force, a field that has another value and that the
+    ///   plugin has not applied before is a conflict.
+    /// - `status` is written through the subresource `status` alone. Writes to other subresources
+    ///   change nothing here.
+    /// - An object with finalizers that is deleted gets a `deletionTimestamp`, and goes when the last
+    ///   finalizer is removed. Owners are not followed: there is no garbage collector.
+    /// - `children` marks the members with a label and deletes those that are no longer wanted.
+    /// - `resourceVersion`, `uid` and `generation` are kept up. Defaults are not filled in, and
+    ///   schemas, quotas and admission are not looked at.
+    /// - After an action that fails the others are skipped.
+    ///
+    /// # Panics
+    ///
+    /// The outcome is one that [`reconcile`](Self::reconcile) refuses, or has a strategic merge patch,
+    /// which needs the kinds' schemas.
+    pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
+        if let Err(reason) = super::outcome::check(&outcome.actions, self) {
+            panic!("the host refuses the outcome: {reason}");
+        }
+        let mut created = BTreeMap::new();
+        let mut has_failed = false;
+        let mut results = Vec::new();
+        for action in &outcome.actions {
+            let result = if has_failed {
+                ActionResult::Skipped
+            } else {
+                self.act(key, action, &mut created)
+            };
+            has_failed |= is_error(&result);
+            results.push(result);
+        }
+        let place = (key.namespace.clone(), key.name.clone());
+        let attempt = if has_failed {
+            self.attempt_of(&place) + 1
+        } else {
+            1
+        };
+        self.turns.insert(place, (attempt, results.clone()));
+        results
+    }
+
+    /// Somebody deletes this object: it is gone, or waits for its finalizers to be removed.
+    pub fn delete(&mut self, kind: &Kind, key: &ObjectKey) {
+        self.delete_object(&Delete::new(kind, key));
+    }
+
+    fn act(
+        &mut self,
+        key: &ObjectKey,
+        action: &Action,
+        created: &mut BTreeMap<String, usize>,
+    ) -> ActionResult {
+        match action {
+            Action::Apply(apply) => {
+                let object = document(&apply.object);
+                self.apply_object(object, apply.subresource.as_deref(), apply.force)
+            }
+            Action::Create(create) => {
+                let number = created.entry(create.object.clone()).or_default();
+                *number += 1;
+                let seed = format!("{key} {}", create.object);
+                self.create(create, &seed, *number)
+            }
+            Action::Update(update) => self.update(update),
+            Action::Patch(patch) => self.patch(patch),
+            Action::Delete(delete) => self.delete_object(delete),
+            Action::Event(_) => ActionResult::Done(None),
+            Action::Finalizer(finalizer) => self.finalizer(finalizer),
+            Action::Children(children) => self.children(key, children),
+        }
+    }
+
+    fn apply_object(
+        &mut self,
+        object: Value,
+        subresource: Option<&str>,
+        force: bool,
+    ) -> ActionResult {
+        let (kind, key) = addressed(&object);
+        let current = self.object(&kind, &key).cloned();
+        if !matches!(subresource, None | Some("status")) {
+            return ActionResult::Done(None);
+        }
+        if subresource.is_some() && current.is_none() {
+            return not_found(&kind, &key);
+        }
+        if let Some(conflict) = version_conflict(&object, current.as_ref()) {
+            return conflict;
+        }
+        let wanted = own_part(object, subresource);
+        let target = (
+            kind_text(&kind),
+            place_of(&key),
+            subresource.map(str::to_owned),
+        );
+        let before = self.applied.get(&target).cloned().unwrap_or_default();
+        let (owned, claimed) = (leaves(&before), leaves(&wanted));
+        let mut object = current.clone().unwrap_or_else(|| nothing_of(&kind, &key));
+        for path in claimed.difference(&owned).filter(|_| !force) {
+            let (have, want) = (at(&object, path), at(&wanted, path));
+            // An empty object says that there is one, and nothing of its members.
+            let is_met = have == want || (is_empty_map(want) && have.is_some_and(Value::is_object));
+            if set_key(path).is_none() && have.is_some() && !is_met {
+                return ActionResult::Conflict(format!(
+                    "conflict with another manager: .{}",
+                    path.join(".")
+                ));
+            }
+        }
+        for path in owned.difference(&claimed) {
+            match set_key(path) {
+                Some(_) => merge_set(&mut object, path, &before, &Value::Null),
+                // The members that it has now are others'.
+                None if is_empty_map(at(&before, path)) && !is_empty_map(at(&object, path)) => {}
+                None => remove(&mut object, path),
+            }
+        }
+        for path in &claimed {
+            let value = at(&wanted, path).cloned().unwrap_or_default();
+            match set_key(path) {
+                Some(_) => merge_set(&mut object, path, &before, &value),
+                None => insert(&mut object, path, value),
+            }
+        }
+        self.applied.insert(target, wanted);
+        self.put(&kind, &key, object, current.as_ref())
+    }
+
+    fn create(&mut self, create: &Create, seed: &str, number: usize) -> ActionResult {
+        let mut object = document(&create.object);
+        derive_name(&mut object, seed, number);
+        let (kind, key) = addressed(&object);
+        if create.subresource.is_some() {
+            return ActionResult::Done(None);
+        }
+        if self.object(&kind, &key).is_some() {
+            return ActionResult::AlreadyExists(format!(
+                "{} {key} already exists",
+                kind_text(&kind)
+            ));
+        }
+        let mut new = nothing_of(&kind, &key);
+        overlay(&mut new, own_part(object, None));
+        self.put(&kind, &key, new, None)
+    }
+
+    fn update(&mut self, update: &Update) -> ActionResult {
+        let object = document(&update.object);
+        let (kind, key) = addressed(&object);
+        let Some(current) = self.object(&kind, &key).cloned() else {
+            return not_found(&kind, &key);
+        };
+        if let Some(conflict) = version_conflict(&object, Some(&current)) {
+            return conflict;
+        }
+        let new = replaced(&current, object, update.subresource.as_deref());
+        self.put(&kind, &key, new, Some(&current))
+    }
+
+    fn patch(&mut self, patch: &Patch) -> ActionResult {
+        let Patch { kind, key, .. } = patch;
+        let Some(current) = self.object(kind, key).cloned() else {
+            return not_found(kind, key);
+        };
+        let body = document(&patch.body);
+        let mut object = current.clone();
+        match patch.patch_type {
+            PatchType::MergePatch => merge(&mut object, &body),
+            PatchType::JsonPatch => {
+                if let Err(reason) = json_patch(&mut object, &body) {
+                    return ActionResult::Invalid(reason);
+                }
+            }
+            PatchType::StrategicMergePatch => {
+                panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
+            }
+        }
+        if let Some(conflict) = version_conflict(&body, Some(&current)) {
+            return conflict;
+        }
+        let new = replaced(&current, object, patch.subresource.as_deref());
+        let result = self.put(kind, key, new, Some(&current));
+        match result {
+            // Whether a patch changes anything is for the server to see.
+            ActionResult::Unchanged => {
+                let version = current["metadata"]["resourceVersion"].as_str();
+                ActionResult::Done(version.map(str::to_owned))
+            }
+            other => other,
+        }
+    }
+
+    fn delete_object(&mut self, delete: &Delete) -> ActionResult {
+        let Delete { kind, key, .. } = delete;
+        let Some(current) = self.object(kind, key).cloned() else {
+            return ActionResult::Done(None);
+        };
+        for (field, wanted) in [
+            ("uid", &delete.uid),
+            ("resourceVersion", &delete.resource_version),
+        ] {
+            let have = current["metadata"][field].as_str().unwrap_or_default();
+            let wanted = wanted.as_deref().filter(|wanted| !wanted.is_empty());
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != have) {
+                return ActionResult::Conflict(format!(
+                    "the precondition {field} {wanted:?} does not hold: it is {have:?}"
+                ));
+            }
+        }
+        let mut new = current.clone();
+        if new["metadata"]["deletionTimestamp"].is_null() {
+            new["metadata"]["deletionTimestamp"] = rfc3339(self.now).into();
+        }
+        match self.put(kind, key, new, Some(&current)) {
+            ActionResult::Unchanged => ActionResult::Done(None),
+            other => other,
+        }
+    }
+
+    fn finalizer(&mut self, finalizer: &Finalizer) -> ActionResult {
+        let Finalizer {
+            kind,
+            key,
+            name,
+            present,
+        } = finalizer;
+        let Some(current) = self.object(kind, key).cloned() else {
+            return if *present {
+                not_found(kind, key)
+            } else {
+                ActionResult::Unchanged
+            };
+        };
+        let have = current["metadata"]["finalizers"].as_array();
+        let mut names: Vec<Value> = have.cloned().unwrap_or_default();
+        if names.contains(&json!(name)) == *present {
+            return ActionResult::Unchanged;
+        }
+        if *present && !current["metadata"]["deletionTimestamp"].is_null() {
+            return ActionResult::Invalid(format!(
+                "{} {key} is being deleted: it takes no new finalizers",
+                kind_text(kind)
+            ));
+        }
+        names.retain(|have| have != name);
+        names.extend(present.then(|| json!(name)));
+        let mut new = current.clone();
+        new["metadata"]["finalizers"] = names.into();
+        self.put(kind, key, new, Some(&current))
+    }
+
+    fn children(&mut self, key: &ObjectKey, children: &Children) -> ActionResult {
+        let label = self.children_label(key);
+        let mut so_far = ActionResult::Unchanged;
+        let mut wanted = BTreeSet::new();
+        for text in &children.objects {
+            let mut object = document(text);
+            let (kind, child) = addressed(&object);
+            let mark = format!("{} {key}", self.manifest.name);
+            object["metadata"]["labels"][CHILDREN_LABEL] = label.as_str().into();
+            object["metadata"]["annotations"][CHILDREN_ANNOTATION] = mark.into();
+            wanted.insert((kind_text(&kind), place_of(&child)));
+            match self.apply_object(object, None, true) {
+                ActionResult::Unchanged => {}
+                result if is_error(&result) => return result,
+                result => so_far = result,
+            }
+        }
+        let kinds = self.manifest.writes.iter();
+        let kinds = kinds.filter(|write| write.children);
+        let kinds: Vec<Kind> = kinds.map(|write| write.kind.clone()).collect();
+        for kind in kinds {
+            let of_kind = self.objects.get(&kind_text(&kind)).into_iter().flatten();
+            let unwanted = of_kind.filter(|(place, object)| {
+                let metadata = &object["metadata"];
+                metadata["labels"][CHILDREN_LABEL] == label
+                    && metadata["deletionTimestamp"].is_null()
+                    && !wanted.contains(&(kind_text(&kind), (*place).clone()))
+            });
+            let unwanted: Vec<Place> = unwanted.map(|(place, _)| place.clone()).collect();
+            for (namespace, name) in unwanted {
+                so_far =
+                    self.delete_object(&Delete::new(&kind, &ObjectKey::new(&namespace, &name)));
+            }
+        }
+        so_far
+    }
+
+    /// A text that depends on the plugin and the key alone. (The host's is another.)
+    fn children_label(&self, key: &ObjectKey) -> String {
+        let kind = match &self.manifest.subject {
+            Subject::Each(selection) => kind_text(&selection.kind),
+            Subject::Singleton => String::new(),
+        };
+        let text = format!("{} {kind} {key}", self.manifest.name);
+        format!("{:016x}", digest(&text))
+    }
+
+    /// Stores what a write has made of an object, with what the server keeps up.
+    fn put(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+        mut object: Value,
+        current: Option<&Value>,
+    ) -> ActionResult {
+        if current == Some(&object) {
+            return ActionResult::Unchanged;
+        }
+        self.version += 1;
+        let version = self.version.to_string();
+        let metadata = &mut object["metadata"];
+        metadata["resourceVersion"] = version.as_str().into();
+        if current.is_none() {
+            metadata["uid"] = format!("uid-{version}").into();
+            metadata["creationTimestamp"] = rfc3339(self.now).into();
+        }
+        let has_finalizers = !empty_or_absent(&metadata["finalizers"]);
+        let is_gone = !metadata["deletionTimestamp"].is_null() && !has_finalizers;
+        let generation = match current {
+            None if object.get("spec").is_some() => Some(1),
+            Some(current) if main_part(current) != main_part(&object) => {
+                let before = current["metadata"]["generation"].as_u64();
+                before.map(|before| before + 1)
+            }
+            _ => None,
+        };
+        if let Some(generation) = generation {
+            object["metadata"]["generation"] = generation.into();
+        }
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|_, value| !value.is_null());
+        }
+        let objects = self.objects.entry(kind_text(kind)).or_default();
+        if is_gone {
+            objects.remove(&place_of(key));
+            let of_it = |(of_kind, place, _): &Target| {
+                *of_kind == kind_text(kind) && *place == place_of(key)
+            };
+            self.applied.retain(|target, _| !of_it(target));
+        } else {
+            objects.insert(place_of(key), object);
+        }
+        ActionResult::Done(Some(version))
+    }
+}
+
+/// A name for `generateName` that is the same on every retry.
+pub(super) fn derive_name(object: &mut Value, seed: &str, number: usize) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let name = metadata.get("name").and_then(Value::as_str);
+    let has_name = name.is_some_and(|name| !name.is_empty());
+    let prefix = metadata.remove("generateName");
+    if let (false, Some(Value::String(prefix))) = (has_name, prefix) {
+        let prefix: String = prefix.chars().take(63 - 8).collect();
+        let digest = digest(&format!("{number} {seed}"));
+        metadata.insert(
+            "name".into(),
+            format!("{prefix}{:08x}", digest >> 32).into(),
+        );
+    }
+}
+
+/// FNV-1a: the same on every machine and in every version of the standard library.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn is_error(result: &ActionResult) -> bool {
+    !matches!(
+        result,
+        ActionResult::Done(_) | ActionResult::Unchanged | ActionResult::Skipped
+    )
+}
+
+fn not_found(kind: &Kind, key: &ObjectKey) -> ActionResult {
+    ActionResult::NotFound(format!("{} {key} not found", kind_text(kind)))
+}
+
+/// Checked before: an outcome with what is no JSON is refused.
+fn document(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+fn addressed(object: &Value) -> (Kind, ObjectKey) {
+    address(object).unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+fn place_of(key: &ObjectKey) -> Place {
+    (key.namespace.clone(), key.name.clone())
+}
+
+fn nothing_of(kind: &Kind, key: &ObjectKey) -> Value {
+    let mut object = json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": {"name": key.name},
+    });
+    if !key.namespace.is_empty() {
+        object["metadata"]["namespace"] = key.namespace.as_str().into();
+    }
+    object
+}
+
+/// Everything but what belongs to subresources and to the server.
+fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
+    let members = object.as_object().into_iter().flatten();
+    members
+        .filter(|(name, _)| !["metadata", "status"].contains(&name.as_str()))
+        .collect()
+}
+
+/// What of a body a write to the object, or to its subresource `status`, can say.
+fn own_part(mut object: Value, subresource: Option<&str>) -> Value {
+    if subresource.is_some() {
+        return json!({"status": object["status"].take()});
+    }
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|name, _| !["apiVersion", "kind", "status"].contains(&name.as_str()));
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| !SERVERS.contains(&name.as_str()));
+        if metadata.is_empty() {
+            put_member(&mut object, "metadata", None);
+        }
+    }
+    object
+}
+
+/// The object with another in its place, as far as a write to it, or to its `status`, can change it.
+fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value {
+    if let Some(subresource) = subresource {
+        let mut new = current.clone();
+        if subresource == "status" {
+            put_member(&mut new, "status", object.get("status"));
+        }
+        return new;
+    }
+    let mut new = object;
+    put_member(&mut new, "status", current.get("status"));
+    let Some(have) = current.get("metadata").and_then(Value::as_object) else {
+        return new;
+    };
+    if !new["metadata"].is_object() {
+        new["metadata"] = json!({});
+    }
+    for name in SERVERS {
+        put_member(&mut new["metadata"], name, have.get(name));
+    }
+    if new["metadata"].get("finalizers").is_none() {
+        put_member(&mut new["metadata"], "finalizers", have.get("finalizers"));
+    }
+    new
+}
+
+fn version_conflict(body: &Value, current: Option<&Value>) -> Option<ActionResult> {
+    let version = |object: &Value| {
+        let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
+        Some(version.to_owned()).filter(|version| !matches!(version.as_str(), "" | "0"))
+    };
+    let wanted = version(body)?;
+    let have = version(current?)?;
+    (wanted != have).then(|| {
+        ActionResult::Conflict(format!(
+            "the object has been modified: it is at resourceVersion {have}, not {wanted}"
+        ))
+    })
+}
+
+fn empty_or_absent(list: &Value) -> bool {
+    list.as_array().is_none_or(Vec::is_empty)
+}
+
+/// Lists that are sets: those of `metadata` whose elements have owners of their own, with the member
+/// that tells elements apart.
+fn set_key(path: &[String]) -> Option<Option<&'static str>> {
+    match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["metadata", "finalizers"] => Some(None),
+        ["metadata", "ownerReferences"] => Some(Some("uid")),
+        _ => None,
+    }
+}
+
+/// Gives a set these elements in place of those that the plugin had applied before.
+fn merge_set(object: &mut Value, path: &[String], before: &Value, wanted: &Value) {
+    let key = set_key(path).flatten();
+    let identity = |element: &Value| key.map_or(element.clone(), |key| element[key].clone());
+    let elements = |value: Option<&Value>| -> Vec<Value> {
+        let elements = value.and_then(Value::as_array);
+        elements.cloned().unwrap_or_default()
+    };
+    let wanted = elements(Some(wanted));
+    let replaced: Vec<Value> = elements(at(before, path))
+        .iter()
+        .chain(&wanted)
+        .map(identity)
+        .collect();
+    let mut new = elements(at(object, path));
+    new.retain(|element| !replaced.contains(&identity(element)));
+    new.extend(wanted);
+    if new.is_empty() {
+        remove(object, path);
+    } else {
+        insert(object, path, new.into());
+    }
+}

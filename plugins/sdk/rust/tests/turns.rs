@@ -1,0 +1,494 @@
+//! What one turn leaves is what the next one sees: the fake cluster does what an API server would.
+
+use std::time::Duration;
+
+use pilothouse_sdk::testing::FakeCluster;
+use pilothouse_sdk::{
+    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Finalizer,
+    Kind, Manifest, ObjectKey, Outcome, Patch, Request, Selection, Subject, Update, Verb,
+};
+use serde_json::{Value, json};
+
+fn sites() -> Kind {
+    Kind::new("example.com", "v1", "Site")
+}
+
+fn config_maps() -> Kind {
+    Kind::core("v1", "ConfigMap")
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::new("default", "a")
+}
+
+/// May do everything to Sites and ConfigMaps.
+fn manifest() -> Manifest {
+    let verbs = || {
+        [
+            Verb::Apply,
+            Verb::Create,
+            Verb::Update,
+            Verb::Patch,
+            Verb::Delete,
+        ]
+    };
+    Manifest::new("test", "1.0.0", Subject::Singleton)
+        .reads_whole(&sites())
+        .reads_whole(&config_maps())
+        .writes(&sites(), verbs())
+        .writes_subresource(&sites(), "status", verbs())
+        .writes(&config_maps(), verbs())
+        .keeps_children(&config_maps())
+}
+
+fn site(spec: &Value) -> Value {
+    json!({
+        "apiVersion": "example.com/v1", "kind": "Site",
+        "metadata": {"namespace": "default", "name": "a", "uid": "u1", "resourceVersion": "7", "generation": 1},
+        "spec": spec,
+    })
+}
+
+/// A Site as a plugin would apply it.
+fn applied(members: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "example.com/v1", "kind": "Site",
+        "metadata": {"namespace": "default", "name": "a"},
+    });
+    for (name, value) in members.as_object().into_iter().flatten() {
+        object[name] = value.clone();
+    }
+    object
+}
+
+fn config_map(name: &str, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "name": name}, "data": data,
+    })
+}
+
+fn cluster() -> FakeCluster {
+    FakeCluster::new(manifest())
+}
+
+/// Does one action.
+fn act(cluster: &mut FakeCluster, action: impl Into<pilothouse_sdk::Action>) -> ActionResult {
+    let results = cluster.apply(&key(), &Outcome::done().with(action));
+    results.into_iter().next().expect("a result for the action")
+}
+
+fn apply(object: &Value) -> Apply {
+    Apply::new(object).expect("JSON is JSON")
+}
+
+fn done(result: &ActionResult) -> bool {
+    matches!(result, ActionResult::Done(_))
+}
+
+fn shown(cluster: &FakeCluster) -> Value {
+    cluster
+        .object(&sites(), &key())
+        .cloned()
+        .unwrap_or_default()
+}
+
+#[test]
+fn an_apply_changes_what_it_says_and_takes_away_what_it_no_longer_says() {
+    let mut cluster = cluster().with(site(&json!({"theirs": 1})));
+    let first = applied(&json!({"spec": {"ours": {"a": 1, "b": 2}, "list": [1, 2]}}));
+    assert!(done(&act(&mut cluster, apply(&first))));
+    let wanted = json!({"theirs": 1, "ours": {"a": 1, "b": 2}, "list": [1, 2]});
+    assert_eq!(shown(&cluster)["spec"], wanted);
+    assert_eq!(shown(&cluster)["metadata"]["generation"], 2);
+    assert_eq!(act(&mut cluster, apply(&first)), ActionResult::Unchanged);
+
+    let second = applied(&json!({"spec": {"ours": {"b": 3}}}));
+    assert!(done(&act(&mut cluster, apply(&second))));
+    let wanted = json!({"theirs": 1, "ours": {"b": 3}});
+    assert_eq!(shown(&cluster)["spec"], wanted);
+    assert!(done(&act(&mut cluster, apply(&applied(&json!({}))))));
+    assert_eq!(shown(&cluster)["spec"], json!({"theirs": 1}));
+}
+
+#[test]
+fn an_empty_object_is_no_claim_on_what_is_in_it() {
+    let mut cluster = cluster().with(site(&json!({"selector": {"theirs": 1}})));
+    let empty = applied(&json!({"spec": {"selector": {}, "more": {}}}));
+    assert!(done(&act(&mut cluster, apply(&empty))));
+    let both = json!({"selector": {"theirs": 1}, "more": {}});
+    assert_eq!(shown(&cluster)["spec"], both);
+    assert!(done(&act(&mut cluster, apply(&applied(&json!({}))))));
+    assert_eq!(shown(&cluster)["spec"], json!({"selector": {"theirs": 1}}));
+}
+
+#[test]
+fn owners_and_finalizers_are_merged_one_by_one() {
+    let owner =
+        |uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": uid});
+    let mut theirs = site(&json!({}));
+    theirs["metadata"]["ownerReferences"] = json!([owner("u2")]);
+    let mut ours = config_map("o", &json!({}));
+    ours["metadata"]["uid"] = "u3".into();
+    let mut cluster = cluster().with(theirs).with(ours);
+    let mut wanted = applied(&json!({}));
+    wanted["metadata"]["ownerReferences"] = json!([owner("u3")]);
+    assert!(done(&act(&mut cluster, apply(&wanted))));
+    let owners = shown(&cluster)["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners, json!([owner("u2"), owner("u3")]));
+    assert!(done(&act(&mut cluster, apply(&applied(&json!({}))))));
+    let owners = shown(&cluster)["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners, json!([owner("u2")]));
+}
+
+#[test]
+fn an_apply_takes_what_is_anothers_only_with_force() {
+    let mut cluster = cluster().with(site(&json!({"replicas": 1})));
+    let wanted = applied(&json!({"spec": {"replicas": 2}}));
+    let refused = act(&mut cluster, apply(&wanted));
+    assert!(
+        matches!(&refused, ActionResult::Conflict(reason) if reason.contains(".spec.replicas")),
+        "{refused:?}"
+    );
+    assert_eq!(shown(&cluster)["spec"]["replicas"], 1);
+    assert!(done(&act(&mut cluster, apply(&wanted).force())));
+    let wanted = applied(&json!({"spec": {"replicas": 3}}));
+    assert!(
+        done(&act(&mut cluster, apply(&wanted))),
+        "now it is the plugin's"
+    );
+}
+
+#[test]
+fn an_apply_creates_what_is_not_there() {
+    let mut cluster = cluster().at(Duration::from_secs(1_767_323_045));
+    let wanted = applied(&json!({"spec": {"a": 1}, "status": {"ready": true}}));
+    assert!(done(&act(&mut cluster, apply(&wanted))));
+    let metadata = shown(&cluster)["metadata"].clone();
+    assert_eq!(metadata["creationTimestamp"], "2026-01-02T03:04:05Z");
+    assert_eq!(metadata["generation"], 1);
+    assert!(metadata["uid"].is_string() && metadata["resourceVersion"].is_string());
+    assert!(shown(&cluster).get("status").is_none(), "not by this way");
+}
+
+#[test]
+fn status_is_written_through_its_subresource_alone() {
+    let mut cluster = cluster().with(site(&json!({"a": 1})));
+    let both = applied(&json!({"spec": {"b": 2}, "status": {"ready": true}}));
+    assert!(done(&act(&mut cluster, apply(&both).subresource("status"))));
+    assert_eq!(shown(&cluster)["spec"], json!({"a": 1}));
+    assert_eq!(shown(&cluster)["status"], json!({"ready": true}));
+    assert_eq!(shown(&cluster)["metadata"]["generation"], 1);
+
+    let mut replacement = site(&json!({"c": 3}));
+    replacement["metadata"]["resourceVersion"] =
+        shown(&cluster)["metadata"]["resourceVersion"].clone();
+    replacement["status"] = json!({"ready": false});
+    let update = Update::new(&replacement).expect("JSON is JSON");
+    assert!(done(&act(&mut cluster, update)));
+    assert_eq!(shown(&cluster)["spec"], json!({"c": 3}));
+    assert_eq!(shown(&cluster)["status"], json!({"ready": true}));
+}
+
+#[test]
+fn the_status_of_what_is_not_there_is_not_found() {
+    let status = applied(&json!({"status": {"ready": true}}));
+    let result = act(&mut cluster(), apply(&status).subresource("status"));
+    assert!(matches!(result, ActionResult::NotFound(_)), "{result:?}");
+}
+
+#[test]
+fn an_object_with_finalizers_goes_with_the_last_of_them() {
+    let mut cluster = cluster()
+        .with(site(&json!({})))
+        .at(Duration::from_secs(86_400));
+    assert!(done(&act(
+        &mut cluster,
+        Finalizer::add(&sites(), &key(), "x/f")
+    )));
+    let again = act(&mut cluster, Finalizer::add(&sites(), &key(), "x/f"));
+    assert_eq!(again, ActionResult::Unchanged);
+    assert!(done(&act(&mut cluster, Delete::new(&sites(), &key()))));
+    assert_eq!(
+        shown(&cluster)["metadata"]["deletionTimestamp"],
+        "1970-01-02T00:00:00Z"
+    );
+    let late = act(&mut cluster, Finalizer::add(&sites(), &key(), "x/g"));
+    assert!(matches!(late, ActionResult::Invalid(_)), "{late:?}");
+    assert!(done(&act(
+        &mut cluster,
+        Finalizer::remove(&sites(), &key(), "x/f")
+    )));
+    assert!(cluster.object(&sites(), &key()).is_none());
+    let gone = act(&mut cluster, Finalizer::remove(&sites(), &key(), "x/f"));
+    assert_eq!(gone, ActionResult::Unchanged);
+}
+
+#[test]
+fn a_delete_holds_for_the_object_that_was_meant() {
+    let mut cluster = cluster().with(site(&json!({})));
+    for precondition in [
+        Delete::new(&sites(), &key()).uid("u2"),
+        Delete::new(&sites(), &key()).resource_version("6"),
+    ] {
+        let result = act(&mut cluster, precondition);
+        assert!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
+    }
+    let delete = Delete::new(&sites(), &key())
+        .uid("u1")
+        .resource_version("7");
+    assert!(done(&act(&mut cluster, delete)));
+    assert!(cluster.object(&sites(), &key()).is_none());
+    let again = act(&mut cluster, Delete::new(&sites(), &key()));
+    assert!(done(&again), "what is gone is deleted");
+}
+
+#[test]
+fn a_create_happens_once() {
+    let mut cluster = cluster();
+    let create = || Create::new(&config_map("a", &json!({}))).expect("JSON is JSON");
+    assert!(done(&act(&mut cluster, create())));
+    let again = act(&mut cluster, create());
+    assert!(matches!(again, ActionResult::AlreadyExists(_)), "{again:?}");
+}
+
+#[test]
+fn a_generated_name_is_the_same_on_every_try() {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "default", "generateName": "job-"},
+    });
+    let create = || Create::new(&object).expect("JSON is JSON");
+    let mut cluster = cluster();
+    let two = Outcome::done().with(create()).with(create());
+    assert!(cluster.apply(&key(), &two).iter().all(done), "two names");
+    let again = cluster.apply(&key(), &two);
+    assert!(
+        matches!(again[0], ActionResult::AlreadyExists(_)),
+        "{again:?}"
+    );
+    assert_eq!(again[1], ActionResult::Skipped);
+
+    let names: Vec<Value> = (&cluster as &dyn Cluster)
+        .list(&config_maps(), None, &pilothouse_sdk::Filter::Everything)
+        .expect("permitted");
+    assert_eq!(names.len(), 2);
+    for object in names {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        assert!(name.starts_with("job-") && name.len() == 12, "{name}");
+    }
+}
+
+#[test]
+fn an_update_is_of_the_version_that_was_seen_and_keeps_finalizers() {
+    let mut stored = site(&json!({"a": 1}));
+    stored["metadata"]["finalizers"] = json!(["x/f"]);
+    let mut cluster = cluster().with(stored);
+    let update = |object: &Value| Update::new(object).expect("JSON is JSON");
+    let mut old = site(&json!({"b": 2}));
+    old["metadata"]["resourceVersion"] = "6".into();
+    let result = act(&mut cluster, update(&old));
+    assert!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
+    assert!(done(&act(&mut cluster, update(&site(&json!({"b": 2}))))));
+    assert_eq!(shown(&cluster)["spec"], json!({"b": 2}));
+    assert_eq!(shown(&cluster)["metadata"]["finalizers"], json!(["x/f"]));
+    assert_eq!(shown(&cluster)["metadata"]["uid"], "u1");
+}
+
+#[test]
+fn a_patch_is_done_as_its_rfc_says() {
+    let mut cluster = cluster().with(site(&json!({"a": {"b": 1, "c": 2}, "l": [1, 2]})));
+    let merge = json!({"spec": {"a": {"b": null, "d": 3}}, "status": {"x": 1}});
+    let patch = Patch::merge(&sites(), &key(), &merge).expect("JSON is JSON");
+    assert!(done(&act(&mut cluster, patch)));
+    assert_eq!(shown(&cluster)["spec"]["a"], json!({"c": 2, "d": 3}));
+    assert!(shown(&cluster).get("status").is_none());
+
+    let json = |steps: Value| Patch::json(&sites(), &key(), &steps).expect("JSON is JSON");
+    let steps = json!([
+        {"op": "test", "path": "/spec/a/c", "value": 2},
+        {"op": "add", "path": "/spec/l/-", "value": 3},
+        {"op": "remove", "path": "/spec/l/0"},
+        {"op": "replace", "path": "/spec/a/c", "value": 4},
+        {"op": "move", "from": "/spec/a/d", "path": "/spec/d~1e"},
+        {"op": "copy", "from": "/spec/a/c", "path": "/spec/f"},
+    ]);
+    assert!(done(&act(&mut cluster, json(steps))));
+    let wanted = json!({"a": {"c": 4}, "l": [2, 3], "d/e": 3, "f": 4});
+    assert_eq!(shown(&cluster)["spec"], wanted);
+
+    for steps in [
+        json!([{"op": "test", "path": "/spec/f", "value": 5}]),
+        json!([{"op": "remove", "path": "/spec/nothing"}]),
+        json!([{"op": "add", "path": "/spec/l/9", "value": 1}]),
+    ] {
+        let result = act(&mut cluster, json(steps));
+        assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
+    }
+    assert_eq!(shown(&cluster)["spec"], wanted, "all of it or nothing");
+}
+
+#[test]
+fn children_that_are_no_longer_wanted_are_deleted() {
+    let children = |names: &[&str]| {
+        let objects = names
+            .iter()
+            .map(|name| config_map(name, &json!({"k": "v"})));
+        Children::new(objects).expect("JSON is JSON")
+    };
+    let names = |cluster: &FakeCluster| -> Vec<String> {
+        let all = ["x", "y", "z", "other"].into_iter();
+        let is_there = |name: &&str| {
+            let key = ObjectKey::new("default", name);
+            cluster.object(&config_maps(), &key).is_some()
+        };
+        all.filter(is_there).map(str::to_owned).collect()
+    };
+    let mut cluster = cluster().with(config_map("other", &json!({})));
+    assert!(done(&act(&mut cluster, children(&["x", "y"]))));
+    assert_eq!(names(&cluster), ["x", "y", "other"]);
+    assert_eq!(
+        act(&mut cluster, children(&["x", "y"])),
+        ActionResult::Unchanged
+    );
+    let of_another_key = ObjectKey::new("default", "b");
+    cluster.apply(&of_another_key, &Outcome::done().with(children(&["z"])));
+    assert!(done(&act(&mut cluster, children(&["x"]))));
+    assert_eq!(names(&cluster), ["x", "z", "other"]);
+    assert!(done(&act(&mut cluster, children(&[]))));
+    assert_eq!(names(&cluster), ["z", "other"]);
+}
+
+#[test]
+#[should_panic(
+    expected = "the host refuses the outcome: action 1 (apply): denied: apply of v1/Secret"
+)]
+fn what_the_host_refuses_is_not_done() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+    act(&mut cluster(), apply(&secret));
+}
+
+/// Gives a Site a finalizer, a ConfigMap and a status, and takes them away with it.
+struct Sites;
+
+impl Controller for Sites {
+    fn manifest() -> Manifest {
+        Manifest::new("sites", "1.0.0", Selection::of(&sites()))
+            .reads_whole(&sites())
+            .reads(&config_maps(), [".data"])
+            .keeps_children(&config_maps())
+            .writes(&sites(), [Verb::Patch])
+            .writes_subresource(&sites(), "status", [Verb::Apply])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let key = &request.key;
+        let Some(site) = cluster.get::<Value>(&sites(), key)? else {
+            return Ok(Outcome::done().with(Children::new::<Value>([])?));
+        };
+        if site["metadata"]["deletionTimestamp"].is_string() {
+            return Ok(Outcome::done()
+                .with(Children::new::<Value>([])?)
+                .with(Finalizer::remove(&sites(), key, "x/f")));
+        }
+        let page = cluster.get::<Value>(&config_maps(), key)?;
+        let status = json!({
+            "apiVersion": "example.com/v1", "kind": "Site",
+            "metadata": {"namespace": key.namespace, "name": key.name},
+            "status": {"ready": page.is_some(), "attempt": request.attempt},
+        });
+        Ok(Outcome::done()
+            .with(Finalizer::add(&sites(), key, "x/f"))
+            .with(Children::new([config_map(&key.name, &site["spec"])])?)
+            .with(Event::normal(
+                &sites(),
+                key,
+                "Reconciled",
+                "Reconcile",
+                "as wanted",
+            ))
+            .with(Apply::new(&status)?.subresource("status")))
+    }
+}
+
+#[test]
+fn turns_follow_one_another_until_all_is_as_wanted() -> Result<(), Failure> {
+    let mut cluster = FakeCluster::new(Sites::manifest()).with(site(&json!({"page": "hello"})));
+    cluster.turn::<Sites>("default", "a")?;
+    assert_eq!(
+        shown(&cluster)["status"],
+        json!({"ready": false, "attempt": 1})
+    );
+    cluster.turn::<Sites>("default", "a")?;
+    assert_eq!(
+        shown(&cluster)["status"],
+        json!({"ready": true, "attempt": 1})
+    );
+    let page = cluster.object(&config_maps(), &key()).expect("a child");
+    assert_eq!(page["data"], json!({"page": "hello"}));
+
+    let outcome = cluster.turn::<Sites>("default", "a")?;
+    let results = cluster.apply(&key(), &outcome);
+    let event = ActionResult::Done(None);
+    let nothing = || ActionResult::Unchanged;
+    assert_eq!(results, [nothing(), nothing(), event, nothing()]);
+
+    cluster.delete(&sites(), &key());
+    assert!(
+        cluster.object(&sites(), &key()).is_some(),
+        "the finalizer keeps it"
+    );
+    cluster.turn::<Sites>("default", "a")?;
+    assert!(cluster.object(&sites(), &key()).is_none());
+    assert!(cluster.object(&config_maps(), &key()).is_none());
+    Ok(())
+}
+
+/// Applies without force, and says what it was told.
+struct Told;
+
+impl Controller for Told {
+    fn manifest() -> Manifest {
+        manifest()
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let previous = format!("{:?}", request.previous);
+        let attempt = request.attempt.to_string();
+        cluster.info("told", &[("attempt", &attempt), ("previous", &previous)]);
+        if request.attempt == 2 {
+            return Err(Failure::retry("not yet"));
+        }
+        let object = applied(&json!({"spec": {"replicas": 2}}));
+        let apply = Apply::new(&object)?;
+        let is_last = request.attempt > 2;
+        Ok(Outcome::done().with(if is_last { apply.force() } else { apply }))
+    }
+}
+
+#[test]
+fn a_turn_is_told_which_try_it_is_and_what_became_of_the_last() {
+    let mut cluster = FakeCluster::new(manifest()).with(site(&json!({"replicas": 1})));
+    let conflict = "[ActionResult::Conflict(\"conflict with another manager: .spec.replicas\")]";
+    assert!(cluster.turn::<Told>("default", "a").is_ok());
+    assert!(cluster.turn::<Told>("default", "a").is_err());
+    assert!(cluster.turn::<Told>("default", "a").is_ok());
+    assert!(cluster.turn::<Told>("default", "a").is_ok());
+    let lines = cluster.lines();
+    assert_eq!(lines[0], "INFO told attempt=1 previous=[]");
+    assert_eq!(lines[1], format!("INFO told attempt=2 previous={conflict}"));
+    assert_eq!(lines[2], format!("INFO told attempt=3 previous={conflict}"));
+    assert!(lines[3].starts_with("INFO told attempt=1 previous=[ActionResult::Done"));
+}
+
+#[test]
+fn a_test_says_which_try_it_is_and_what_became_of_the_last() {
+    let cluster = FakeCluster::new(manifest())
+        .attempt(3)
+        .previous([ActionResult::Skipped]);
+    assert!(cluster.reconcile::<Told>("default", "a").is_ok());
+    assert_eq!(
+        cluster.lines(),
+        ["INFO told attempt=3 previous=[ActionResult::Skipped]"]
+    );
+}
