@@ -118,7 +118,7 @@ pod() {
 has_endpoint() { api GET /api/v1/namespaces/default/endpoints/web 2>/dev/null | grep -q "\"ip\": *\"$1\""; }
 
 # address_in LOG: where the host answers, once its log says so.
-address_in() { grep -F '"message":"listening"' "$1" | sed 's/.*"address":"\([^"]*\)".*/\1/'; }
+address_in() { grep -sF '"message":"listening"' "$1" | sed 's/.*"address":"\([^"]*\)".*/\1/'; }
 listens() { address_in "$1" >/dev/null; }
 
 answers() { curl --silent --fail --max-time 5 --output /dev/null "http://$1"; }
