@@ -12,7 +12,7 @@ target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
 
-# Cargo's profile for `build`: `make build PROFILE=dev` compiles in a fifth of the time, into target/debug.
+# Cargo's profile for `build`: `make build PROFILE=dev` leaves out most of the optimising, and builds into target/debug.
 PROFILE := release
 host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
