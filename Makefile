@@ -1,16 +1,20 @@
 # The menu. Every recipe does all of its own set-up; `make help` lists them.
 #
-# All but `build` compile the whole workspace with all its targets: then cargo chooses the same features for every dependency each
-# time, and compiles it once.
+# All but `build` and `smoke` compile the whole workspace with all its targets: then cargo chooses the same features for every
+# dependency each time, and compiles it once.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python
+.PHONY: help build run smoke test test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
 plugins_dir := $(target)/plugins
 guests_dir := $(target)/test-guests
+
+# Cargo's profile for `build`: `make build PROFILE=dev` leaves out most of the optimising, and builds into target/debug.
+PROFILE := release
+host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
 rust_plugins := endpoints
 test_guests := actions fickle hello-rust hostile keyring lister misbehaving narrow panicking sparse widgets
@@ -21,9 +25,13 @@ help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: check-rust ## Build the host: target/release/pilothouse
-	$(call say,building the host (release))
-	cargo build --release --locked
-	@echo "$(target)/release/pilothouse"
+	$(call say,building the host ($(PROFILE)))
+	PILOTHOUSE_COMMIT="$$(git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || true)" \
+	  cargo build --profile $(PROFILE) --locked
+	@echo "$(host)"
+
+smoke: build plugins testserver ## Do what the README says under "Run it", against an API server
+	@tests/readme.sh $(host) $(plugins_dir)
 
 run: check-rust check-go testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
 	$(call say,building the host and the demo)
@@ -54,15 +62,21 @@ soak: check-tools testserver plugins guests ## Run hostile guests and files thou
 
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))
-	cargo build --release --locked --workspace --bins --benches
+	cargo build --release --locked --workspace --features pilothouse-tests/reflector --bins --benches
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --bench core --bench fairness --bench joining --bench loop --bench reload --bench plugins --bench reflector
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --features pilothouse-tests/reflector --bench core --bench fairness --bench joining --bench loop --bench reload --bench plugins --bench reflector
 
-lint: check-rust ## Formatting, clippy, docs, shell syntax, licences
+lint: check-rust ## Formatting, clippy, each crate by itself, docs, shell syntax, licences
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets --features pilothouse-tests/reflector -- -D warnings
+	@# In the workspace a crate has whatever features any other asks of a dependency; by itself, only those that it declares.
+	@for crate in $$(cargo tree --locked --workspace --depth 0 --prefix none | awk 'NF {print $$1}'); do \
+	  printf '==> checking %s by itself\n' "$$crate"; \
+	  cargo check --locked --quiet --package "$$crate" || \
+	    { echo "$$crate does not compile by itself: let its Cargo.toml name every feature that it uses"; exit 1; }; \
+	done
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
-	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh .ci/run; do bash -n "$$script"; done
+	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh tests/readme.sh .ci/run; do bash -n "$$script"; done
 	@if command -v cargo-deny >/dev/null; then cargo deny --all-features check; else echo "cargo-deny is not installed: licences not checked (cargo install cargo-deny)"; fi
 
 plugins: check-rust ## Build the shipped plugins: target/plugins/NAME.wasm

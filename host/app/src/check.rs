@@ -2,8 +2,9 @@
 
 mod risks;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pilothouse_core::manifest::{Manifest, Subject};
@@ -12,30 +13,79 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, 
 
 use crate::compile;
 use crate::config::CheckArgs;
+use crate::directory::Directory;
+use crate::kinds;
+use crate::output;
 use crate::schema::Schemas;
 use crate::settings::{Settings, beside, size};
 
-/// Fails if one of the files would not load; what there is to say of the others is printed all the same.
-pub fn print(args: &CheckArgs) -> anyhow::Result<String> {
+/// Fails if one of the files would not load, or not be served by the cluster that is named; what there is to say of the others is
+/// printed all the same.
+pub async fn print(args: &CheckArgs) -> anyhow::Result<String> {
     let engine = Engine::new(&EngineOptions::default())?;
     // The host's own cache: it need not compile again what has been checked.
     let compiler = compile::compiler(args.code.code_cache.as_deref());
     let schemas = Schemas::of_own_executable();
+    let cluster = match args.cluster.named() {
+        Some(cluster) => Some(kinds::of(&cluster).await?),
+        None => None,
+    };
+    let (files, mut problems) = files(&args.files);
     let mut texts = Vec::new();
-    let mut problems = Vec::new();
-    for file in &args.files {
-        match check(&engine, &compiler, &schemas, file) {
-            Ok(text) => texts.push(format!("{}\n{text}", file.display())),
-            Err(error) => problems.push(format!("{}: {error:#}", file.display())),
+    for file in &files {
+        let problem = |text: &str| format!("{}: {text}", file.display());
+        let checked = check(&engine, &compiler, &schemas, file);
+        let (mut lines, manifest) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                problems.push(problem(&output::chain(&error)));
+                continue;
+            }
+        };
+        if let Some(cluster) = &cluster {
+            let obstacles = kinds::obstacles(cluster, &manifest).await;
+            if obstacles.is_empty() {
+                lines.push(("cluster", "serves all that it reads and writes".to_owned()));
+            }
+            problems.extend(obstacles.iter().map(|text| problem(text)));
         }
+        texts.push(format!("{}\n{}", file.display(), layout(&lines)));
     }
+    let text = texts.join("\n\n");
     if problems.is_empty() {
-        return Ok(texts.join("\n\n"));
+        return Ok(text);
     }
-    if !texts.is_empty() {
-        println!("{}\n", texts.join("\n\n"));
+    if !text.is_empty() {
+        output::print(&(text + "\n"))?;
     }
     anyhow::bail!("{}", problems.join("\nerror: "))
+}
+
+/// The files that are meant, and what is wrong with others. A directory stands for the plugins that a host would find in it.
+fn files(named: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        match Directory::open(path).and_then(|directory| directory.list()) {
+            Ok(listing) if listing.plugins.is_empty() => {
+                problems.push(format!("{}: has no *.wasm file", path.display()));
+            }
+            Ok(listing) => {
+                for (name, found) in listing.plugins {
+                    let file = path.join(name);
+                    match found.wasm {
+                        Ok(_) => files.push(file),
+                        Err(reason) => problems.push(format!("{}: {reason}", file.display())),
+                    }
+                }
+            }
+            Err(error) => problems.push(output::chain(&error)),
+        }
+    }
+    (files, problems)
 }
 
 fn check(
@@ -43,7 +93,7 @@ fn check(
     compiler: &Compiler,
     schemas: &Schemas,
     file: &Path,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<(Vec<Line>, Manifest)> {
     let settings = beside(file)?;
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let sandbox = settings.for_sandbox();
@@ -56,12 +106,16 @@ fn check(
     let risks = risks::risks(plugin.manifest()).into_iter();
     lines.extend(risks.map(|text| ("risk", text)));
     lines.extend(config_line(schemas, plugin.manifest(), &settings)?);
+    Ok((lines, plugin.manifest().clone()))
+}
+
+fn layout(lines: &[Line]) -> String {
     let width = lines.iter().map(|(what, _)| what.len()).max();
     let width = width.unwrap_or_default();
     let lines = lines
         .iter()
         .map(|(what, text)| format!("  {what:width$}  {text}"));
-    Ok(lines.collect::<Vec<_>>().join("\n"))
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Fails if the configuration is not as the schema wants it, or that is no schema.
@@ -97,25 +151,36 @@ fn file_lines(report: &LoadReport) -> Vec<Line> {
         Some(took) => format!("in {took:.2?}"),
         None => "before; its code is in the code cache".to_owned(),
     };
-    vec![
+    let mut lines = vec![
         ("sha256", report.digest_hex()),
         (
             "size",
             format!("{}; native code {}", size(*bytes), size(*native_bytes)),
         ),
         ("compiled", compiled),
-        ("imports", imports.join(", ")),
-        ("exports", exports.join(", ")),
-        (
-            "describe",
-            format!(
-                "{} of fuel, {} of memory, {:.1?}",
-                describe.fuel,
-                size(describe.memory_bytes),
-                describe.duration
-            ),
+        ("imports", distinct(imports)),
+    ];
+    // A core module's are the world's, which it was built against.
+    if !exports.is_empty() {
+        lines.push(("exports", distinct(exports)));
+    }
+    lines.push((
+        "describe",
+        format!(
+            "{} of fuel, {} of memory, {:.1?}",
+            describe.fuel,
+            size(describe.memory_bytes),
+            describe.duration
         ),
-    ]
+    ));
+    lines
+}
+
+/// Each name once, in the order of the file: a core module names an interface for each of its functions.
+fn distinct(names: &[String]) -> String {
+    let mut seen = BTreeSet::new();
+    let names = names.iter().filter(|name| seen.insert(name.as_str()));
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn manifest_lines(manifest: &Manifest) -> Vec<Line> {
@@ -188,4 +253,34 @@ fn limits(limits: &RunLimits) -> String {
         limits.timeout,
         limits.concurrency
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_named_once_however_many_functions_are_imported() {
+        let names = ["b", "a", "b", "b"].map(str::to_owned);
+        assert_eq!(distinct(&names), "b, a");
+    }
+
+    #[test]
+    fn a_directory_stands_for_the_plugins_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::create_dir(path("empty")).unwrap();
+        for name in ["b.wasm", "a.wasm", ".hidden.wasm", "a.toml", "readme"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        let (found, problems) = files(&[directory.path().to_owned()]);
+        assert_eq!(found, [path("a.wasm"), path("b.wasm")]);
+        assert!(problems.is_empty(), "{problems:?}");
+        let (found, problems) = files(&[path("empty"), path("absent.wasm")]);
+        assert_eq!(found, [path("absent.wasm")], "reading it says why not");
+        assert!(
+            problems[0].ends_with("empty: has no *.wasm file"),
+            "{problems:?}"
+        );
+    }
 }

@@ -1,6 +1,5 @@
 //! The commands that ask a running host.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -8,16 +7,20 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::address::Address;
 use crate::config::{ListArgs, Output, PluginArgs};
-use crate::http::COMMAND_HEADER;
+use crate::http::{COMMAND_HEADER, SERVER};
 use crate::plugins::commands::Verb;
 
 /// A host that takes longer is not well.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// More than any host has to say of its plugins: another program may never come to an end.
+const MOST: u64 = 64 << 20;
+
 /// `pilothouse plugins`.
 pub async fn plugins(args: &ListArgs) -> anyhow::Result<String> {
-    let body = request(args.host.host, "GET", "/plugins").await?;
+    let body = request(&args.host.host, "GET", "/plugins").await?;
     match args.output {
         Output::Json => Ok(body),
         Output::Table => table(&body),
@@ -32,34 +35,68 @@ pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
         bail!("{name:?} is not a plugin's name");
     }
     let path = format!("/plugins/{name}/{}", verb.word());
-    let body = request(args.host.host, "POST", &path).await?;
+    let body = request(&args.host.host, "POST", &path).await?;
     Ok(body.trim_end().to_owned())
 }
 
 /// Sends a request without a body, and returns the body of a good answer. HTTP/1.0 needs no more than this.
-async fn request(host: SocketAddr, method: &str, path: &str) -> anyhow::Result<String> {
+async fn request(host: &Address, method: &str, path: &str) -> anyhow::Result<String> {
     let exchange = async {
-        let mut stream = TcpStream::connect(host).await?;
+        let mut stream = TcpStream::connect(host.to_connect()).await?;
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: {host}\r\n{COMMAND_HEADER}: 1\r\nContent-Length: 0\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
+        let mut answer = Vec::new();
+        stream.take(MOST).read_to_end(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
     let answer = tokio::time::timeout(TIMEOUT, exchange)
         .await
-        .with_context(|| format!("the host at {host} does not answer"))?
+        .with_context(|| format!("the host at {host} does not answer within {TIMEOUT:?}"))?
         .with_context(|| {
             format!("no host at {host}; --host names the address that its --listen says")
         })?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .with_context(|| format!("{host} is not a pilothouse host"))?;
-    let status = head.split(' ').nth(1).unwrap_or_default();
-    if status != "200" {
-        bail!("{}", body.trim_end());
+    body(&String::from_utf8_lossy(&answer)).map_err(|problem| match problem {
+        Problem::Said(text) => anyhow::anyhow!(text),
+        Problem::Stranger(answer) => anyhow::anyhow!(
+            "{host} is not a pilothouse host: it answers {method} {path} with {answer}; --host names the address that a host's --listen says"
+        ),
+    })
+}
+
+/// Why an answer is not a good one.
+#[derive(Debug, PartialEq)]
+enum Problem {
+    /// What the host says.
+    Said(String),
+    /// The answer is another program's.
+    Stranger(String),
+}
+
+/// The body of a good answer.
+fn body(answer: &str) -> Result<String, Problem> {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let mut lines = head.lines();
+    let first = lines.next().unwrap_or_default();
+    let is_server = |line: &str| {
+        let (name, value) = line.split_once(':').unwrap_or_default();
+        name.eq_ignore_ascii_case("server") && value.trim() == SERVER
+    };
+    let Some(status) = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..)) else {
+        let what = if answer.is_empty() {
+            "nothing"
+        } else {
+            "what is not HTTP"
+        };
+        return Err(Problem::Stranger(what.to_owned()));
+    };
+    if !lines.any(is_server) {
+        let status: String = status.chars().take(100).collect();
+        return Err(Problem::Stranger(format!("{status:?}")));
+    }
+    if status.split(' ').next() != Some("200") {
+        return Err(Problem::Said(body.trim_end().to_owned()));
     }
     Ok(body.to_owned())
 }
@@ -67,6 +104,9 @@ async fn request(host: SocketAddr, method: &str, path: &str) -> anyhow::Result<S
 const COLUMNS: [&str; 7] = [
     "NAME", "VERSION", "STATE", "QUEUED", "RUNNING", "FAILING", "REASON",
 ];
+
+/// Characters of the last error that the table shows.
+const LONGEST_REASON: usize = 120;
 
 fn table(body: &str) -> anyhow::Result<String> {
     let plugins: Vec<Value> =
@@ -114,8 +154,27 @@ fn row(plugin: &Value) -> [String; COLUMNS.len()] {
         text("/keys/queued"),
         text("/keys/running"),
         text("/keys/failed"),
-        reasons.join("; "),
+        or(reasons.join("; "), last_error(plugin)),
     ]
+}
+
+/// What a plugin says that has failing keys: the end of a line, for all of it is in the JSON.
+fn last_error(plugin: &Value) -> String {
+    let is_failing = plugin["keys"]["failed"].as_u64() > Some(0);
+    let last = &plugin["lastError"];
+    let (Some(object), Some(message)) = (last["object"].as_str(), last["message"].as_str()) else {
+        return String::new();
+    };
+    if !is_failing {
+        return String::new();
+    }
+    let line = message.lines().next().unwrap_or_default();
+    let mut text = format!("{object}: {line}");
+    if let Some((end, _)) = text.char_indices().nth(LONGEST_REASON) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -152,5 +211,45 @@ b.wasm                failed    0        0         0         is damaged";
         let table = table(body).unwrap();
         let wanted = "no server; running 1.0.0, NOT the file's 2.0.0: trap";
         assert!(table.ends_with(wanted), "{table}");
+    }
+
+    #[test]
+    fn a_plugin_with_failing_keys_shows_the_last_error() {
+        let row = |failed: u32, message: &str| {
+            row(&serde_json::json!({
+                "file": "a.wasm", "name": "a", "state": "running", "keys": {"failed": failed},
+                "lastError": {"object": "default/x", "message": message, "secondsAgo": 1}
+            }))
+        };
+        assert_eq!(
+            row(1, "trap: out of fuel\nat 0x123")[6],
+            "default/x: trap: out of fuel"
+        );
+        assert_eq!(row(0, "trap: out of fuel")[6], "", "it is over");
+        let long = row(1, &"ä".repeat(500));
+        assert_eq!(long[6].chars().count(), LONGEST_REASON + 1);
+    }
+
+    #[test]
+    fn an_answer_of_another_program_is_told_from_the_hosts() {
+        let ours = format!("HTTP/1.0 200 OK\r\nServer: {SERVER}\r\n\r\n[]");
+        assert_eq!(body(&ours), Ok("[]".to_owned()));
+        let refused =
+            format!("HTTP/1.0 404 Not Found\r\nserver: {SERVER}\r\n\r\nthere is no plugin\n");
+        let said = Problem::Said("there is no plugin".to_owned());
+        assert_eq!(body(&refused), Err(said));
+        for (answer, says) in [
+            (
+                "HTTP/1.1 404 Not Found\r\nServer: nginx\r\n\r\n",
+                "\"404 Not Found\"",
+            ),
+            ("HTTP/1.1 200 OK\r\n\r\n[]", "\"200 OK\""),
+            ("HTTP/1.1 ü", "\"ü\""),
+            ("\u{15}\u{3}\u{3}", "what is not HTTP"),
+            ("", "nothing"),
+        ] {
+            let stranger = Problem::Stranger(says.to_owned());
+            assert_eq!(body(answer), Err(stranger), "{answer:?}");
+        }
     }
 }

@@ -1,19 +1,36 @@
 //! The command line.
 
-use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use pilothouse_cluster::connect;
 use pilothouse_cluster::limit::{Limit, Limits};
 
+use crate::address::Address;
 use crate::settings::{bytes, duration};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
 #[derive(Debug, Parser)]
-#[command(name = "pilothouse", version, propagate_version = true)]
+#[command(
+    name = "pilothouse",
+    version,
+    long_version = LONG_VERSION.as_str(),
+    propagate_version = true,
+    after_long_help = "\
+Examples:
+  pilothouse check my-plugin.wasm                       what is in this file, what does it want?
+  pilothouse dev --plugins target/plugins               run what is there, against the kubeconfig's cluster
+  pilothouse rbac plugins/*.wasm | kubectl apply -f -   let the host do what these plugins need, and no more
+  pilothouse plugins                                    how are the plugins of the host on this machine?
+
+Every command ends with status 0 if it did what it was asked to, with 1 if not, and with 2 if the command line is wrong. What it
+prints is on standard output, what is wrong on standard error. NO_COLOR in the environment switches colours off."
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -35,7 +52,7 @@ pub enum Command {
     Check(CheckArgs),
     /// Print the permissions that the host needs for these plugins, as YAML for `kubectl apply -f -`.
     Rbac(RbacArgs),
-    /// List the plugins of a running host.
+    /// List the plugins of a running host, and how they are.
     Plugins(ListArgs),
     /// Let a plugin of a running host run nothing. Its keys are kept.
     Pause(PluginArgs),
@@ -43,13 +60,53 @@ pub enum Command {
     Resume(PluginArgs),
     /// Bring back the version of a plugin that ran before.
     Rollback(PluginArgs),
-    /// Compile a plugin from standard input to standard output: what the host starts itself as, so that compiling has limits.
-    #[command(name = pilothouse_wasm::COMPILE_CHILD, hide = true)]
-    CompileChild(ChildArgs),
-    /// Hold a configuration against a schema, both from standard input: started by the host itself, for the same reason.
-    #[command(name = crate::schema::SCHEMA_CHILD, hide = true)]
-    SchemaChild(ChildArgs),
+    /// Print a script that completes this command line.
+    #[command(after_long_help = "\
+Examples:
+  pilothouse completions bash > ~/.local/share/bash-completion/completions/pilothouse
+  pilothouse completions zsh > \"${fpath[1]}/_pilothouse\"
+  pilothouse completions fish > ~/.config/fish/completions/pilothouse.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page of this program, or of one of its commands.
+    #[command(after_long_help = "\
+Examples:
+  pilothouse man run | man -l -
+  pilothouse man > /usr/local/share/man/man1/pilothouse.1")]
+    Man(ManArgs),
 }
+
+/// What the host starts itself as, so that the work has limits. Not typed by anybody, and so in no help and no completion.
+#[derive(Debug, Parser)]
+pub struct ChildCli {
+    #[command(subcommand)]
+    pub child: Child,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Child {
+    /// Compile a plugin from standard input to standard output.
+    #[command(name = pilothouse_wasm::COMPILE_CHILD)]
+    Compile(ChildArgs),
+    /// Hold a configuration against a schema, both from standard input.
+    #[command(name = crate::schema::SCHEMA_CHILD)]
+    Schema(ChildArgs),
+}
+
+/// What to tell in a report of a fault. The commit is known if whoever compiled it has named it, as `make build` does.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    let mut text = env!("CARGO_PKG_VERSION").to_owned();
+    if let Some(commit) = option_env!("PILOTHOUSE_COMMIT").filter(|commit| !commit.is_empty()) {
+        text += &format!("\ncommit: {commit}");
+    }
+    text + &format!(
+        "\ncontract: pilothouse:controller@{}\nwasmtime: {}",
+        pilothouse_wasm::ABI_VERSION,
+        WASMTIME_VERSION
+    )
+});
+
+/// The release that `Cargo.lock` names; wasmtime does not say its own.
+const WASMTIME_VERSION: &str = "48.0.8";
 
 #[derive(Debug, Args)]
 pub struct ChildArgs {
@@ -62,11 +119,16 @@ pub struct ChildArgs {
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The plugins' *.wasm files; the settings beside them are checked, too.
+    ///
+    /// A directory stands for the plugins that a host would find in it.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
     #[command(flatten)]
     pub code: CodeCacheArgs,
+
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Where compiled plugins are kept.
@@ -78,8 +140,30 @@ pub struct CodeCacheArgs {
     pub code_cache: Option<PathBuf>,
 }
 
+/// A cluster that is asked something.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+pub struct ClusterArgs {
+    /// Ask the cluster of this kubeconfig which kinds it serves, and what it calls them.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Ask the cluster of this context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+impl ClusterArgs {
+    /// Where it is. None: nothing is to be asked.
+    pub fn named(&self) -> Option<connect::Options> {
+        (self.kubeconfig.is_some() || self.context.is_some()).then(|| connect::Options {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
 The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: what the plugin asks for.")]
 pub struct RbacArgs {
     /// The plugins' *.wasm files.
@@ -98,21 +182,16 @@ pub struct RbacArgs {
     #[arg(long, default_value = "pilothouse")]
     pub namespace: String,
 
-    /// Ask the cluster of this kubeconfig for the names of resources.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Ask the cluster of this context for the names of resources.
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
 
 /// Where a running host is.
 #[derive(Debug, Args)]
 pub struct HostArgs {
-    /// What the host's --listen says.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub host: SocketAddr,
+    /// What the host's --listen says: HOST:PORT, or http://HOST:PORT.
+    #[arg(long, value_name = "ADDR", value_parser = Address::of_host, default_value = "127.0.0.1:8080")]
+    pub host: Address,
 }
 
 #[derive(Debug, Args)]
@@ -136,20 +215,38 @@ pub struct PluginArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Output {
+    /// The most important, a line for each plugin.
     Table,
+    /// All that the host's /plugins says.
     Json,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell that is to complete.
+    pub shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command; none means the whole program.
+    pub command: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(
     args_override_self = true,
-    after_help = "\
+    after_long_help = "\
 Logs go to standard error; RUST_LOG chooses what (default: info).
-Ends with status 0 after SIGTERM or SIGINT, and with another when nothing can run: no plugin loads, or the cluster cannot be reached."
+
+Ends with status 0 after SIGTERM or SIGINT: what is queued is finished first, within 30 seconds. Ends with 1 only for what waiting
+does not mend: the directory is not there, the kubeconfig is wrong, the address is in use. An empty directory, a plugin that
+does not load and a server that does not answer end nothing: the log and /readyz say what is waited for."
 )]
 pub struct RunArgs {
-    /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such file. It is followed: what comes,
-    /// changes or goes while the host runs is taken up.
+    /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such file.
+    ///
+    /// It is followed: what comes, changes or goes while the host runs is taken up.
     #[arg(long, value_name = "DIR")]
     pub plugins: PathBuf,
 
@@ -161,9 +258,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Address for /healthz, /readyz, /metrics, /plugins and /informers. Use 0.0.0.0:8080 in a pod.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub listen: SocketAddr,
+    /// Address for /healthz, /readyz, /metrics, /plugins and /informers. Use :8080 in a pod.
+    ///
+    /// HOST:PORT. Without a host, as in ":8080", it is every address of the machine, IPv6 and IPv4, as in Go; with port 0 any that is
+    /// free, and the log says which.
+    #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
+    pub listen: Address,
 
     /// How log lines are written.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
@@ -175,15 +275,21 @@ pub struct RunArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Threads that run guests. One plugin never occupies all of them while there are others [default: one more than cores].
-    #[arg(long, value_name = "N")]
+    /// Threads that run guests [default: one more than cores].
+    ///
+    /// One plugin never occupies all of them while there are others.
+    #[arg(long, value_name = "N", value_parser = workers)]
     pub workers: Option<NonZeroUsize>,
 
-    /// Reconcile every object again after one to two times this period, though nothing has changed: 12h, 30m, 90s; 0 for never.
+    /// Reconcile every object again after one to two times this period: 12h, 30m, 90s; 0 for never.
+    ///
+    /// That is done though nothing has changed. Settings say otherwise for a plugin with `resync`.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0")]
     pub min_resync_period: Duration,
 
-    /// Most memory for cached objects: 512Mi, 4Gi. What does not fit is not cached, and its plugins wait [default: no limit].
+    /// Most memory for cached objects: 512Mi, 4Gi [default: no limit].
+    ///
+    /// What does not fit is not cached, and the plugins that read it wait.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub cache_limit: Option<usize>,
 }
@@ -191,7 +297,9 @@ pub struct RunArgs {
 /// How many requests may be sent. Watches are not counted.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LimitArgs {
-    /// Requests a second to the API server; 0 or less: no limit [default: no limit, the server's priority and fairness sees to it].
+    /// Requests a second to the API server; 0 or less: no limit [default: no limit].
+    ///
+    /// By default the server's priority and fairness sees to it.
     #[arg(long, value_name = "QPS", allow_negative_numbers = true)]
     pub kube_api_qps: Option<f64>,
 
@@ -219,6 +327,11 @@ impl LimitArgs {
     }
 }
 
+fn workers(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not a number of threads; write 1 or more"))
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LogFormat {
     Text,
@@ -244,6 +357,52 @@ mod tests {
         assert_eq!(args.plugins, PathBuf::from("."));
         let run = Cli::try_parse_from(["pilothouse", "run"]).unwrap_err();
         assert!(run.to_string().contains("--plugins <DIR>"), "{run}");
+    }
+
+    #[test]
+    fn the_version_of_wasmtime_is_the_one_that_is_linked() {
+        let lock = include_str!("../../../Cargo.lock");
+        let wanted = format!("name = \"wasmtime\"\nversion = \"{WASMTIME_VERSION}\"\n");
+        assert!(lock.contains(&wanted), "{wanted}");
+        assert!(LONG_VERSION.contains(WASMTIME_VERSION));
+    }
+
+    /// What is wrong with a command line.
+    fn refused(arguments: &[&str]) -> String {
+        let arguments = ["pilothouse"].iter().chain(arguments);
+        let error = Cli::try_parse_from(arguments).expect_err("it is wrong");
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_value_that_is_wrong_is_told_what_to_write() {
+        let run = |flag| refused(&["run", "--plugins", "x", flag]);
+        for (flag, says) in [
+            ("--workers=0", "write 1 or more"),
+            ("--workers=many", "write 1 or more"),
+            ("--listen=8080", ":8080 for every address"),
+            ("--listen=http://localhost:8080", "write 127.0.0.1:8080"),
+        ] {
+            let error = run(flag);
+            assert!(error.contains(says), "{error}");
+        }
+        let error = refused(&["plugins", "--host=8080"]);
+        assert!(error.contains("localhost:8080"), "{error}");
+    }
+
+    #[test]
+    fn a_short_help_is_shorter_and_a_line_for_each_flag() {
+        let mut program = Cli::command();
+        program.build();
+        let run = program.find_subcommand_mut("run").expect("it is there");
+        let (short, long) = (run.render_help(), run.render_long_help());
+        let (short, long) = (short.to_string(), long.to_string());
+        assert!(short.len() < long.len(), "{short}");
+        for text in ["--listen <ADDR>", "--min-resync-period <DURATION>"] {
+            assert!(short.contains(text) && long.contains(text), "{short}");
+        }
+        assert!(long.contains("An empty directory"), "{long}");
     }
 
     fn limits(arguments: &[&str]) -> Result<(), String> {

@@ -6,16 +6,21 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::extract::{ConnectInfo, Path, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use pilothouse_wasm::Engine;
 use tokio::net::TcpListener;
 
+use crate::address::Address;
 use crate::metrics::{Format, Metrics};
 use crate::plugins::commands::{CommandError, Commands, Verb};
 use crate::status::Sources;
+
+/// How the host names itself in every answer: whoever asks at a wrong address finds that out.
+pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
 /// What a request must carry that changes something.
 pub const COMMAND_HEADER: &str = "x-pilothouse-command";
@@ -29,8 +34,12 @@ pub struct Answers {
 }
 
 /// Takes the address, so that one already in use is known before anything else starts.
-pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
+pub async fn bind(address: Address) -> anyhow::Result<TcpListener> {
+    let bound = async {
+        let places = address.places_to_listen().await?;
+        TcpListener::bind(&places[..]).await
+    };
+    bound.await.with_context(|| {
         format!("cannot listen on {address}; choose another address with --listen")
     })
 }
@@ -44,12 +53,19 @@ pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
         .route("/plugins/{name}/{verb}", post(command))
         .route("/informers", get(informers))
         .fallback(not_found)
+        .layer(map_response(named))
         .with_state(answers);
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     match axum::serve(listener, service).await {
         Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
         Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
     }
+}
+
+async fn named(mut response: Response) -> Response {
+    let name = HeaderValue::from_static(SERVER);
+    response.headers_mut().insert(header::SERVER, name);
+    response
 }
 
 /// The process answers, and guests that run too long are still being stopped.

@@ -23,6 +23,12 @@ const FILTER: &str = "info,kube_client=off";
 const VARIABLE: &str = "RUST_LOG";
 const LEVELS: &str = "off, error, warn, info, debug or trace";
 
+/// Whether lines are coloured: on a terminal, unless `NO_COLOR` says something (https://no-color.org).
+fn is_coloured() -> bool {
+    let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !is_refused
+}
+
 /// Everything to standard error; standard output stays free for what a command prints.
 pub fn init(format: LogFormat) -> anyhow::Result<()> {
     let said = match std::env::var(VARIABLE) {
@@ -30,7 +36,7 @@ pub fn init(format: LogFormat) -> anyhow::Result<()> {
         Err(std::env::VarError::NotPresent) => String::new(),
         Err(error) => bail!("{VARIABLE}: {error}"),
     };
-    let is_coloured = matches!(format, LogFormat::Text) && std::io::stderr().is_terminal();
+    let is_coloured = matches!(format, LogFormat::Text) && is_coloured();
     tracing_subscriber::fmt()
         .with_env_filter(filter(&said)?)
         .with_writer(std::io::stderr)

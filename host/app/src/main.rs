@@ -1,5 +1,6 @@
 //! The `pilothouse` binary: joins core, wasm and cluster, and decides nothing.
 
+mod address;
 mod announce;
 mod check;
 mod client;
@@ -7,8 +8,11 @@ mod compile;
 mod config;
 mod directory;
 mod http;
+mod kinds;
 mod logging;
+mod manual;
 mod metrics;
+mod output;
 mod plugins;
 mod rbac;
 mod run;
@@ -21,24 +25,31 @@ mod workers;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
-use config::{Command, RunArgs};
+use config::{Child, ChildCli, Cli, Command, RunArgs};
 use plugins::commands::Verb;
 use settings::HostDefaults;
 
 fn main() -> ExitCode {
-    match config::Cli::parse().command {
+    let word = std::env::args_os().nth(1);
+    if word.is_some_and(|word| word.to_str().is_some_and(Child::has_subcommand)) {
+        return match ChildCli::parse().child {
+            Child::Compile(args) => compile::run(&args),
+            Child::Schema(args) => schema::run(&args),
+        };
+    }
+    match Cli::parse().command {
         Command::Run(args) => host(args, HostDefaults::of_run()),
         Command::Dev(args) => host(args, HostDefaults::of_dev()),
-        Command::CompileChild(args) => compile::run(&args),
-        Command::SchemaChild(args) => schema::run(&args),
-        Command::Check(args) => ask(std::future::ready(check::print(&args))),
+        Command::Check(args) => ask(check::print(&args)),
         Command::Rbac(args) => ask(rbac::print(&args)),
         Command::Plugins(args) => ask(client::plugins(&args)),
         Command::Pause(args) => ask(client::command(&args, Verb::Pause)),
         Command::Resume(args) => ask(client::command(&args, Verb::Resume)),
         Command::Rollback(args) => ask(client::command(&args, Verb::Rollback)),
+        Command::Completions(args) => ask(std::future::ready(manual::completions(&args))),
+        Command::Man(args) => ask(std::future::ready(manual::page(&args))),
     }
 }
 
@@ -59,7 +70,7 @@ fn host(args: RunArgs, defaults: HostDefaults) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("cannot run: {error:#}");
+            tracing::error!("cannot run: {}", output::chain(&error));
             ExitCode::FAILURE
         }
     }
@@ -74,13 +85,10 @@ fn ask(question: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
         Ok(runtime) => runtime.block_on(question),
         Err(error) => Err(error.into()),
     };
-    match answer {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
+    match answer.and_then(|text| output::print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            output::complain(&output::chain(&error));
             ExitCode::FAILURE
         }
     }

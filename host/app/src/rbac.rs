@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use pilothouse_cluster::connect::{Connection, Environment, Options};
-use pilothouse_cluster::discovery::Discovery;
 use pilothouse_cluster::identity::Identity;
 use pilothouse_core::grants::{Granted, Grants};
 use pilothouse_core::key::Kind;
@@ -18,6 +16,7 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy};
 
 use crate::compile;
 use crate::config::RbacArgs;
+use crate::kinds;
 use crate::settings::{self, GrantSetting};
 use rules::{Named, Rules};
 use yaml::Account;
@@ -53,8 +52,8 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
         let read = || read(&engine, &compiler, file);
         asked.push(read().with_context(|| format!("{}", file.display()))?);
     }
-    let kinds: BTreeSet<&Kind> = asked.iter().flat_map(|one| one.manifest.kinds()).collect();
-    let names = names(args, &kinds).await?;
+    let named: BTreeSet<&Kind> = asked.iter().flat_map(|one| one.manifest.kinds()).collect();
+    let names = names(args, &named).await?;
     for one in &mut asked {
         let kinds = one.manifest.kinds().into_iter().cloned();
         let has_none = |kind: &Kind| names.get(kind).is_some_and(|named| !named.is_namespaced);
@@ -104,20 +103,15 @@ fn read(engine: &Engine, compiler: &Compiler, file: &Path) -> anyhow::Result<Ask
 /// The names of resources: the cluster's own if one is named, and guesses if not.
 async fn names(args: &RbacArgs, kinds: &BTreeSet<&Kind>) -> anyhow::Result<BTreeMap<Kind, Named>> {
     let mut names = BTreeMap::new();
-    if args.kubeconfig.is_none() && args.context.is_none() {
+    let Some(cluster) = args.cluster.named() else {
         names.extend(
             kinds
                 .iter()
                 .map(|kind| ((*kind).clone(), Named::guess(kind))),
         );
         return Ok(names);
-    }
-    let options = Options {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
     };
-    let connection = Connection::open(&options, &Environment::of_process()).await?;
-    let discovery = Discovery::new(connection.client);
+    let discovery = kinds::of(&cluster).await?;
     for kind in kinds {
         let resource = discovery.resolve(kind).await?;
         let named = Named {

@@ -15,6 +15,7 @@ use super::leaving::{Leaving, Queued};
 use super::loading::Version;
 use super::reviews::Silence;
 use super::slot::{Running, Slot};
+use crate::kinds;
 use crate::metrics::Metrics;
 use crate::schema::Schemas;
 use crate::settings::{HostDefaults, Sandbox, Settings};
@@ -445,28 +446,8 @@ impl Places {
         if let Some(reason) = self.budget.is_used_up(&self.shared) {
             return Some(reason);
         }
-        let discovery = self.cluster.discovery();
-        for read in &granted.reads {
-            match discovery.resolve(&read.kind).await {
-                Err(error) => return Some(error.to_string()),
-                Ok(resource) if !resource.is_namespaced && !read.namespaces.is_empty() => {
-                    let kind = &read.kind;
-                    return Some(format!(
-                        "{kind} has no namespaces, and the manifest's reads narrow it to some"
-                    ));
-                }
-                Ok(_) => {}
-            }
-        }
-        for write in &granted.writes {
-            if let Err(error) = discovery
-                .resolve_write(&write.kind, write.subresource.as_deref())
-                .await
-            {
-                return Some(error.to_string());
-            }
-        }
-        None
+        let obstacles = kinds::obstacles(self.cluster.discovery(), granted).await;
+        obstacles.into_iter().next()
     }
 }
 

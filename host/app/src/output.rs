@@ -1,0 +1,72 @@
+//! What a command prints, and what is wrong.
+
+use std::io::{ErrorKind, Write};
+
+use anyhow::Context;
+
+/// Prints to standard output. A reader that has gone, as `head` goes, wants no more: that is no error, as for cargo and ripgrep.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    print_to(std::io::stdout().lock(), text)
+}
+
+/// Says on standard error what is wrong. Where nobody listens there is nobody to tell that.
+pub fn complain(problem: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {problem}");
+}
+
+/// An error and its causes in one line. Many errors say their cause in their own text: it is not said again.
+pub fn chain(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if !said.contains(&text) {
+            let colon = if said.is_empty() { "" } else { ": " };
+            said = said + colon + &text;
+        }
+    }
+    said
+}
+
+fn print_to(mut to: impl Write, text: &str) -> anyhow::Result<()> {
+    match writeln!(to, "{text}").and_then(|()| to.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("cannot write to standard output"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails in this way, always.
+    struct Failing(ErrorKind);
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_no_error_and_a_full_disk_is() {
+        assert!(print_to(Failing(ErrorKind::BrokenPipe), "text").is_ok());
+        let error = print_to(Failing(ErrorKind::StorageFull), "text").unwrap_err();
+        assert!(chain(&error).starts_with("cannot write to standard output: "));
+    }
+
+    #[test]
+    fn a_cause_that_the_error_has_said_is_not_said_again() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("manifest: {0}")]
+        struct Outer(#[source] std::fmt::Error);
+        let cause = std::fmt::Error.to_string();
+        let error = anyhow::Error::new(Outer(std::fmt::Error)).context("plugin.wasm");
+        assert_eq!(chain(&error), format!("plugin.wasm: manifest: {cause}"));
+        let error = anyhow::anyhow!("inner").context("outer");
+        assert_eq!(chain(&error), "outer: inner");
+    }
+}
