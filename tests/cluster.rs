@@ -12,7 +12,7 @@ use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
 use pilothouse_core::cache::{Cache, Delta};
-use pilothouse_core::cluster::{Cluster, Operation, Write};
+use pilothouse_core::cluster::{Author, Cluster, Operation, Write};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::outcome::{ActionResult, PatchType};
@@ -79,7 +79,10 @@ impl Rig {
             subresource: subresource.map(str::to_owned),
             operation,
         };
-        self.cluster.write(manager, &write).await.result
+        self.cluster
+            .write(&Author::named(manager), &write)
+            .await
+            .result
     }
 
     /// A write that must be done.
@@ -490,7 +493,12 @@ async fn an_event_about_an_object_without_namespace_is_written_too() -> Result<(
         subresource: None,
         operation: event("x"),
     };
-    done(&rig.cluster.write(MANAGER, &write).await.result)
+    done(
+        &rig.cluster
+            .write(&Author::named(MANAGER), &write)
+            .await
+            .result,
+    )
 }
 
 /// A finalizer action's patch of a ConfigMap that has these finalizers, as far as its tests know.

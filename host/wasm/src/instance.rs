@@ -41,6 +41,8 @@ pub struct WasmPlugin {
     /// Instances that may be asked again.
     idle: Mutex<Vec<Kept>>,
     log: Arc<LogBudget>,
+    /// What its runs draw random numbers from.
+    secret: Secret,
 }
 
 /// What stays the same however a plugin is run.
@@ -50,7 +52,7 @@ struct Code {
     kind: Option<Arc<str>>,
     report: LoadReport,
     totals: Totals,
-    /// Its own.
+    /// The host's, of which each plugin has its own by its name.
     secret: Secret,
 }
 
@@ -107,7 +109,7 @@ impl WasmPlugin {
     ) -> Self {
         let code = Code {
             kind: manifest.subject_kind().map(|kind| kind.to_string().into()),
-            secret: secret.of_plugin(&manifest.name),
+            secret: secret.clone(),
             engine,
             pre,
             report,
@@ -128,6 +130,7 @@ impl WasmPlugin {
             limits: policy.grant(&manifest.limits),
             idle: Mutex::default(),
             log: Arc::new(LogBudget::new(name, options.log_lines)),
+            secret: code.secret.of_plugin(&manifest.name),
             code,
             manifest,
             options,
@@ -274,7 +277,7 @@ impl WasmPlugin {
     fn state(&self, request: &Request, reader: &mut Reader, log: PluginLog) -> State {
         let nothing = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
         let lent = std::mem::replace(reader, nothing);
-        let random = Random::new(self.code.secret.clone(), request.key.clone());
+        let random = Random::new(self.secret.clone(), request.key.clone());
         State::new(random, Some(lent), log, &self.limits)
     }
 

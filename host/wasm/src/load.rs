@@ -22,6 +22,7 @@ use crate::instance::{self, RunStats, WasmPlugin};
 use crate::limits::LimitPolicy;
 use crate::native::NativeCode;
 use crate::scan::{Scan, check_nesting, scan};
+use crate::secret::Secret;
 
 /// The version of the contract, as it stands in `wit/`.
 pub const ABI_VERSION: &str = "0.1.0";
@@ -135,7 +136,7 @@ impl Compiler {
     ) -> Result<WasmPlugin, LoadError> {
         let file = File::scan(bytes)?;
         let compiled = self.compile(engine, file.digest, bytes)?;
-        file.plugin(engine, compiled, policy)
+        file.plugin(engine, compiled, policy, &self.secret(engine))
     }
 
     /// The same, if its code is in the cache. None if there is something to compile.
@@ -147,7 +148,8 @@ impl Compiler {
     ) -> Result<Option<WasmPlugin>, LoadError> {
         let file = File::scan(bytes)?;
         let compiled = self.cached(engine, file.digest);
-        let plugin = compiled.map(|compiled| file.plugin(engine, compiled, policy));
+        let secret = self.secret(engine);
+        let plugin = compiled.map(|compiled| file.plugin(engine, compiled, policy, &secret));
         plugin.transpose()
     }
 }
@@ -179,10 +181,10 @@ impl File {
         engine: &Engine,
         compiled: Compiled,
         policy: &LimitPolicy,
+        secret: &Secret,
     ) -> Result<WasmPlugin, LoadError> {
         let pre = link(&compiled.component)?;
-        let secret = self.secret(engine);
-        let (manifest, describe) = instance::describe(engine, &pre, policy, &secret);
+        let (manifest, describe) = instance::describe(engine, &pre, policy, secret);
         let manifest = manifest.map_err(LoadError::Describe)?;
         manifest.validate()?;
         let report = LoadReport {
@@ -208,7 +210,7 @@ impl File {
             manifest,
             policy,
             report,
-            &secret,
+            secret,
         ))
     }
 }

@@ -4503,7 +4503,8 @@ pub mod pilothouse {
                 }
             }
             /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and deletes those
-            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among them. Once in an outcome.
+            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among
+            /// them. What the operator does not grant to delete any more stays, and the log says so. Once in an outcome.
             ///
             /// It tells them by a label that it gives them, `pilothouse.dev/children-of`: a digest of the plugin, the subject's kind
             /// and the key. The annotation `pilothouse.dev/children-of-key` names plugin and key, so that what is left of a key leads
