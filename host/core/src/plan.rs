@@ -79,6 +79,8 @@ pub struct Executed {
     pub failure: Option<WriteFailure>,
     /// The writes that the server accepted, or may have.
     pub accepted: Vec<Accepted>,
+    /// What was said of the Events that were not written: they stop nothing.
+    pub unwritten: Vec<ActionResult>,
 }
 
 /// Why a plan was not carried out to its end.
@@ -266,6 +268,7 @@ impl Plan {
         let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
         let mut failure = None;
         let mut accepted: Vec<Accepted> = Vec::new();
+        let mut unwritten = Vec::new();
         let mut versions = HashMap::new();
         let mut stop = Stop::default();
         let mut is_silent = false;
@@ -306,6 +309,9 @@ impl Plan {
                 }
             };
             is_silent |= matches!(result, ActionResult::Unavailable(_));
+            if step.is_event() && result.error().is_some() {
+                unwritten.push(result.clone());
+            }
             if let (Some(error), false) = (result.error(), step.is_event()) {
                 stop.after(&step.what, &result);
                 let failed = WriteFailure {
@@ -334,6 +340,7 @@ impl Plan {
             results,
             failure,
             accepted,
+            unwritten,
         }
     }
 }

@@ -521,6 +521,7 @@ fn an_event_that_fails_stops_nothing() {
         (done.results[1].clone(), done.failure),
         (ActionResult::Done(None), None)
     );
+    assert_eq!(done.unwritten, [ActionResult::Failed("no".into())]);
 }
 
 #[test]
@@ -752,6 +753,7 @@ fn after_an_event_that_finds_no_cluster_no_other_is_tried() {
     let executed = rig.execute(&[event.clone(), event.clone(), event], &server);
     assert_eq!(server.seen.lock().unwrap().len(), 1);
     assert!(executed.failure.is_none());
+    assert_eq!(executed.unwritten, executed.results[..1]);
     assert_eq!(executed.results[2], ActionResult::Skipped);
 }
 
