@@ -16,6 +16,7 @@ use kube::config::InClusterError;
 use serde::Deserialize;
 
 use crate::client::Client;
+use crate::discovery::DiscoveryError;
 use crate::request::{RequestError, fetch, one_line};
 use kubeconfig::configure;
 
@@ -112,6 +113,13 @@ pub enum ConnectError {
         server: String,
         cause: RequestError,
     },
+    /// It answers, and cannot serve yet.
+    #[error("API server {server} (from {origin}) is not ready: {cause}")]
+    NotReady {
+        origin: String,
+        server: String,
+        cause: String,
+    },
     /// 401.
     #[error(
         "API server {server} refuses the credentials in {origin} (401): renew the token or certificate ({message})"
@@ -130,6 +138,13 @@ pub enum ConnectError {
         server: String,
         cause: String,
     },
+}
+
+impl ConnectError {
+    /// 401.
+    pub fn is_of_credentials(&self) -> bool {
+        matches!(self, Self::Unauthorized { .. })
+    }
 }
 
 /// A client, and where it leads.
@@ -209,18 +224,34 @@ impl Connection {
             Err(RequestError::Status(status)) if status.code == 403 => {
                 Ok("version unknown".to_owned())
             }
-            Err(RequestError::Status(status)) if status.code < 500 => {
-                Err(ConnectError::NotKubernetes {
+            Err(RequestError::Status(status)) if status.code == 429 || status.code >= 500 => {
+                Err(ConnectError::NotReady {
                     origin,
                     server,
                     cause: status.to_string(),
                 })
             }
+            Err(RequestError::Status(status)) => Err(ConnectError::NotKubernetes {
+                origin,
+                server,
+                cause: status.to_string(),
+            }),
             Err(cause) => Err(ConnectError::Unreachable {
                 origin,
                 server,
                 cause,
             }),
+        }
+    }
+}
+
+impl Connection {
+    /// The server answers, but does not say which kinds there are.
+    pub fn not_ready(&self, cause: &DiscoveryError) -> ConnectError {
+        ConnectError::NotReady {
+            origin: self.origin.clone(),
+            server: self.server.clone(),
+            cause: cause.to_string(),
         }
     }
 }

@@ -241,6 +241,13 @@ async fn a_server_is_checked_by_its_version() {
         unauthorized,
         "API server https://s/ refuses the credentials in FILE (401): renew the token or certificate (Unauthorized)"
     );
+    for (code, reason) in [(429, "TooManyRequests"), (500, "InternalError"), (503, "")] {
+        let starting = check(status(code, reason, "it is starting")).await;
+        assert_eq!(
+            starting.unwrap_err(),
+            "API server https://s/ (from FILE) is not ready: it is starting"
+        );
+    }
     let other = check(text(200, "<html>hello</html>")).await.unwrap_err();
     assert!(
         other.starts_with("https://s/ (from FILE) does not answer like a Kubernetes API server: "),

@@ -36,6 +36,10 @@ const CONCURRENT_DOCUMENTS: usize = 4;
 /// What was read this recently is not read again, so that many unknown kinds at once cost one reading.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// What was read longer ago than this may be asked for again because somebody takes a kind for what it is not, as far as is known.
+/// Less often than mistakes are made.
+const DOUBTFUL: Duration = Duration::from_secs(60);
+
 /// Why a kind has no path.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
@@ -151,6 +155,22 @@ impl Discovery {
         if let Some(catalog) = &mut *known {
             Arc::make_mut(catalog).remove(kind);
         }
+    }
+
+    /// Asks the server which kinds there are, unless that happened a moment ago.
+    pub async fn ask_now(&self) -> Result<(), DiscoveryError> {
+        self.refresh().await.map(drop)
+    }
+
+    /// Somebody takes a kind for what it is not, as far as is known: it may have been made anew with another scope. Says whether the
+    /// server is worth asking again; then the kind is forgotten.
+    pub async fn doubt(&self, kind: &Kind) -> bool {
+        let asked = *self.asked.lock().await;
+        let is_doubtful = asked.is_some_and(|asked| asked.elapsed() >= DOUBTFUL);
+        if is_doubtful {
+            self.forget(kind);
+        }
+        is_doubtful
     }
 
     fn catalog(&self) -> Option<Arc<Catalog>> {

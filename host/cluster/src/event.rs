@@ -183,10 +183,11 @@ impl ApiCluster {
         let answer = self
             .send_event(Method::POST, &event, None, "application/json", body)
             .await;
-        if answer.is_ok() {
+        let result = answer::result(false, answer);
+        if let ActionResult::Done(_) = result {
             self.events.begin(key, name, Instant::now());
         }
-        match answer::result(false, answer) {
+        match result {
             // It says the same and was written at the same microsecond.
             ActionResult::AlreadyExists(_) => ActionResult::Done(None),
             result => result,

@@ -155,6 +155,7 @@ async fn a_series_ends_after_six_quiet_minutes_and_when_the_server_has_forgotten
 async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is_done() {
     let scenario = Scenario::new([
         status(403, "Forbidden", "no"),
+        text(200, "<html>be right back</html>"),
         status(409, "AlreadyExists", "is there"),
     ]);
     let cluster = cluster(&scenario);
@@ -165,12 +166,24 @@ async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is
             .result,
         ActionResult::Forbidden("no".into())
     );
+    assert!(matches!(
+        cluster
+            .write(&Author::named("m"), &event(web(), "x"))
+            .await
+            .result,
+        ActionResult::Unknown(_)
+    ));
     assert_eq!(
         cluster
             .write(&Author::named("m"), &event(web(), "x"))
             .await
             .result,
         ActionResult::Done(None)
+    );
+    let lines = scenario.lines();
+    assert!(
+        lines.iter().all(|line| line.starts_with("POST ")),
+        "{lines:?}"
     );
 }
 

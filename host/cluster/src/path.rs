@@ -36,6 +36,13 @@ pub enum PathError {
     },
 }
 
+impl PathError {
+    /// The kind's objects are taken to have namespaces and have none, or the other way round.
+    pub(crate) fn is_of_scope(&self) -> bool {
+        matches!(self, Self::NoNamespace(_) | Self::Namespace { .. })
+    }
+}
+
 /// Where all objects of a kind are, or those of one namespace.
 pub(crate) fn collection(kind: &Kind, plural: &str, namespace: Option<&str>) -> String {
     let root = if kind.group.is_empty() {

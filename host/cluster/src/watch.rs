@@ -56,6 +56,9 @@ use state::State;
 use step::{Next, Paging};
 use verdict::Verdict;
 
+/// How long a server may take to serve a new kind.
+const INITIALIZING: Duration = Duration::from_secs(10);
+
 /// Where what a list-watch learns goes: the one writer of the kind's cache.
 pub trait CacheSink: Send {
     /// How objects are to be parsed now.
@@ -64,7 +67,8 @@ pub trait CacheSink: Send {
     fn apply(&mut self, delta: Delta);
     /// How the list-watch is doing. Called only when that changes.
     fn state(&mut self, state: WatchState);
-    /// Bytes that the objects of a list may take ([`pilothouse_core::object::Object::size`]). More are not even collected.
+    /// Bytes that the objects of a first list may take ([`pilothouse_core::object::Object::size`]). More are not even collected.
+    /// A later list replaces its like, and is not asked for its size.
     fn room(&self) -> usize {
         usize::MAX
     }
@@ -112,8 +116,13 @@ pub struct ListWatch {
     /// The kind's path is not served, or the kind is not what it was.
     is_gone: bool,
     has_listed: bool,
+    /// What it lists is cached already, as much of each object: the new list takes the old one's place, whatever room there is.
+    /// Otherwise a cache that has outgrown the limit would never follow its kind again.
+    is_replacing: bool,
     /// Everything is to be listed because another list-watch has found that the server has gone back in time.
     is_told: bool,
+    /// Since when the server has been about to serve a kind that has not been listed yet.
+    initializing: Option<Instant>,
     /// What was wrong first, since the last watch that worked: why everything is listed anew, if it is.
     why: Option<String>,
 }
@@ -145,7 +154,9 @@ impl ListWatch {
             has_missed_marker: false,
             is_gone: false,
             has_listed: false,
+            is_replacing: false,
             is_told: false,
+            initializing: None,
             why: None,
         }
     }
@@ -157,6 +168,13 @@ impl ListWatch {
         if let Some(version) = known {
             self.state.begin_at(version);
         }
+        self
+    }
+
+    /// Whether the cache holds a complete list with as much of each object: then the first list needs no room either.
+    #[must_use]
+    pub fn replacing(mut self, is_replacing: bool) -> Self {
+        self.is_replacing = is_replacing;
         self
     }
 
@@ -223,13 +241,22 @@ impl ListWatch {
         let text = error.to_string();
         self.is_gone |= failure.is_of_other_scope();
         self.why.get_or_insert_with(|| text.clone());
-        if delay.is_zero() || *verdict == Verdict::Behind {
+        if delay.is_zero() || *verdict == Verdict::Behind || self.is_initializing(failure) {
             tracing::debug!(source = %self.query.source, %error, "asking for something else");
         } else if failure.is_of_server() {
             self.announce(sink, WatchState::Unreachable(text));
         } else {
             self.announce(sink, WatchState::Error(text));
         }
+    }
+
+    /// A server takes a moment to serve a new kind. That is no trouble, unless the moment does not end, or the kind was served.
+    fn is_initializing(&mut self, failure: &Failure) -> bool {
+        if self.has_listed || self.is_replacing || !failure.is_initializing() {
+            return false;
+        }
+        let since = self.initializing.get_or_insert_with(Instant::now);
+        since.elapsed() < INITIALIZING
     }
 
     /// Asks, and waits until an answer begins.
@@ -298,8 +325,19 @@ impl ListWatch {
         Failure::new(error, verdict)
     }
 
+    /// Bytes that the objects of a list may take.
+    fn room(&self, sink: &impl CacheSink) -> usize {
+        if self.is_replacing {
+            usize::MAX
+        } else {
+            sink.room()
+        }
+    }
+
     /// Everything there is.
     fn replace_all(&mut self, listing: Listing, sink: &mut impl CacheSink) {
+        self.is_replacing = true;
+        self.unread.keep_hopeless(&listing);
         if std::mem::replace(&mut self.has_listed, true) {
             let reason = self.why.take().unwrap_or_default();
             let objects = listing.objects.len();

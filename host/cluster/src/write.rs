@@ -9,6 +9,7 @@
 
 pub(crate) mod answer;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -100,11 +101,7 @@ impl Cluster for ApiCluster {
 
 impl ApiCluster {
     async fn change(&self, author: &Author, write: &Write) -> Result<cluster::Answer, WriteError> {
-        let resource = self
-            .discovery()
-            .resolve_write(&write.kind, write.subresource.as_deref())
-            .await?;
-        let mut request = request(&resource, &author.field_manager, write)?;
+        let (resource, mut request) = self.request(&author.field_manager, write).await?;
         if let Some(user) = &author.user {
             identity::impersonate(user, &mut request)?;
         }
@@ -115,7 +112,7 @@ impl ApiCluster {
             self.discovery().forget(&resource.kind);
         }
         let is_delete = matches!(write.operation, Operation::Delete { .. });
-        let shown = match (&write.operation, &answer) {
+        let body = match (&write.operation, &answer) {
             (Operation::Apply { .. }, Ok(body)) => String::from_utf8(body.clone()).ok(),
             _ => None,
         };
@@ -131,10 +128,31 @@ impl ApiCluster {
             ActionResult::Invalid(text) if is_misfit => ActionResult::Conflict(text),
             result => result,
         };
+        // Nothing else is an object.
+        let is_object = matches!(&result, ActionResult::Done(Some(_)));
         Ok(cluster::Answer {
+            object: body.filter(|_| is_object),
             result,
-            object: shown,
         })
+    }
+
+    /// The request that a write is, by what the server serves. Where it has no path by that, the kind may have been made anew with
+    /// another scope: nobody else notices, if nobody watches the kind.
+    async fn request(
+        &self,
+        manager: &str,
+        write: &Write,
+    ) -> Result<(Arc<Resource>, Request<Vec<u8>>), WriteError> {
+        let (kind, subresource) = (&write.kind, write.subresource.as_deref());
+        let resource = self.discovery().resolve_write(kind, subresource).await?;
+        match request(&resource, manager, write) {
+            Err(WriteError::Path(error))
+                if error.is_of_scope() && self.discovery().doubt(&resource.kind).await => {}
+            made => return Ok((resource, made?)),
+        }
+        let resource = self.discovery().resolve_write(kind, subresource).await?;
+        let request = request(&resource, manager, write)?;
+        Ok((resource, request))
     }
 
     /// Sends a write of a plugin, and again where the module's rules allow it.

@@ -5,6 +5,11 @@ use super::*;
 use crate::fake::{Answer, Scenario, Seen, json as answer, stalled, status, text};
 
 fn discovery() -> [Answer; 2] {
+    discovery_with("Cluster")
+}
+
+/// With nodes of this scope.
+fn discovery_with(scope_of_nodes: &str) -> [Answer; 2] {
     let part = |name: &str, group: &str, kind: &str| json!({"subresource": name, "responseKind": {"group": group, "version": "v1", "kind": kind}});
     let whole = |plural: &str, kind: &str, scope: &str, parts: &[Value]| json!({"resource": plural, "scope": scope, "responseKind": {"kind": kind}, "verbs": ["list", "watch"], "subresources": parts});
     let document = |name: &str, resources: &[Value]| {
@@ -22,7 +27,7 @@ fn discovery() -> [Answer; 2] {
             "",
             &[
                 whole("pods", "Pod", "Namespaced", &pod_parts),
-                whole("nodes", "Node", "Cluster", &[]),
+                whole("nodes", "Node", scope_of_nodes, &[]),
             ],
         ),
         document(
@@ -252,10 +257,47 @@ async fn every_answer_is_sorted_as_the_contract_says() {
             answer(&json!({"kind": "Status", "status": "Success"})),
             ActionResult::Done(None),
         ),
-        (text(201, "not json"), ActionResult::Done(None)),
+        // Its credentials are the host's trouble, for all of its writes alike.
+        (
+            status(401, "Unauthorized", "it says"),
+            ActionResult::Unavailable("HTTP 401: it says".into()),
+        ),
     ];
     for (answer, wanted) in cases {
         assert_eq!(play(&pod(create()), [answer]).await.0, wanted);
+    }
+}
+
+/// A proxy on the way answers as well, with a page of its own or with nothing.
+#[tokio::test(start_paused = true)]
+async fn a_success_without_an_object_is_no_success() {
+    let status = |what: &str| json!({"kind": "Status", "status": what}).to_string();
+    let long = format!(r#"{{"kind":"Pod","x":"{}"}}"#, "x".repeat(MAX_ANSWER));
+    let bodies = [
+        "<html>be right back</html>".to_owned(),
+        String::new(),
+        "null".into(),
+        "[]".into(),
+        r#""ok""#.into(),
+        r#"{"status":"ok"}"#.into(),
+        r#"{"kind":""}"#.into(),
+        r#"{"kind":7}"#.into(),
+        r#"{"kind":"Pod","metadata":{"resourceVersion":"7"}"#.into(),
+        status("Failure"),
+        long,
+    ];
+    let update = || Operation::Update {
+        object: "{}".into(),
+    };
+    for operation in [apply(), create(), update(), delete(Some("u"))] {
+        for body in &bodies {
+            let (result, seen) = play(&pod(operation.clone()), [text(200, body)]).await;
+            assert!(
+                matches!(&result, ActionResult::Unknown(why) if why.len() < 300),
+                "{result:?}"
+            );
+            assert_eq!(seen.len(), 1, "it may have been done");
+        }
     }
 }
 
@@ -544,4 +586,30 @@ async fn a_json_patch_that_does_not_fit_the_object_is_a_conflict_and_no_other_42
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Nobody watches it, so that no list-watch finds out.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_was_made_anew_with_another_scope_is_looked_up_again() {
+    let script = discovery().into_iter().chain(discovery_with("Namespaced"));
+    let scenario = Scenario::new(script.chain([at_version("8")]));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let author = Author::named("m");
+    let in_namespace = Write {
+        key: ObjectKey::new("n", "a"),
+        ..write(Kind::new("", "v1", "Node"), apply())
+    };
+    // A mistake, as far as can be told; those who make one again and again cost nothing.
+    for _ in 0..50 {
+        let result = cluster.write(&author, &in_namespace).await.result;
+        assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(scenario.lines().len(), 2);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(
+        cluster.write(&author, &in_namespace).await.result,
+        ActionResult::Done(Some("8".into()))
+    );
+    assert_eq!(scenario.lines().len(), 5);
 }

@@ -232,6 +232,16 @@ impl Failure {
         }
     }
 
+    /// The server has only just begun to serve the kind, as after its CRD was created: nothing is wrong with either.
+    pub(super) fn is_initializing(&self) -> bool {
+        let WatchError::Request { source, .. } = &*self.error else {
+            return false;
+        };
+        // `storage/cacher` of the API server. It has no reason or cause of its own.
+        let status = source.status();
+        status.is_some_and(|status| status.message.contains("storage is (re)initializing"))
+    }
+
     /// What is known of the kind is not true any more.
     pub(super) fn is_of_other_scope(&self) -> bool {
         matches!(&*self.error, WatchError::OtherScope { .. })

@@ -99,7 +99,7 @@ impl ListWatch {
         let failed = |failure: Failure| (Unfinished::Failed(failure.verdict), failure);
         let resource = self.query.name();
         let quiet_limit = self.settings.quiet_limit;
-        let room = sink.room();
+        let room = self.room(sink);
         let mut initial = Initial::default();
         let mut until = connection.until;
         loop {

@@ -423,8 +423,67 @@ async fn what_has_no_room_is_dropped_and_fetched_again_after_a_minute() {
         }
         let error =
             "! the objects of pods take more than the 300 bytes that are left of the caches' limit";
-        assert_eq!(sink.0.0, ["Listing", error]);
+        assert_eq!(sink.record.0, ["Listing", error]);
         assert_eq!(scenario.seen()[1].at, 60 * SECOND);
+    }
+}
+
+/// Two pods, the watch's end by a 410, and the same two pods in another list; played to a sink that has no room for them then.
+async fn relist(is_streaming: bool, is_replacing: bool) -> Vec<String> {
+    use super::play::{Cramped, list_watch, pods};
+    let objects = [pod("a", "1"), pod("b", "2")];
+    let everything = |version: &str| {
+        if !is_streaming {
+            return page(version, &objects, "");
+        }
+        let mut events: Vec<_> = objects.iter().map(|pod| event("ADDED", pod)).collect();
+        events.push(marker(version));
+        stream(&events, Some(Part::Break))
+    };
+    let script = if is_streaming {
+        vec![
+            everything("10"),
+            probed("10"),
+            status(410, "Expired", "too old"),
+            everything("20"),
+        ]
+    } else {
+        let expired = status(410, "Expired", "too old");
+        vec![everything("10"), expired, everything("20")]
+    };
+    let settings = Settings {
+        is_streaming,
+        ..Settings::default()
+    };
+    let scenario = crate::fake::Scenario::new(script);
+    let source = pilothouse_core::source::Source::all(pods().kind);
+    let payload = pilothouse_core::source::Payload::Full;
+    let list_watch = list_watch(&scenario, source, payload, settings).replacing(is_replacing);
+    let mut sink = Cramped {
+        has_room_at_first: !is_replacing,
+        ..Cramped::default()
+    };
+    tokio::select! {
+        never = list_watch.run(&mut sink) => match never {},
+        () = scenario.is_played() => {}
+    }
+    sink.record.0
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cached_is_listed_anew_though_the_caches_have_outgrown_their_limit() {
+    for is_streaming in [true, false] {
+        // The list-watch's own list, and that of the one that it follows upon.
+        for is_replacing in [false, true] {
+            let record = relist(is_streaming, is_replacing).await;
+            let lists = record.iter().filter(|line| line.starts_with("replace"));
+            let lists: Vec<&String> = lists.collect();
+            assert_eq!(
+                lists,
+                ["replace [n/a@1 n/b@2] at 10", "replace [n/a@1 n/b@2] at 20"],
+                "{record:?}"
+            );
+        }
     }
 }
 
@@ -458,6 +517,43 @@ async fn a_list_watch_that_replaces_another_notices_a_rollback_in_between() {
         record
             .0
             .contains(&"replace [] at 50, rolled back".to_owned())
+    );
+}
+
+/// As every server says of a kind whose CRD has just been created.
+fn initializing() -> Answer {
+    status(429, "TooManyRequests", "storage is (re)initializing").with_header("retry-after", "1")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_about_to_serve_a_new_kind_is_not_in_trouble() {
+    for settings in [lists(), Settings::default()] {
+        let everything = match settings.is_streaming {
+            true => stream(&[marker("10")], None),
+            false => page("10", &[], ""),
+        };
+        let played = play_with(settings, [initializing(), initializing(), everything]).await;
+        assert_eq!(played.record[..2], ["Listing", "replace [] at 10"]);
+        assert!(!played.has_error(), "{:?}", played.record);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_come_to_serve_a_kind_is_in_trouble() {
+    let error = "! cannot list pods: storage is (re)initializing";
+    let played = play((0..8).map(|_| initializing())).await;
+    assert_eq!(
+        played.record,
+        ["Listing", error],
+        "it should be there by now"
+    );
+    let script = [page("10", &[], ""), status(410, "Expired", "too old")];
+    let script = script.into_iter().chain((0..2).map(|_| initializing()));
+    let played = play(script).await;
+    assert!(
+        played.record.contains(&error.to_owned()),
+        "it has been served before: {:?}",
+        played.record
     );
 }
 

@@ -87,7 +87,7 @@ impl ListWatch {
         paging: &Paging,
         sink: &impl CacheSink,
     ) -> Result<Option<Listed>, Failure> {
-        let (schema, room) = (sink.schema(), sink.room());
+        let (schema, room) = (sink.schema(), self.room(sink));
         let deadline = self.settings.page_deadline;
         let deadline = if *paging == Paging::Whole {
             deadline * 10

@@ -72,24 +72,31 @@ impl CacheSink for Record {
     }
 }
 
-/// Has little room.
+/// Has little room; from the start, or once a list is in.
 #[derive(Default)]
-pub(super) struct Cramped(pub(super) Record);
+pub(super) struct Cramped {
+    pub(super) record: Record,
+    pub(super) has_room_at_first: bool,
+}
 
 impl CacheSink for Cramped {
     fn schema(&self) -> Arc<Schema> {
-        self.0.schema()
+        self.record.schema()
     }
 
     fn apply(&mut self, delta: Delta) {
-        self.0.apply(delta);
+        self.record.apply(delta);
     }
 
     fn state(&mut self, state: WatchState) {
-        self.0.state(state);
+        self.record.state(state);
     }
 
     fn room(&self) -> usize {
+        let is_list = |line: &String| line.starts_with("replace");
+        if self.has_room_at_first && !self.record.0.iter().any(is_list) {
+            return usize::MAX;
+        }
         300
     }
 }

@@ -4,8 +4,10 @@
 //! stop its kind, so it is said to be unreadable and everything else goes on.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
 use std::time::Duration;
 
+use pilothouse_core::cache::Listing;
 use pilothouse_core::key::{ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 use tokio::time::Instant;
@@ -34,6 +36,8 @@ pub(super) struct Unread {
     hopeless: HashSet<ObjectKey>,
     /// Asked for in vain, or not yet.
     open: BTreeMap<ObjectKey, Change>,
+    /// The last of these that was asked for again: next are those after it.
+    turn: Option<ObjectKey>,
     /// How many more may be asked for in this attempt.
     left: u32,
     /// How much longer may be spent on that.
@@ -54,6 +58,27 @@ impl Unread {
         self.begin();
         self.open.clear();
         self.newest = None;
+    }
+
+    /// Those that are to be asked for again, in turn.
+    fn next_open(&self) -> Vec<ObjectKey> {
+        let after = match &self.turn {
+            Some(last) => Bound::Excluded(last),
+            None => Bound::Unbounded,
+        };
+        let rest = self.open.range((after, Bound::Unbounded));
+        let all_in_turn = rest.chain(&self.open).map(|(key, _)| key.clone());
+        all_in_turn.take(AGAIN.min(self.open.len())).collect()
+    }
+
+    /// Everything there is has come. What is not in it, or could be read, may be asked for when it comes again.
+    pub(super) fn keep_hopeless(&mut self, listing: &Listing) {
+        if self.hopeless.is_empty() {
+            return;
+        }
+        let unreadable = listing.unreadable.iter().map(|object| &object.key);
+        let unreadable: HashSet<&ObjectKey> = unreadable.collect();
+        self.hopeless.retain(|key| unreadable.contains(key));
     }
 
     fn forget(&mut self, key: &ObjectKey) {
@@ -136,12 +161,14 @@ impl ListWatch {
         change
     }
 
-    /// Asks again for some of those that there was no answer about.
+    /// Asks again for some of those that there was no answer about: each time for others, so that those that never have one do not
+    /// keep the rest from theirs.
     pub(super) async fn reread_open(&mut self, sink: &mut impl CacheSink) {
-        for _ in 0..AGAIN.min(self.unread.open.len()) {
-            let Some((_, open)) = self.unread.open.pop_first() else {
-                return;
+        for key in self.unread.next_open() {
+            let Some(open) = self.unread.open.remove(&key) else {
+                continue;
             };
+            self.unread.turn = Some(key);
             let change = self.reread(open, &sink.schema()).await;
             if !matches!(change.what, What::Unreadable(_)) {
                 sink.apply(change.into_delta());

@@ -288,6 +288,10 @@ impl State {
 
     /// Everything is here, of this version.
     fn complete(&mut self, version: ResourceVersion) -> Listed {
+        // Only of a server whose versions cannot be compared is such a list believed; the cache must believe it as well.
+        let goes_back = self
+            .newest()
+            .is_some_and(|newest| is_older(&version, newest));
         self.phase = Phase::Watch;
         self.position = Some(Position::at(&version));
         self.seen = None;
@@ -303,7 +307,7 @@ impl State {
         }
         Listed {
             version,
-            is_rollback: std::mem::take(&mut self.is_doubted) || is_rollback,
+            is_rollback: std::mem::take(&mut self.is_doubted) || is_rollback || goes_back,
         }
     }
 

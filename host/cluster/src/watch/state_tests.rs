@@ -490,6 +490,28 @@ fn a_server_whose_lists_and_probes_count_differently_is_not_probed_for_ever() {
     }
 }
 
+/// A cache drops a list that is older than itself, and then every event up to where it was, unless it is told to believe it.
+#[test]
+fn where_versions_cannot_be_compared_an_older_list_is_said_to_go_back() {
+    let mut state = watching("100");
+    for probed in ["50", "49"] {
+        state.watch_ended(End::Failed(Verdict::Lost), 60 * SECOND, 0);
+        state.probed(&version(probed));
+        if let (Probed::RolledBack { .. }, _) = state.probed(&version(probed)) {
+            state.page("100", None).unwrap();
+        }
+    }
+    let mut list = |listed: &str| {
+        state.watch_ended(End::Failed(Verdict::Broken), 60 * SECOND, 1);
+        let listed = state.page(listed, None).unwrap().unwrap();
+        assert!(is_watch(&state.next(), &listed.version.to_string()));
+        listed.is_rollback
+    };
+    assert!(list("90"), "older than what is cached");
+    assert!(!list("95"));
+    assert!(!list("95"));
+}
+
 #[test]
 fn a_probe_that_fails_between_two_that_are_behind_proves_nothing() {
     let mut state = watching("100");

@@ -226,6 +226,52 @@ async fn an_object_that_cannot_be_asked_for_now_is_asked_for_again() {
     );
 }
 
+/// The first ones' conversion fails at the server; the others were garbled on the way.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_never_answered_keeps_no_other_from_its_answer() {
+    let names: Vec<String> = (0..12).map(|number| format!("p{number:02}")).collect();
+    let items: Vec<Value> = names.iter().map(|name| bad(name, "3")).collect();
+    let refused = || status(503, "ServiceUnavailable", "not now");
+    let script = std::iter::once(page("10", &items, ""))
+        .chain(std::iter::repeat_with(refused).take(12))
+        // Before the first watch the first ten are asked for; before the second the other two, and the first ones again.
+        .chain(std::iter::repeat_with(refused).take(10))
+        .chain([stream(&[], None)])
+        .chain([answer(&pod("p10", "4")), answer(&pod("p11", "5"))]);
+    let played = play(script).await;
+    let reads: Vec<&String> = played
+        .record
+        .iter()
+        .filter(|line| line.starts_with("read"))
+        .collect();
+    assert_eq!(reads, ["read n/p10@4", "read n/p11@5"]);
+    assert_eq!(
+        played.requests.last().unwrap(),
+        "GET /api/v1/namespaces/n/pods/p00",
+        "the first ones' turn again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_hopeless_and_is_made_anew_is_asked_for() {
+    let expired = || status(410, "Expired", "too old");
+    let script = [
+        page("10", &[bad("a", "3")], ""),
+        answer(&bad("a", "3")),
+        expired(),
+        page("20", &[], ""),
+        stream(&[event("ADDED", &bad("a", "21"))], None),
+        answer(&pod("a", "21")),
+    ];
+    let played = play(script).await;
+    assert!(
+        played.record.contains(&"read n/a@21".to_owned()),
+        "{:?} {:?}",
+        played.record,
+        played.requests
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_that_nobody_answers_for_do_not_hold_up_the_others_for_long() {
     use crate::fake::Answer;

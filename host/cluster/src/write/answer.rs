@@ -2,13 +2,19 @@
 
 use pilothouse_core::outcome::ActionResult;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::request::RequestError;
+use crate::request::{RequestError, flatten};
 
-#[derive(Default, Deserialize)]
+/// What a server that has done a write answers with: the object, or a Status.
+#[derive(Deserialize)]
 struct Answer {
+    kind: String,
     #[serde(default)]
     metadata: Option<Metadata>,
+    /// Of a Status a word; of an object whatever its kind has there.
+    #[serde(default)]
+    status: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -17,10 +23,32 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
+impl Answer {
+    /// None: it is not an API server's word that the write is done. A proxy on the way may answer with a page of its own.
+    fn read(body: &[u8]) -> Option<Self> {
+        let answer: Self = serde_json::from_slice(body).ok()?;
+        let is_done = match &*answer.kind {
+            "" => false,
+            "Status" => answer
+                .status
+                .as_ref()
+                .is_some_and(|status| status == "Success"),
+            _ => true,
+        };
+        is_done.then_some(answer)
+    }
+
+    /// None of a Status: a deletion that is complete, an eviction, a binding.
+    fn resource_version(self) -> Option<String> {
+        let version = self.metadata?.resource_version?;
+        Some(version).filter(|version| !version.is_empty())
+    }
+}
+
 /// Sorts an answer as `wit/changes.wit` does.
 pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> ActionResult {
     let error = match answer {
-        Ok(body) => return ActionResult::Done(resource_version(&body)),
+        Ok(body) => return success(&body),
         Err(error) => error,
     };
     let text = error.to_string();
@@ -29,12 +57,15 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         RequestError::Transport(_) | RequestError::Deadline(_) => {
             return ActionResult::Unavailable(text);
         }
-        RequestError::TooLarge(_) | RequestError::Answer(_) => return ActionResult::Failed(text),
+        // Whatever else it says, it may have been done.
+        RequestError::TooLarge(_) | RequestError::Answer(_) => return ActionResult::Unknown(text),
     };
     if let (429, Some(time)) = (status.code, status.retry_after) {
         return ActionResult::Busy(format!("HTTP 429: {text}"), time);
     }
     match (status.code, &*status.reason) {
+        // A token that has expired, most likely: no fault of the write's, and all others meet it too.
+        (401, _) => ActionResult::Unavailable(format!("HTTP 401: {text}")),
         // A balancer whose servers are all gone, or a server that has not heard from etcd.
         (502..=504, _) => ActionResult::Unavailable(text),
         // It may be a webhook's, and about this write alone.
@@ -51,13 +82,15 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
     }
 }
 
-/// None of an answer that is a Status: a deletion that is complete, an eviction, a binding.
-pub(super) fn resource_version(body: &[u8]) -> Option<String> {
-    let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
-    answer
-        .metadata?
-        .resource_version
-        .filter(|version| !version.is_empty())
+/// An answer of 2xx.
+fn success(body: &[u8]) -> ActionResult {
+    match Answer::read(body) {
+        Some(answer) => ActionResult::Done(answer.resource_version()),
+        None => ActionResult::Unknown(format!(
+            "the answer says success, but is neither an object nor a Status: {:?}",
+            flatten(&String::from_utf8_lossy(body), 80)
+        )),
+    }
 }
 
 /// A JSON Patch that does not fit the object as it is: one of its tests has failed, or what it
