@@ -1040,20 +1040,54 @@ async fn the_printed_permissions_are_enough_for_the_host() -> Result<()> {
     Ok(())
 }
 
-/// Creates one of the printed objects; its namespace is the test's business.
+/// As `kubectl apply` does it: one after the other, on a cluster where nothing has been prepared.
+#[tokio::test]
+async fn the_printed_permissions_can_be_applied_to_an_empty_cluster() -> Result<()> {
+    let server = Server::start().await?;
+    if !server.is_own() {
+        return Ok(());
+    }
+    for arguments in [&["--name", "one"][..], &["--per-plugin", "--name", "two"]] {
+        let space = format!("space-{}", arguments.len());
+        let printed = std::process::Command::new(std::env::var("PILOTHOUSE_BIN")?)
+            .arg("rbac")
+            .args([guest("fickle"), guest("actions")])
+            .args(arguments)
+            .args(["--namespace", &space])
+            .output()?;
+        assert!(printed.status.success());
+        let yaml = String::from_utf8(printed.stdout)?;
+        for document in yaml.split("---\n").filter(|text| !text.trim().is_empty()) {
+            let created = create_yaml(&server, document).await;
+            created.with_context(|| document.to_owned())?;
+        }
+        let found = server
+            .api
+            .get(&format!("/api/v1/namespaces/{space}"))
+            .await?;
+        assert!(found.is_some(), "{yaml}");
+        // `actions` keeps children of ConfigMaps.
+        let rule = "resources: [\"configmaps/finalizers\"]\n  verbs: [\"update\"]";
+        assert!(yaml.contains(rule), "{yaml}");
+        assert!(yaml.contains("# For owner references"), "{yaml}");
+    }
+    Ok(())
+}
+
+/// Creates one of the printed objects, which come in an order in which each can be created.
 async fn create_yaml(server: &Server, document: &str) -> Result<()> {
     let value = |key: &str| {
         let line = document.lines().find_map(|line| line.strip_prefix(key));
         line.unwrap_or_default().trim().to_owned()
     };
     let kind = value("kind:");
-    if kind == "ServiceAccount" {
-        return Ok(());
-    }
     let plural = format!("{}s", kind.to_lowercase());
-    let path = match kind.starts_with("Cluster") {
-        true => format!("{RBAC}/{plural}"),
-        false => format!("{RBAC}/namespaces/{}/{plural}", value("  namespace:")),
+    let namespace = value("  namespace:");
+    let path = match &*kind {
+        "Namespace" => format!("/api/v1/{plural}"),
+        "ServiceAccount" => format!("/api/v1/namespaces/{namespace}/{plural}"),
+        kind if kind.starts_with("Cluster") => format!("{RBAC}/{plural}"),
+        _ => format!("{RBAC}/namespaces/{namespace}/{plural}"),
     };
     server.api.create_yaml(&path, document).await
 }

@@ -68,6 +68,10 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
         text += "# The names of resources are guessed from their kinds. With --kubeconfig or --context a cluster is asked.\n";
     }
     let mut all = Rules::of_host();
+    let accounts = asked.iter().filter_map(|one| one.account(args));
+    let namespaces = accounts.map(|account| account.namespace);
+    let namespaces: BTreeSet<String> = namespaces.chain([host.namespace.clone()]).collect();
+    text.extend(namespaces.iter().map(|name| yaml::namespace(name)));
     for one in &asked {
         let rules = Rules::of(&one.manifest, &one.grants, &names);
         if let Some(own) = one.account(args) {

@@ -61,11 +61,24 @@ pub struct Target {
     pub names: BTreeSet<String>,
 }
 
+impl Target {
+    /// What nobody asked for by name, and why it is there.
+    pub fn comment(&self) -> Option<&'static str> {
+        self.resource.ends_with(FINALIZERS).then_some(
+            "For owner references with blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on.",
+        )
+    }
+}
+
 pub type Verbs = BTreeMap<Target, BTreeSet<String>>;
 
 /// What is allowed where. An empty namespace is the whole cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(pub BTreeMap<String, Verbs>);
+
+/// An owner reference with `blockOwnerDeletion` asks for this part of the owner where the admission plugin
+/// OwnerReferencesPermissionEnforcement is on.
+const FINALIZERS: &str = "/finalizers";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 
@@ -86,7 +99,8 @@ impl Rules {
     pub fn of(manifest: &Manifest, grants: &Grants, names: &BTreeMap<Kind, Named>) -> Self {
         let mut rules = Self::default();
         let all = BTreeSet::new();
-        for read in grants.limit(manifest).reads {
+        let reads = grants.limit(manifest).reads;
+        for read in &reads {
             let named = &names[&read.kind];
             rules.allow(
                 &read.namespaces,
@@ -96,7 +110,19 @@ impl Rules {
                 &READ,
             );
         }
-        for write in grants.writes(manifest) {
+        let writes = grants.writes(manifest);
+        let owns = |kind: &Kind| writes.iter().any(|write| write.kind == *kind);
+        let has_children = manifest
+            .writes
+            .iter()
+            .any(|write| write.children && owns(&write.kind));
+        if let Some(owner) = manifest.subject_kind().filter(|_| has_children) {
+            let read = reads.iter().find(|read| read.kind == *owner);
+            let namespaces = read.map_or(&[][..], |read| &read.namespaces);
+            let resource = format!("{}{FINALIZERS}", names[owner].plural);
+            rules.allow(namespaces, &owner.group, &resource, &all, &["update"]);
+        }
+        for write in writes {
             let named = &names[&write.kind];
             let resource = match &write.subresource {
                 Some(subresource) => format!("{}/{subresource}", named.plural),
@@ -197,7 +223,72 @@ fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_core::grants::Granted;
+    use pilothouse_core::manifest::{
+        Limits, ReadDeclaration, Selection, Subject, WriteDeclaration,
+    };
+    use pilothouse_core::selector::LabelSelector;
+
     use super::*;
+
+    /// A plugin that keeps ConfigMaps for each Service.
+    fn keeper(children: bool) -> Manifest {
+        let service = Kind::new("", "v1", "Service");
+        Manifest {
+            name: "keeper".into(),
+            version: "1.0.0".into(),
+            subject: Subject::Each(Selection {
+                kind: service.clone(),
+                labels: LabelSelector::default(),
+                fields: None,
+                namespaces: vec![],
+                companions: vec![],
+            }),
+            reads: vec![ReadDeclaration::new(service, vec![])],
+            indexes: vec![],
+            writes: vec![WriteDeclaration {
+                kind: Kind::new("", "v1", "ConfigMap"),
+                subresource: None,
+                verbs: vec![Verb::Apply],
+                children,
+            }],
+            limits: Limits::default(),
+            config_schema: None,
+        }
+    }
+
+    #[test]
+    fn who_keeps_children_may_name_their_owner_in_them() {
+        let finalizers = |children: bool, what: Granted, namespaces: &[&str]| {
+            let manifest = keeper(children);
+            let kinds = manifest.kinds().into_iter();
+            let names = kinds.map(|kind| (kind.clone(), Named::guess(kind)));
+            let grants = Grants {
+                what,
+                namespaces: namespaces.iter().map(ToString::to_string).collect(),
+                ..Grants::default()
+            };
+            let Rules(rules) = Rules::of(&manifest, &grants, &names.collect());
+            let all = rules.into_iter().flat_map(|(namespace, verbs)| {
+                verbs
+                    .into_iter()
+                    .map(move |(target, verbs)| (namespace.clone(), target, verbs))
+            });
+            let own = all.filter(|(_, target, _)| target.resource == "services/finalizers");
+            own.map(|(namespace, _, verbs)| format!("{namespace} {verbs:?}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            finalizers(true, Granted::AsRequested, &[]),
+            [r#" {"update"}"#]
+        );
+        assert_eq!(
+            finalizers(true, Granted::AsRequested, &["one"]),
+            [r#"one {"update"}"#]
+        );
+        assert_eq!(finalizers(false, Granted::AsRequested, &[]), [""; 0]);
+        assert_eq!(finalizers(true, Granted::OwnKind, &[]), [""; 0]);
+    }
 
     #[test]
     fn kinds_are_guessed_as_upstream_guesses_them() {

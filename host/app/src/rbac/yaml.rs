@@ -22,6 +22,14 @@ pub fn documents(account: &Account, rules: &Rules) -> String {
     text
 }
 
+/// A namespace, unless each cluster has it.
+pub fn namespace(name: &str) -> String {
+    if name == "default" || name.starts_with("kube-") {
+        return String::new();
+    }
+    format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n---\n")
+}
+
 fn role(account: &Account, place: &str, verbs: &Verbs) -> String {
     let Account { name, namespace } = account;
     let (kind, metadata) = match place {
@@ -32,6 +40,9 @@ fn role(account: &Account, place: &str, verbs: &Verbs) -> String {
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n{metadata}rules:\n"
     );
     for (target, verbs) in verbs {
+        if let Some(comment) = target.comment() {
+            let _ = writeln!(text, "# {comment}");
+        }
         let Target {
             group,
             resource,
