@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Result;
-use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, guest, plugin_directory};
+use pilothouse_tests::{HEALED, Host, HostOptions, Server, ServerOptions, guest, plugin_directory};
 use serde_json::{Value, json};
 
 fn options(plugins: &Path, kubeconfig: &Path) -> HostOptions {
@@ -94,15 +95,57 @@ async fn a_kubeconfig_that_is_missing_or_broken_ends_the_host() -> Result<()> {
     expect_end(&unknown, &["there", "here"]).await
 }
 
+/// As after a power cut: the host is there first.
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_ends_the_host() -> Result<()> {
+async fn a_host_without_a_server_waits_for_it_and_says_so() -> Result<()> {
+    let mut server = Server::start_own(ServerOptions::default()).await?;
+    server.kill().await?;
+    let plugins = plugin_directory(&["hello-rust"]);
+    let mut host = Host::start(&options(plugins.path(), server.kubeconfig())).await?;
+    let waiting = || {
+        let lines = host.log_lines();
+        let is_wait = |line: &&Value| line["message"] == "waiting for the API server";
+        lines.iter().filter(is_wait).cloned().collect::<Vec<_>>()
+    };
+    while waiting().is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(host.get("/healthz").await?.0, 200);
+    let (status, text) = host.get("/readyz").await?;
+    assert_eq!(status, 503);
+    assert!(
+        text.contains("[-]api-server: ") && text.contains("cannot be reached"),
+        "{text}"
+    );
+    let reason = waiting()[0]["reason"].to_string();
+    assert!(reason.contains("cannot be reached"), "{reason}");
+    host.eventually("hello-rust.wasm", "told of", |plugin| {
+        plugin["state"] == "loading"
+    })
+    .await?;
+    // Some tries later it is still the same line.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(waiting().len(), 1, "{}", host.log());
+
+    server.start_again().await?;
+    tokio::time::timeout(HEALED, host.wait_until_ready()).await??;
+    let plugin = host.plugin("hello-rust.wasm").await?;
+    assert_eq!(plugin["state"], "running", "{plugin}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_host_that_waits_for_its_server_can_be_stopped() -> Result<()> {
     let (directory, plugins) = (tempfile::tempdir()?, plugin_directory(&["hello-rust"]));
     let config = write(
         directory.path(),
         "config",
         &kubeconfig("https://127.0.0.1:1", "t"),
     )?;
-    expect_end(&options(plugins.path(), &config), &["https://127.0.0.1:1"]).await
+    let host = Host::start(&options(plugins.path(), &config)).await?;
+    let (status, log) = host.terminate().await?;
+    assert!(status.success(), "{log}");
+    Ok(())
 }
 
 #[tokio::test]

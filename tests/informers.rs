@@ -1,9 +1,10 @@
 //! What is watched is what plugins asked for, once, and no more of it than they need.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, plugin_directory};
+use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, guest, plugin_directory};
 use serde_json::{Value, json};
 
 /// What `/informers` says.
@@ -238,5 +239,62 @@ async fn what_does_not_fit_into_the_caches_stops_its_own_plugins_only() -> Resul
         .filter_map(|informer| informer["bytes"].as_u64())
         .sum();
     assert!(held <= 1 << 20, "{held} bytes");
+    Ok(())
+}
+
+/// `fickle` reads the metadata of pods, `endpoints` whole pods.
+#[tokio::test]
+async fn a_plugin_that_wants_more_of_a_kind_than_fits_stops_nobody_who_reads_less_of_it()
+-> Result<()> {
+    let server = Server::start().await?;
+    namespaces(&server).await?;
+    let long = "x".repeat(20_000);
+    for number in 0..100 {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("p{number}")},
+            "spec": {"containers": [{"name": "c", "image": "i", "args": [long]}]},
+        });
+        server
+            .api
+            .create("/api/v1/namespaces/one/pods", &pod)
+            .await?;
+    }
+    let plugins = plugin_directory(&["fickle"]);
+    let arguments = ["--cache-limit", "1Mi"];
+    let host = start(plugins.path(), server.kubeconfig(), &arguments).await?;
+    let pods = async || -> Result<Value> {
+        let all = informers(&host).await?;
+        let pods = all.into_iter().find(|one| one["source"] == "v1/Pod");
+        pods.context("no informer of pods")
+    };
+    assert_eq!(pods().await?["payload"], "metadata");
+
+    let endpoints = plugins.path().join("endpoints.wasm");
+    std::fs::copy(guest("endpoints"), &endpoints)?;
+    while host.plugin("endpoints.wasm").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    let waits = host
+        .eventually("endpoints.wasm", "told why it waits", |plugin| {
+            plugin["state"] == "waiting" && plugin["reason"].is_string()
+        })
+        .await?;
+    let reason = waits["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("limit"), "{reason}");
+
+    // The other one goes on, and nothing is wrong with what it sees.
+    let before = pods().await?["objects"].as_u64().unwrap_or_default();
+    pod(&server, "two", "late", "web").await?;
+    for _ in 0..400 {
+        if pods().await?["objects"].as_u64() > Some(before) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert_eq!(pods().await?["objects"], before + 1, "{}", host.log());
+    let fickle = host.plugin("fickle.wasm").await?;
+    assert_eq!(fickle["state"], "running", "{fickle}");
+    assert_eq!(fickle["reason"], Value::Null, "{fickle}");
     Ok(())
 }

@@ -240,8 +240,9 @@ pub struct ManArgs {
 Logs go to standard error; RUST_LOG chooses what (default: info).
 
 Ends with status 0 after SIGTERM or SIGINT: what is queued is finished first, within 30 seconds. Ends with 1 only for what waiting
-does not mend: the directory is not there, the kubeconfig is wrong, the address is in use. An empty directory, a plugin that
-does not load and a server that does not answer end nothing: the log and /readyz say what is waited for."
+does not mend: the directory is not there, the kubeconfig or its context is wrong, a running server refuses the credentials, the
+address is in use. An empty directory, a plugin that does not load and a server that does not answer end nothing: the log and
+/readyz say what is waited for."
 )]
 pub struct RunArgs {
     /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such file.

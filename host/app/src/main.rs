@@ -15,11 +15,14 @@ mod metrics;
 mod output;
 mod plugins;
 mod rbac;
+mod reach;
 mod run;
 mod schema;
 mod settings;
 mod shared;
 mod status;
+#[cfg(test)]
+mod test_log;
 mod watches;
 mod workers;
 

@@ -8,6 +8,7 @@ mod hub;
 mod informers;
 mod lives;
 mod rest;
+mod unwritten;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub use informers::Informer;
 use informers::Informers;
 use lives::Lives;
 use rest::RestClient;
+use unwritten::Unwritten;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ControllerLabel {
@@ -52,6 +54,7 @@ pub struct Metrics {
     reconcile_time: Histograms<ControllerLabel>,
     reconcile_timeouts: Family<ControllerLabel, Counter>,
     lives: Lives,
+    unwritten: Unwritten,
     informers: Arc<Informers>,
     rest_client: Arc<RestClient>,
 }
@@ -100,6 +103,7 @@ impl Metrics {
             reconcile_timeouts.clone(),
         );
         let lives = Lives::new(&mut registry);
+        let unwritten = Unwritten::new(&mut registry);
         let rest_client = Arc::new(RestClient::new(server, &mut registry));
         let informers = Arc::new(Informers::new(&mut registry));
         registry.register_collector(Box::new(HubMetrics::new(shared.clone())));
@@ -115,6 +119,7 @@ impl Metrics {
             reconcile_time,
             reconcile_timeouts,
             lives,
+            unwritten,
             informers,
             rest_client,
         }
@@ -150,6 +155,7 @@ impl Metrics {
                 .get_or_create(&controller_label(plugin)),
         );
         self.lives.add(plugin);
+        self.unwritten.add(plugin);
     }
 
     /// A plugin has gone, and its series with it.
@@ -159,11 +165,17 @@ impl Metrics {
         self.reconcile_time.remove(&controller_label(plugin));
         self.reconcile_timeouts.remove(&controller_label(plugin));
         self.lives.remove(plugin);
+        self.unwritten.remove(plugin);
     }
 
     /// What happens to versions of plugins.
     pub fn lives(&self) -> &Lives {
         &self.lives
+    }
+
+    /// Events that were not written.
+    pub fn unwritten(&self) -> &Unwritten {
+        &self.unwritten
     }
 
     pub fn waited(&self, plugin: &str, time: Duration) {

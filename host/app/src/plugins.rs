@@ -20,6 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::announce::Announcer;
 use crate::directory::{Changes, Directory, Listing};
+use crate::reach::Reached;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
 use crate::status::Sources;
@@ -45,6 +46,8 @@ pub struct Supervisor {
     watches: Watches,
     shared: Arc<Shared>,
     announcer: Announcer,
+    /// Plugins are loaded before there is a server, and let in when there is.
+    server: Reached,
     commands: mpsc::Receiver<Command>,
     sources: Sources,
     slots: BTreeMap<String, Slot>,
@@ -66,6 +69,7 @@ pub struct Parts {
     pub shared: Arc<Shared>,
     pub announcer: Announcer,
     pub sources: Sources,
+    pub server: Reached,
     pub commands: mpsc::Receiver<Command>,
     pub host: HostDefaults,
 }
@@ -80,6 +84,7 @@ impl Supervisor {
             watches: parts.watches,
             shared: parts.shared,
             announcer: parts.announcer,
+            server: parts.server,
             commands: parts.commands,
             sources: parts.sources,
             slots: BTreeMap::new(),
@@ -99,9 +104,11 @@ impl Supervisor {
         loop {
             self.settle().await;
             let is_pending = |slot: &Slot| slot.candidate.is_some() || slot.reviews.is_needed();
+            let is_reached = self.server.why_not().is_none();
             let is_waiting = self.slots.values().any(is_pending);
             tokio::select! {
                 error = self.watches.failed() => return error,
+                () = self.server.wait(), if !is_reached => {}
                 loaded = self.loading.next() => self.loaded(loaded),
                 () = self.changes.next() => self.look(),
                 left = self.places.leaving.next() => self.left(&left),
@@ -201,7 +208,8 @@ impl Supervisor {
 
     /// Lets in what can be let in, each as soon as it is ready, and applies settings that have changed.
     async fn settle(&mut self) {
-        let Some(defaults) = &self.defaults else {
+        let is_reached = self.server.why_not().is_none();
+        let Some(defaults) = self.defaults.as_ref().filter(|_| is_reached) else {
             return self.publish();
         };
         let operator = Operator {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::Context;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
-use pilothouse_cluster::limit::Limits;
 use pilothouse_wasm::{Engine, EngineOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -19,6 +18,7 @@ use crate::directory::Directory;
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
 use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
+use crate::reach::Reaching;
 use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::Shared;
@@ -29,8 +29,8 @@ use crate::workers::Workers;
 /// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// How long the server may take for its first answer.
-const FIRST_ANSWER: Duration = Duration::from_secs(15);
+/// How long the server may take to answer while the host waits for it; then it is asked again.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until a signal comes. `defaults` are for what no settings say.
 pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
@@ -44,7 +44,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
         context: args.context,
     };
     let environment = Environment::of_process();
-    let connection = tokio::select! {
+    let mut connection = tokio::select! {
         connection = Connection::open(&options, &environment) => connection?,
         () = signals.received() => return Ok(()),
     };
@@ -53,10 +53,9 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let troubles = Troubles::default();
     let metrics = Metrics::new(shared.clone(), troubles.clone(), &connection.host);
     let metrics = Arc::new(metrics);
-    let cluster = tokio::select! {
-        cluster = connect(connection, limits, &metrics) => Arc::new(cluster?),
-        () = signals.received() => return Ok(()),
-    };
+    connection.client = connection.client.with(limits, metrics.rest_client());
+    let cluster = Arc::new(ApiCluster::new(&connection.client, &instance()));
+    let (reaching, server) = Reaching::new();
     info!(address = %listener.local_addr()?, "listening");
 
     let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
@@ -68,6 +67,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
         shared: shared.clone(),
         roster: Arc::<Roster>::default(),
         troubles: troubles.clone(),
+        server: server.clone(),
     };
     let compiler = compile::compiler(args.code.code_cache.as_deref());
     let supervisor = Supervisor::new(Parts {
@@ -97,7 +97,8 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             budget,
         ),
         shared,
-        announcer: Announcer::new(cluster),
+        announcer: Announcer::new(cluster.clone()),
+        server,
         sources: sources.clone(),
         commands: given,
         host: HostDefaults {
@@ -117,6 +118,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let background = async {
         tokio::select! {
             error = http::serve(listener, answers) => error,
+            error = connect(reaching, &connection, &cluster) => error.into(),
             ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }
     };
@@ -140,20 +142,29 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Waits for the server, and then for ever. An error: there is nothing to wait for.
 async fn connect(
-    mut connection: Connection,
-    limits: Limits,
-    metrics: &Metrics,
-) -> Result<ApiCluster, ConnectError> {
-    connection.client = connection.client.with(limits, metrics.rest_client());
-    let version = connection.check(FIRST_ANSWER).await?;
+    reaching: Reaching,
+    connection: &Connection,
+    cluster: &ApiCluster,
+) -> ConnectError {
+    let attempt = async || {
+        let version = connection.check(FIRST_ANSWER).await?;
+        let asked = cluster.discovery().ask_now().await;
+        asked.map_err(|error| connection.not_ready(&error))?;
+        Ok(version)
+    };
+    let version = match reaching.reach(attempt).await {
+        Ok(version) => version,
+        Err(error) => return error,
+    };
     info!(
         server = connection.server,
         version,
         kubeconfig = connection.origin,
         "connected"
     );
-    Ok(ApiCluster::new(connection.client, &instance()))
+    std::future::pending().await
 }
 
 /// An engine with room for an instance on every worker, and as many that are being asked what they are.

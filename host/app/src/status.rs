@@ -1,7 +1,7 @@
 //! What `/plugins` and `/readyz` say.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pilothouse_core::hub::{BrokenKey, Hub, InformerStatus, LoopingKey, SeatStatus};
 use pilothouse_core::key::Kind;
@@ -10,8 +10,9 @@ use pilothouse_core::source::{Payload, Source};
 use serde::Serialize;
 
 use crate::plugins::{Entry, Roster, State};
+use crate::reach::Reached;
 use crate::shared::Shared;
-use crate::watches::Troubles;
+use crate::watches::{Trouble, Troubles};
 
 /// Where the answers come from.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ pub struct Sources {
     pub shared: Arc<Shared>,
     pub roster: Arc<Roster>,
     pub troubles: Troubles,
+    pub server: Reached,
 }
 
 /// One element of `GET /plugins`.
@@ -165,7 +167,7 @@ fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
 impl Sources {
     pub fn informers(&self) -> Vec<InformerState> {
         let informers = self.shared.look(Hub::informers);
-        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let troubles = self.troubles.all();
         let state = |informer: InformerStatus| InformerState {
             source: informer.source.to_string(),
             payload: match informer.payload {
@@ -174,7 +176,7 @@ impl Sources {
                 Payload::Full => "full",
             },
             synced: informer.is_synced,
-            reason: troubles.get(&informer.source).cloned(),
+            reason: reason(troubles.get(&informer.source)),
             objects: informer.objects,
             bytes: informer.bytes,
             resource_version: informer.resource_version.to_string(),
@@ -190,11 +192,7 @@ impl Sources {
 
     pub fn plugins(&self) -> Vec<PluginStatus> {
         let seats = self.shared.status();
-        let troubles = self
-            .troubles
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let troubles = self.troubles.all();
         let entries = self.roster.entries();
         entries
             .iter()
@@ -207,10 +205,15 @@ impl Sources {
     pub fn readiness(&self) -> (bool, String) {
         let plugins = self.plugins();
         let is_pending = |plugin: &PluginStatus| matches!(plugin.state, "loading" | "syncing");
+        let server = self.server.why_not();
         // With nothing that could run there is nothing to be ready.
-        let is_ready = !plugins.iter().all(|plugin| plugin.state == "failed")
+        let is_ready = server.is_none()
+            && !plugins.iter().all(|plugin| plugin.state == "failed")
             && !plugins.iter().any(is_pending);
         let mut text = String::new();
+        if let Some(reason) = server {
+            text += &format!("[-]api-server: {reason}\n");
+        }
         for plugin in &plugins {
             let mark = if is_pending(plugin) { '-' } else { '+' };
             let reason = plugin
@@ -232,7 +235,7 @@ impl Sources {
         &self,
         entry: &Entry,
         seats: &[SeatStatus],
-        troubles: &BTreeMap<Source, String>,
+        troubles: &BTreeMap<Source, Trouble>,
     ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
         let name = entry.name.as_ref();
@@ -284,10 +287,14 @@ impl Sources {
     }
 }
 
+fn reason(trouble: Option<&Trouble>) -> Option<String> {
+    trouble.map(|trouble| trouble.reason.clone())
+}
+
 fn state(
     entry: &Entry,
     seat: Option<&SeatStatus>,
-    troubles: &BTreeMap<Source, String>,
+    troubles: &BTreeMap<Source, Trouble>,
     now: Time,
 ) -> (&'static str, Option<String>) {
     match (&entry.state, seat) {
@@ -306,13 +313,15 @@ fn state(
             let trouble = seat
                 .reads
                 .iter()
-                .find_map(|(source, _)| troubles.get(source))
-                .cloned();
+                .find_map(|(source, _)| troubles.get(source));
             let unsynced = seat.reads.iter().find(|(_, is_synced)| !is_synced);
             match (unsynced, trouble) {
                 // On what was seen last: the cache stays, and says so.
-                (None, trouble) => ("running", trouble),
-                (Some(_), Some(trouble)) => ("waiting", Some(trouble)),
+                (None, trouble) => (
+                    "running",
+                    reason(trouble.filter(|trouble| trouble.is_behind)),
+                ),
+                (Some(_), Some(trouble)) => ("waiting", Some(trouble.reason.clone())),
                 (Some((source, _)), None) => (
                     "syncing",
                     Some(format!("waiting for the cache of {source}")),

@@ -1,11 +1,15 @@
-//! One list-watch per informer, whoever asked for it.
+//! One list-watch per informer, whoever asked for it; and beside it, while more or less of each object is wanted, the one that is to
+//! take its place.
 
 mod budget;
 mod incidents;
 mod sink;
+mod stage;
+mod troubles;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
@@ -20,7 +24,9 @@ use crate::plugins::LOOK_AGAIN;
 use crate::shared::Shared;
 pub use budget::Budget;
 use incidents::Incidents;
-use sink::HubSink;
+use sink::{Feed, HubSink};
+use troubles::Role;
+pub use troubles::{Trouble, Troubles};
 
 /// The first requests of informers come at different moments, each so much after the one before; with many of them, within
 /// [`LONGEST_SPREAD`].
@@ -28,9 +34,6 @@ const SPREAD: Duration = Duration::from_millis(20);
 
 /// No start waits longer to be one of many.
 const LONGEST_SPREAD: Duration = Duration::from_millis(500);
-
-/// Why an informer is not being followed at the moment. Those that are fine are not in it.
-pub type Troubles = Arc<Mutex<BTreeMap<Source, String>>>;
 
 pub struct Watches {
     cluster: Arc<ApiCluster>,
@@ -43,12 +46,62 @@ pub struct Watches {
     running: BTreeMap<InformerId, Running>,
 }
 
+/// An informer's list-watches.
 struct Running {
     source: Source,
+    follower: Follower,
+    /// It takes the follower's place when it has listed everything and has come as far.
+    successor: Option<Follower>,
+}
+
+/// A list-watch that feeds a cache, or is to.
+#[derive(Clone)]
+struct Follower {
     payload: Payload,
     task: AbortHandle,
-    /// Held while a list-watch of the informer runs, so that one that replaces another begins when that has ended.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    /// What it says counts no more. Written while the hub is held, so that nothing of it comes into the cache afterwards.
+    is_retired: Arc<AtomicBool>,
+}
+
+impl Follower {
+    /// The hub must be held.
+    fn retire(&self) {
+        self.is_retired.store(true, Ordering::SeqCst);
+        self.task.abort();
+    }
+}
+
+impl Running {
+    /// What is to be begun, if this much of each object is wanted now. The hub must be held.
+    fn begin(&mut self, payload: Payload, is_listed: bool) -> Begin {
+        let has_ended = self.follower.is_retired.load(Ordering::SeqCst);
+        if let Some(successor) = self.successor.take_if(|_| has_ended) {
+            self.follower = successor;
+        }
+        let successor = self.successor.as_ref();
+        if successor.is_some_and(|successor| successor.payload == payload) {
+            return Begin::Nothing;
+        }
+        if let Some(successor) = self.successor.take() {
+            successor.retire();
+        }
+        if self.follower.payload == payload {
+            return Begin::Nothing;
+        }
+        if is_listed {
+            return Begin::Successor;
+        }
+        // There is nothing to lose yet.
+        self.follower.retire();
+        Begin::Follower
+    }
+}
+
+/// Which list-watch of an informer is missing.
+enum Begin {
+    Nothing,
+    Follower,
+    Successor,
 }
 
 impl Watches {
@@ -71,51 +124,85 @@ impl Watches {
         }
     }
 
-    /// Starts what the hub wants and does not have, ends what nobody wants any more, and replaces what brings too much or too
-    /// little of each object.
+    /// Starts what the hub wants and does not have, ends what nobody wants any more, and finds a successor for what brings too much
+    /// or too little of each object.
     pub fn adjust(&mut self) {
         let wanted = self.shared.look(Hub::wanted);
-        self.running.retain(|id, running| {
-            let is_wanted = wanted.contains_key(id);
-            if !is_wanted {
-                running.task.abort();
-                forget(&self.troubles, &running.source);
-                self.incidents.end(&running.source);
-                self.metrics.remove_informer(&running.source);
-            }
-            is_wanted
-        });
+        let is_unwanted = |id: &&InformerId| !wanted.contains_key(*id);
+        let unwanted: Vec<InformerId> = self.running.keys().filter(is_unwanted).copied().collect();
+        for id in unwanted {
+            self.end(id);
+        }
         for (id, (source, payload)) in wanted {
-            let old = self.running.get(&id);
-            if old.is_some_and(|old| old.payload == payload) {
-                continue;
-            }
-            let turn = old.map_or_else(Arc::default, |old| {
-                old.task.abort();
-                old.turn.clone()
-            });
-            let task = self.start(id, source.clone(), payload, turn.clone());
-            let running = Running {
-                source,
-                payload,
-                task,
-                turn,
-            };
-            self.running.insert(id, running);
+            self.bring(id, source, payload);
         }
     }
 
+    /// Nobody wants an informer any more.
+    fn end(&mut self, id: InformerId) {
+        let Some(running) = self.running.remove(&id) else {
+            return;
+        };
+        self.shared.look(|_| {
+            running.follower.retire();
+            running.successor.iter().for_each(Follower::retire);
+        });
+        for role in [Role::Follower, Role::Successor] {
+            self.troubles.forget(&running.source, role);
+        }
+        self.incidents.end(&running.source);
+        self.metrics.remove_informer(&running.source);
+    }
+
+    /// Has so much of each object brought into an informer's cache.
+    fn bring(&mut self, id: InformerId, source: Source, payload: Payload) {
+        let begin = match self.running.get_mut(&id) {
+            None => Begin::Follower,
+            Some(running) => self.shared.look(|hub| {
+                let is_listed = !hub.snapshot().informers[id].is_initial();
+                running.begin(payload, is_listed)
+            }),
+        };
+        let is_successor = |running: &Running| running.successor.is_some();
+        if !self.running.get(&id).is_some_and(is_successor)
+            && self.troubles.forget(&source, Role::Successor)
+        {
+            self.incidents.end(&source);
+        }
+        match begin {
+            Begin::Nothing => {}
+            Begin::Follower => {
+                let follower = self.start(id, source.clone(), payload, None);
+                let running = Running {
+                    source,
+                    follower,
+                    successor: None,
+                };
+                self.running.insert(id, running);
+            }
+            Begin::Successor => {
+                let old = self.running.get(&id).map(|old| old.follower.clone());
+                let successor = self.start(id, source, payload, old);
+                if let Some(running) = self.running.get_mut(&id) {
+                    running.successor = Some(successor);
+                }
+            }
+        }
+    }
+
+    /// Begins a list-watch; one with a predecessor takes its place as soon as it can.
     fn start(
         &mut self,
         id: InformerId,
         source: Source,
         payload: Payload,
-        turn: Arc<tokio::sync::Mutex<()>>,
-    ) -> AbortHandle {
+        predecessor: Option<Follower>,
+    ) -> Follower {
+        let is_retired = Arc::<AtomicBool>::default();
+        let feed = Feed::new(id, source.clone(), payload, is_retired.clone(), predecessor);
         let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
-        let budget = self.budget.clone();
-        let incidents = self.incidents.clone();
-        let mut sink = HubSink::new(shared, id, source.clone(), troubles, incidents, budget);
+        let (incidents, budget) = (self.incidents.clone(), self.budget.clone());
+        let mut sink = HubSink::new(feed, shared, troubles, incidents, budget);
         let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
         // The first one starts at once.
         let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
@@ -123,8 +210,7 @@ impl Watches {
             start_spread: SPREAD.saturating_mul(others).min(LONGEST_SPREAD),
             ..Settings::default()
         };
-        self.tasks.spawn(async move {
-            let _turn = turn.lock().await;
+        let task = self.tasks.spawn(async move {
             loop {
                 if let Ok(resource) = cluster.discovery().resolve(&source.kind).await {
                     sink.count(metrics.add_informer(&source, &resource));
@@ -132,7 +218,8 @@ impl Watches {
                 match cluster.list_watch(&source, payload, settings.clone()).await {
                     Ok(list_watch) => {
                         let known = sink.known();
-                        let mut list_watch = list_watch.not_older_than(known.as_ref());
+                        let list_watch = list_watch.not_older_than(known.as_ref());
+                        let mut list_watch = list_watch.replacing(sink.is_listed());
                         list_watch.run_until_gone(&mut sink).await;
                         // It may come back under another path.
                         cluster.discovery().forget(&source.kind);
@@ -144,7 +231,12 @@ impl Watches {
                 }
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-        })
+        });
+        Follower {
+            payload,
+            task,
+            is_retired,
+        }
     }
 
     /// Waits until a watch ends, which none does by itself.
@@ -157,9 +249,4 @@ impl Watches {
             }
         }
     }
-}
-
-fn forget(troubles: &Troubles, source: &Source) {
-    let mut troubles = troubles.lock().unwrap_or_else(PoisonError::into_inner);
-    troubles.remove(source);
 }

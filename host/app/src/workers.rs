@@ -282,6 +282,7 @@ impl Tools {
         let mut executed = plan.execute(cluster, turn.author(), turn.applied()).await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
         self.report(&turn, &executed.results);
+        self.metrics.unwritten().note(turn.plugin_name(), &executed);
         match executed.failure.take() {
             Some(failure) => self.fail(&turn, &failure.into(), executed),
             None => self.settle(&turn, requeue_after, executed),

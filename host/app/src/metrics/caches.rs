@@ -1,6 +1,6 @@
 //! What the caches hold and how far they have come, per informer, read when somebody asks.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pilothouse_core::hub::{Hub, InformerStatus};
 use pilothouse_core::source::Source;
@@ -73,11 +73,15 @@ impl CacheMetrics {
         encoder: &mut DescriptorEncoder<'_>,
         informers: &[InformerStatus],
     ) -> Result<(), std::fmt::Error> {
-        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let troubles = self.troubles.all();
+        let is_behind = |source: &Source| {
+            let trouble = troubles.get(source);
+            trouble.is_some_and(|trouble| trouble.is_behind)
+        };
         let metric = PerInformer {
             name: "pilothouse_watch_up",
             help: "1 while the list-watch of an informer works, 0 while it fails and its cache may be behind",
-            value: &|informer| u64::from(!troubles.contains_key(&informer.source)),
+            value: &|informer| u64::from(!is_behind(&informer.source)),
         };
         metric.encode(encoder, informers)
     }

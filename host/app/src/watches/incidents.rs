@@ -89,53 +89,10 @@ impl Incidents {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::Arc;
-
     use pilothouse_core::key::Kind;
-    use tracing_subscriber::fmt::MakeWriter;
 
     use super::*;
-
-    /// What is logged, above the level of debugging.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl MakeWriter<'_> for Log {
-        type Writer = Self;
-
-        fn make_writer(&self) -> Self {
-            self.clone()
-        }
-    }
-
-    impl Log {
-        fn lines(&self) -> Vec<String> {
-            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-            text.lines().map(str::to_owned).collect()
-        }
-    }
-
-    fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
-        let log = Log::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(log.clone())
-            .with_ansi(false)
-            .without_time()
-            .with_target(false)
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
+    use crate::test_log::logged;
 
     fn kind(name: &str) -> Source {
         Source::all(Kind::new("", "v1", name))

@@ -2,26 +2,92 @@
 //! wrong with the server is said for all kinds together.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pilothouse_cluster::watch::{CacheSink, WatchState};
 use pilothouse_core::cache::{Delta, Unreadable};
 use pilothouse_core::key::{ObjectKey, ResourceVersion};
 use pilothouse_core::object::Schema;
 use pilothouse_core::snapshot::InformerId;
-use pilothouse_core::source::Source;
+use pilothouse_core::source::{Payload, Source};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
-use super::{Budget, Incidents, Troubles};
+use super::stage::Stage;
+use super::{Budget, Follower, Incidents, Role, Troubles};
 use crate::metrics::Informer;
 use crate::shared::Shared;
 
-/// Feeds one informer's cache.
-pub struct HubSink {
-    shared: Arc<Shared>,
+/// Which cache is fed, and in whose place.
+pub struct Feed {
     id: InformerId,
     source: Source,
+    payload: Payload,
+    /// What comes counts no more.
+    is_retired: Arc<AtomicBool>,
+    /// The list-watch that feeds the cache until this one has come as far, and what this one has brought so far.
+    handover: Option<(Follower, Stage)>,
+}
+
+impl Feed {
+    pub fn new(
+        id: InformerId,
+        source: Source,
+        payload: Payload,
+        is_retired: Arc<AtomicBool>,
+        predecessor: Option<Follower>,
+    ) -> Self {
+        Self {
+            id,
+            source,
+            payload,
+            is_retired,
+            handover: predecessor.map(|predecessor| (predecessor, Stage::default())),
+        }
+    }
+
+    fn role(&self) -> Role {
+        match self.handover {
+            Some(_) => Role::Successor,
+            None => Role::Follower,
+        }
+    }
+
+    /// Brings what has happened into the cache, if it is this one's turn. Says whether it has just become so.
+    fn apply(&mut self, shared: &Shared, delta: Delta) -> bool {
+        let (id, is_retired) = (self.id, &self.is_retired);
+        let is_retired = || is_retired.load(Ordering::SeqCst);
+        let Some((predecessor, stage)) = &mut self.handover else {
+            shared.change(|hub, now| {
+                if !is_retired() {
+                    hub.apply(id, delta, now);
+                }
+            });
+            return false;
+        };
+        stage.add(delta);
+        // In one step: a change that the old one brought after the list would be taken for the new one's.
+        let has_taken_over = shared.change(|hub, now| {
+            let cached = hub.snapshot().informers[id].resource_version();
+            let listing = stage.take(cached).filter(|_| !is_retired());
+            listing.is_some_and(|listing| {
+                predecessor.retire();
+                hub.apply(id, Delta::Replace(listing), now);
+                true
+            })
+        });
+        if has_taken_over {
+            self.handover = None;
+        }
+        has_taken_over
+    }
+}
+
+/// Feeds one informer's cache.
+pub struct HubSink {
+    feed: Feed,
+    shared: Arc<Shared>,
     troubles: Troubles,
     incidents: Arc<Incidents>,
     budget: Budget,
@@ -35,17 +101,15 @@ pub struct HubSink {
 
 impl HubSink {
     pub fn new(
+        feed: Feed,
         shared: Arc<Shared>,
-        id: InformerId,
-        source: Source,
         troubles: Troubles,
         incidents: Arc<Incidents>,
         budget: Budget,
     ) -> Self {
         Self {
+            feed,
             shared,
-            id,
-            source,
             troubles,
             incidents,
             budget,
@@ -63,19 +127,38 @@ impl HubSink {
     /// How far the cache has come, if a complete list is in it: where a list-watch that replaces another begins.
     pub fn known(&self) -> Option<ResourceVersion> {
         self.shared.look(|hub| {
-            let cache = &hub.snapshot().informers[self.id];
+            let cache = &hub.snapshot().informers[self.feed.id];
             (!cache.is_initial()).then(|| cache.resource_version().clone())
         })
     }
 
+    /// Whether a complete list with as much of each object is cached.
+    pub fn is_listed(&self) -> bool {
+        let Feed { id, payload, .. } = self.feed;
+        self.shared
+            .look(|hub| hub.snapshot().informers[id].is_synced(payload))
+    }
+
     /// Says whether there was trouble before.
     fn set_trouble(&self, reason: Option<String>) -> bool {
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match reason {
-            Some(reason) => troubles.insert(self.source.clone(), reason),
-            None => troubles.remove(&self.source),
-        };
-        before.is_some()
+        let Feed {
+            source, is_retired, ..
+        } = &self.feed;
+        self.troubles
+            .set(source, self.feed.role(), reason, is_retired)
+    }
+
+    /// It feeds the cache now. What was wrong before, with this list-watch or the one before, is over.
+    fn has_taken_over(&self) {
+        let Feed {
+            source, payload, ..
+        } = &self.feed;
+        debug!(kind = %source, ?payload, "another list-watch has taken over");
+        let roles = [Role::Follower, Role::Successor];
+        let was_in_trouble = roles.map(|role| self.troubles.forget(source, role));
+        if was_in_trouble.contains(&true) {
+            self.shared.change(|hub, _| hub.recovered());
+        }
     }
 
     fn note_unreadable(&mut self, delta: &Delta) {
@@ -103,54 +186,57 @@ impl HubSink {
     fn warn_unreadable(&mut self, object: &Unreadable) {
         let Unreadable { key, reason, .. } = object;
         if self.unreadable.insert(key.clone()) {
-            warn!(kind = %self.source, object = %key, reason, "an object cannot be read");
+            warn!(kind = %self.feed.source, object = %key, reason, "an object cannot be read");
         }
     }
 }
 
 impl CacheSink for HubSink {
     fn schema(&self) -> Arc<Schema> {
-        self.shared.look(|hub| hub.schema(self.id))
+        self.shared.look(|hub| hub.schema(self.feed.id))
     }
 
     fn apply(&mut self, delta: Delta) {
         self.note_unreadable(&delta);
-        let apply = || {
-            self.shared
-                .change(|hub, now| hub.apply(self.id, delta, now))
-        };
-        match &self.metrics {
+        let apply = || self.feed.apply(&self.shared, delta);
+        let has_taken_over = match &self.metrics {
             Some(metrics) => metrics.process(apply),
             None => apply(),
         };
+        if has_taken_over {
+            self.has_taken_over();
+        }
         self.budget.check(&self.shared);
     }
 
     fn room(&self) -> usize {
-        self.budget.room(&self.shared, self.id)
+        self.budget.room(&self.shared, self.feed.id)
     }
 
     fn state(&mut self, state: WatchState) {
+        if self.feed.is_retired.load(Ordering::SeqCst) {
+            return;
+        }
         match state {
             WatchState::Unreachable(reason) => {
-                self.incidents.begin(&self.source, &reason);
+                self.incidents.begin(&self.feed.source, &reason);
                 self.set_trouble(Some(reason));
             }
             WatchState::Error(reason) => {
-                self.incidents.end(&self.source);
+                self.incidents.end(&self.feed.source);
                 if self.incident.is_none() {
                     self.incident = Some(Instant::now());
-                    warn!(kind = %self.source, reason, "watch failed");
+                    warn!(kind = %self.feed.source, reason, "watch failed");
                 } else {
-                    debug!(kind = %self.source, reason, "watch still fails");
+                    debug!(kind = %self.feed.source, reason, "watch still fails");
                 }
                 self.set_trouble(Some(reason));
             }
             WatchState::Watching => {
-                self.incidents.end(&self.source);
+                self.incidents.end(&self.feed.source);
                 if let Some(since) = self.incident.take() {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
-                    info!(kind = %self.source, lasted, "watch recovered");
+                    info!(kind = %self.feed.source, lasted, "watch recovered");
                 }
                 // It may have been another list-watch of this informer that was in trouble.
                 if self.set_trouble(None) {
@@ -162,8 +248,8 @@ impl CacheSink for HubSink {
     }
 
     fn stale(&mut self, version: &ResourceVersion) {
-        debug!(kind = %self.source, resource_version = %version, "dropped an event that is older than the cache");
-        self.shared.change(|hub, _| hub.note_stale(self.id));
+        debug!(kind = %self.feed.source, resource_version = %version, "dropped an event that is older than the cache");
+        self.shared.change(|hub, _| hub.note_stale(self.feed.id));
     }
 
     fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion, is_news: bool) {
@@ -171,11 +257,15 @@ impl CacheSink for HubSink {
             metrics.rolled_back();
         }
         if !is_news {
-            debug!(kind = %self.source, %from, %to, "the API server has been rolled back, as others have found");
+            debug!(kind = %self.feed.source, %from, %to, "the API server has been rolled back, as others have found");
             return;
         }
-        error!(kind = %self.source, %from, %to, "the API server has been rolled back; listing everything anew");
+        error!(kind = %self.feed.source, %from, %to, "the API server has been rolled back; listing everything anew");
         // That was the line of this incident.
         self.incident.get_or_insert_with(Instant::now);
     }
 }
+
+#[cfg(test)]
+#[path = "sink_tests.rs"]
+mod tests;

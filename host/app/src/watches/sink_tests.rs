@@ -1,0 +1,164 @@
+use pilothouse_core::cache::Listing;
+use pilothouse_core::hub::Settings;
+use pilothouse_core::key::Kind;
+use pilothouse_core::manifest::{Limits, Manifest, ReadDeclaration, Subject};
+use pilothouse_core::object::Object;
+use pilothouse_core::outcome::Outcome;
+use pilothouse_core::plugin::{Plugin, Request, RunError};
+use pilothouse_core::reader::Reader;
+
+use super::*;
+
+/// Reads whole pods.
+struct Reads(Manifest);
+
+impl Plugin for Reads {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn reconcile(&self, _: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+        Ok(Outcome::default())
+    }
+}
+
+fn pods() -> Kind {
+    Kind::new("", "v1", "Pod")
+}
+
+fn pod(name: &str, version: u64) -> Object {
+    let json = format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{version}"}}}}"#
+    );
+    Object::parse(&pods(), &json, &Schema::default()).unwrap()
+}
+
+fn listed(names: &[&str], at: u64, payload: Payload) -> Delta {
+    Delta::Replace(Listing {
+        objects: names.iter().map(|name| pod(name, at)).collect(),
+        resource_version: ResourceVersion::new(&at.to_string()),
+        payload,
+        ..Listing::default()
+    })
+}
+
+/// A hub with a plugin, and what is told about its pods.
+struct Rig {
+    shared: Arc<Shared>,
+    id: InformerId,
+    troubles: Troubles,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let shared = Arc::new(Shared::new(1));
+        let manifest = Manifest {
+            name: "reads".into(),
+            version: "1.0.0".into(),
+            subject: Subject::Singleton,
+            reads: vec![ReadDeclaration::new(pods(), vec![])],
+            indexes: vec![],
+            writes: vec![],
+            limits: Limits::default(),
+            config_schema: None,
+        };
+        let plugin = Arc::new(Reads(manifest));
+        shared.join(plugin, &Settings::default()).unwrap();
+        let wanted = shared.look(pilothouse_core::hub::Hub::wanted);
+        Self {
+            id: *wanted.keys().next().unwrap(),
+            shared,
+            troubles: Troubles::default(),
+        }
+    }
+
+    /// A list-watch's sink, and the list-watch as its successor knows it.
+    fn sink(&self, payload: Payload, predecessor: Option<Follower>) -> (HubSink, Follower) {
+        let follower = Follower {
+            payload,
+            task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
+            is_retired: Arc::default(),
+        };
+        let source = Source::all(pods());
+        let is_retired = follower.is_retired.clone();
+        let feed = Feed::new(self.id, source, payload, is_retired, predecessor);
+        let incidents = Arc::new(Incidents::new("server"));
+        let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
+        let sink = HubSink::new(feed, shared, troubles, incidents, Budget::default());
+        (sink, follower)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.shared.look(|hub| {
+            let objects = hub.snapshot().informers[self.id].list(None);
+            objects.map(|object| object.key().name.to_owned()).collect()
+        })
+    }
+
+    fn is_whole(&self) -> bool {
+        let is_whole = |hub: &pilothouse_core::hub::Hub| {
+            hub.snapshot().informers[self.id].is_synced(Payload::Full)
+        };
+        self.shared.look(is_whole)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_watch_feeds_the_cache_until_the_one_that_brings_more_has_come_as_far() {
+    let rig = Rig::new();
+    let (mut old, follower) = rig.sink(Payload::Metadata, None);
+    old.apply(listed(&["a"], 10, Payload::Metadata));
+    let (mut new, _) = rig.sink(Payload::Full, Some(follower));
+    // It has listed before the old one has brought the next two, and hears of them later.
+    old.apply(Delta::Upsert(pod("b", 11)));
+    new.apply(listed(&["a"], 10, Payload::Full));
+    old.apply(Delta::Upsert(pod("c", 12)));
+    new.apply(Delta::Upsert(pod("b", 11)));
+    assert_eq!(rig.names(), ["a", "b", "c"]);
+    assert!(
+        !rig.is_whole(),
+        "the new one's list is older than the cache"
+    );
+    new.apply(Delta::Upsert(pod("c", 12)));
+    assert_eq!(rig.names(), ["a", "b", "c"]);
+    assert!(rig.is_whole());
+    // What the old one brings now would hide the same change with more of the object in it.
+    old.apply(Delta::Upsert(pod("d", 13)));
+    assert_eq!(rig.names(), ["a", "b", "c"]);
+    new.apply(Delta::Upsert(pod("d", 13)));
+    assert_eq!(rig.names(), ["a", "b", "c", "d"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_the_successor_from_its_list_is_no_trouble_of_the_cache() {
+    let rig = Rig::new();
+    let (mut old, follower) = rig.sink(Payload::Metadata, None);
+    old.apply(listed(&["a"], 10, Payload::Metadata));
+    old.state(WatchState::Watching);
+    let (mut new, _) = rig.sink(Payload::Full, Some(follower.clone()));
+    new.state(WatchState::Error("there is no room".into()));
+    let trouble = |rig: &Rig| rig.troubles.all().remove(&Source::all(pods()));
+    let told = trouble(&rig).unwrap();
+    assert_eq!(told.reason, "there is no room");
+    assert!(!told.is_behind);
+    old.state(WatchState::Error("it is forbidden".into()));
+    assert!(trouble(&rig).unwrap().is_behind);
+    // The list has come; what is left of the old one has nothing to say any more.
+    new.apply(listed(&["a"], 11, Payload::Full));
+    assert_eq!(trouble(&rig), None);
+    old.state(WatchState::Error("it is forbidden still".into()));
+    assert_eq!(trouble(&rig), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_that_is_not_wanted_any_more_takes_over_nothing() {
+    let rig = Rig::new();
+    let (mut old, follower) = rig.sink(Payload::Metadata, None);
+    old.apply(listed(&["a"], 10, Payload::Metadata));
+    let (mut new, successor) = rig.sink(Payload::Full, Some(follower));
+    rig.shared.look(|_| successor.retire());
+    new.apply(listed(&[], 11, Payload::Full));
+    old.apply(Delta::Upsert(pod("b", 12)));
+    assert_eq!(rig.names(), ["a", "b"]);
+    assert!(!rig.is_whole());
+}
