@@ -522,3 +522,17 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
         .unwrap();
     assert_eq!(rig.run(), ["web"]);
 }
+
+#[test]
+fn a_key_that_took_the_last_finalizer_waits_until_the_object_is_gone() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::End("u".into()));
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), NONE, "the pod is still shown");
+    rig.put(&pod(), "x", r#""late":"yes""#);
+    assert_eq!(rig.run(), NONE, "and so it is being deleted, as before");
+    rig.remove(&pod(), "x");
+    assert_eq!(rig.run(), ["web"]);
+}

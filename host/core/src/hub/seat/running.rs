@@ -530,6 +530,7 @@ impl Seat {
             sign: match &accepted.effect {
                 Effect::Version(version) => Sign::Version(version.clone()),
                 Effect::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
+                Effect::End(uid) => Sign::End(uid.as_str().into()),
                 Effect::Unknown => Sign::Unknown,
             },
         })
