@@ -461,11 +461,6 @@ impl WorkQueue {
         is_idle
     }
 
-    /// The keys that run.
-    pub fn running_keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.running.iter().map(|(key, _)| key)
-    }
-
     /// Whether a key is broken.
     pub fn is_broken(&self, key: &ObjectKey) -> bool {
         self.entries

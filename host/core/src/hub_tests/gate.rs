@@ -108,6 +108,7 @@ fn a_write_that_no_watch_shows_is_looked_up() {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
         cached: None,
+        at: ResourceVersion::new("0"),
         uid: None,
     };
     assert_eq!(lookup.questions, [question]);

@@ -220,6 +220,10 @@ impl Seat {
             return;
         }
         let is_stale = match missed {
+            _ if turn.sequence() < self.turned_at => {
+                self.loops.caused_otherwise(key);
+                true
+            }
             Missed::TooMuch => {
                 self.loops.caused_otherwise(key);
                 true
