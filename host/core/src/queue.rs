@@ -356,6 +356,20 @@ impl WorkQueue {
         }
     }
 
+    /// A held key may run at this time, if it is not released earlier.
+    pub fn hold_until(&mut self, key: &ObjectKey, until: Time) {
+        let new = (until, self.ticket());
+        if let Some(Entry {
+            state: State::Held { due, .. },
+            ..
+        }) = self.entries.get_mut(key)
+        {
+            self.delayed.remove(due);
+            *due = new;
+            self.delayed.insert(new, key.clone());
+        }
+    }
+
     /// Drops every key, and what is remembered of it. What runs ends, and is not run again unless it is added.
     pub fn clear(&mut self) {
         self.pending.clear();

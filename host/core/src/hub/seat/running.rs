@@ -148,6 +148,8 @@ impl Seat {
         match &mut self.outage {
             Some(outage) if is_answered => outage.favour(key.clone(), now),
             Some(outage) => outage.strand(key.clone()),
+            // The outage has ended meanwhile: who asks again may have an answer.
+            None if !is_answered => self.queue.hold_until(key, now + STRANDED.base),
             None => {}
         }
     }
