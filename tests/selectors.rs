@@ -17,25 +17,26 @@ struct Case {
     selectors: &'static [&'static str],
 }
 
+/// An object with further members.
+fn with(mut object: Value, more: &Value) -> Value {
+    for (name, value) in more.as_object().into_iter().flatten() {
+        object[name] = value.clone();
+    }
+    object
+}
+
 fn cases() -> Vec<Case> {
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     let always = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let pod = |more: Value| {
-        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
-        spec.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        json!({"spec": spec})
+        let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        json!({"spec": with(spec, &more)})
     };
     let replica_set = json!({"spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": always}});
     let controller = json!({"spec": {"replicas": 0, "selector": {"a": "b"}, "template": always}});
     let event = |source: Value| {
-        let mut event = json!({"involvedObject": {"kind": "Pod", "namespace": "NS", "name": "x"}, "reason": "R", "type": "Normal"});
-        event
-            .as_object_mut()
-            .unwrap()
-            .extend(source.as_object().unwrap().clone());
-        event
+        let event = json!({"involvedObject": {"kind": "Pod", "namespace": "NS", "name": "x"}, "reason": "R", "type": "Normal"});
+        with(event, &source)
     };
     let none = || Value::Null;
     vec![

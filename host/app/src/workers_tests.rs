@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicUsize;
 
 use pilothouse_core::cluster::{Answer, Author, Write};
-use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 
 use super::*;
 
@@ -39,6 +39,7 @@ async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
         kind: Kind::new("", "v1", "Pod"),
         key: ObjectKey::new("default", &format!("x{number}")),
         cached: None,
+        at: ResourceVersion::default(),
         uid: None,
     };
     let questions: Vec<Question> = (0..1_000).map(question).collect();

@@ -123,6 +123,13 @@ impl ApiCluster {
                 ..
             }
         );
+        // A deletion is awaited as such.
+        let can_end = matches!(
+            write.operation,
+            Operation::Apply { .. } | Operation::Update { .. } | Operation::Patch { .. }
+        );
+        let changed = answer.as_ref().ok().filter(|_| can_end);
+        let ended = changed.and_then(|body| answer::ended(body));
         let is_misfit = is_json_patch && answer.as_ref().is_err_and(answer::is_misfit);
         let result = match answer::result(is_delete, answer) {
             ActionResult::Invalid(text) if is_misfit => ActionResult::Conflict(text),
@@ -133,6 +140,7 @@ impl ApiCluster {
         Ok(cluster::Answer {
             object: body.filter(|_| is_object),
             result,
+            ended,
         })
     }
 

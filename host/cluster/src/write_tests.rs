@@ -613,3 +613,29 @@ async fn a_kind_that_was_made_anew_with_another_scope_is_looked_up_again() {
     );
     assert_eq!(scenario.lines().len(), 5);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_write_that_takes_the_last_finalizer_says_which_object_ends() {
+    let dying = |finalizers: &[&str], grace: i64| {
+        answer(
+            &json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "resourceVersion": "7",
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace,
+            "finalizers": finalizers}}),
+        )
+    };
+    let patch = pod(Operation::Patch {
+        patch_type: PatchType::Json,
+        body: "[]".into(),
+    });
+    for (shown, ended) in [
+        (dying(&[], 0), Some("u")),
+        (dying(&["another/one"], 0), None),
+        (dying(&[], 30), None),
+        (at_version("7"), None),
+    ] {
+        let scenario = Scenario::new(discovery().into_iter().chain([shown]));
+        let cluster = ApiCluster::new(scenario.client(), "host-1");
+        let answer = cluster.write(&Author::named("m"), &patch).await;
+        assert_eq!(answer.ended.as_deref(), ended);
+    }
+}

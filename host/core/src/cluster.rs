@@ -100,6 +100,9 @@ pub struct Answer {
     pub result: ActionResult,
     /// Of an apply: the object as it left it, as JSON, where the cluster shows it.
     pub object: Option<String>,
+    /// The uid of an object that ends with this write: it was being deleted, and its last finalizer is gone. The server answers with
+    /// the version that it had before, by which nobody could tell.
+    pub ended: Option<String>,
 }
 
 impl From<ActionResult> for Answer {
@@ -107,6 +110,7 @@ impl From<ActionResult> for Answer {
         Self {
             result,
             object: None,
+            ended: None,
         }
     }
 }

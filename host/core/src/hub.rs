@@ -147,6 +147,8 @@ pub struct Question {
     /// The state that was cached; none if there was no object. An answer is about the time at which it was asked for: if the watch has
     /// brought something since, it cannot be said which is newer.
     pub cached: Option<ResourceVersion>,
+    /// How far the cache had come.
+    pub at: ResourceVersion,
     /// The uid of the object in question, where it is known: of what was cached, or was deleted.
     pub uid: Option<Box<str>>,
 }
@@ -160,6 +162,7 @@ impl Question {
             informer,
             kind: cache.kind().clone(),
             cached: cached.map(|object| object.resource_version().clone()),
+            at: cache.resource_version().clone(),
             uid: cached.map(|object| object.uid().into()),
             key,
         }
@@ -257,19 +260,32 @@ impl Hub {
                 seat.wake(&self.snapshot, informer, &key, change, priority, now);
             }
         }
-        for key in self.snapshot.cache_mut(informer).take_turned() {
-            for seat in self.seats.values_mut() {
-                seat.wake_reader(informer, &key, priority, now);
-            }
-        }
+        let count = changes.len();
+        self.changelog
+            .push(self.snapshot.sequence, informer, changes);
+        self.spread_turned(informer, priority, now);
         for seat in self.seats.values_mut() {
             seat.start_when_synced(&self.snapshot, now);
             seat.open_gates(informer, &self.snapshot);
         }
-        let count = changes.len();
-        self.changelog
-            .push(self.snapshot.sequence, informer, changes);
         count
+    }
+
+    /// Queues the keys that asked for objects which have become unreadable, or are so no more. It has a number, as a change has.
+    fn spread_turned(&mut self, informer: InformerId, priority: i32, now: Time) {
+        let turned = self.snapshot.cache_mut(informer).take_turned();
+        if turned.is_empty() {
+            return;
+        }
+        self.snapshot.sequence += 1;
+        self.changelog
+            .push(self.snapshot.sequence, informer, vec![]);
+        for seat in self.seats.values_mut() {
+            for key in &turned {
+                seat.wake_reader(informer, key, priority, now);
+            }
+            seat.note_turned(informer, self.snapshot.sequence);
+        }
     }
 
     /// The next key to run: of the plugin that has used the least of the workers' time.
@@ -470,10 +486,14 @@ impl Hub {
             kind,
             key,
             cached,
+            at,
             uid,
         } = question;
         let cache = self.snapshot.cache_mut(*informer);
-        if cache.users() == 0 || cache.version_of(key) != cached.as_ref() {
+        // Of what was not there nobody can say whether it has come and gone since, unless nothing at all has come.
+        let has_moved = cache.version_of(key) != cached.as_ref()
+            || (cached.is_none() && cache.resource_version() != at);
+        if cache.users() == 0 || has_moved {
             return None;
         }
         let Some(json) = found else {
@@ -513,6 +533,13 @@ impl Hub {
         };
         let has_moved = cache.version_of(key) != question.cached.as_ref();
         let changes = match state {
+            // What could not be read may have come after it; of that no version is known.
+            Found::Object(_)
+                if cache.unreadable().contains_key(key)
+                    && *cache.resource_version() != question.at =>
+            {
+                return false;
+            }
             Found::Object(object) => cache.apply(Delta::Read(object)),
             // Which of this and what the watch has brought since is older cannot be said. It will be shown, or is asked again.
             _ if has_moved => return false,

@@ -112,12 +112,14 @@ pub enum Effect {
     Version(ResourceVersion),
     /// No object with this uid, sooner or later.
     Deletion(String),
+    /// No object with this uid: nothing keeps it any more.
+    End(String),
     /// There was no answer.
     Unknown,
 }
 
 impl Accepted {
-    fn of(write: &Write, result: &ActionResult) -> Option<Self> {
+    fn of(write: &Write, result: &ActionResult, ended: Option<String>) -> Option<Self> {
         let effect = match (&write.operation, result) {
             (Operation::Event { .. }, _) => return None,
             (_, ActionResult::Unknown(_) | ActionResult::Unavailable(_)) => Effect::Unknown,
@@ -125,6 +127,7 @@ impl Accepted {
                 Effect::Deletion(uid.clone())
             }
             (Operation::Delete { .. }, _) => return None,
+            (_, ActionResult::Done(_)) if ended.is_some() => Effect::End(ended?),
             (_, ActionResult::Done(Some(version))) => {
                 Effect::Version(ResourceVersion::new(version))
             }
@@ -285,7 +288,12 @@ impl Plan {
                 } => {
                     let target = (&write.kind, &write.key);
                     let write = after_own(write, versions.get(&target));
-                    let Answer { result, object } = cluster.write(author, &write).await;
+                    let answer = cluster.write(author, &write).await;
+                    let Answer {
+                        result,
+                        object,
+                        ended,
+                    } = answer;
                     remember(
                         applied,
                         &author.field_manager,
@@ -301,7 +309,7 @@ impl Plan {
                         }
                         result => result,
                     };
-                    accepted.extend(Accepted::of(&write, &result));
+                    accepted.extend(Accepted::of(&write, &result, ended));
                     if let ActionResult::Done(Some(version)) = &result {
                         versions.insert(target, version.clone());
                     }

@@ -356,6 +356,20 @@ impl WorkQueue {
         }
     }
 
+    /// A held key may run at this time, if it is not released earlier.
+    pub fn hold_until(&mut self, key: &ObjectKey, until: Time) {
+        let new = (until, self.ticket());
+        if let Some(Entry {
+            state: State::Held { due, .. },
+            ..
+        }) = self.entries.get_mut(key)
+        {
+            self.delayed.remove(due);
+            *due = new;
+            self.delayed.insert(new, key.clone());
+        }
+    }
+
     /// Drops every key, and what is remembered of it. What runs ends, and is not run again unless it is added.
     pub fn clear(&mut self) {
         self.pending.clear();
@@ -459,11 +473,6 @@ impl WorkQueue {
             self.remove_entry(key);
         }
         is_idle
-    }
-
-    /// The keys that run.
-    pub fn running_keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.running.iter().map(|(key, _)| key)
     }
 
     /// Whether a key is broken.

@@ -136,7 +136,7 @@ impl Compiler {
     ) -> Result<WasmPlugin, LoadError> {
         let file = File::scan(bytes)?;
         let compiled = self.compile(engine, file.digest, bytes)?;
-        file.plugin(engine, compiled, policy, &self.secret(engine))
+        file.plugin(engine, &compiled, policy, &self.secret(engine))
     }
 
     /// The same, if its code is in the cache. None if there is something to compile.
@@ -149,7 +149,7 @@ impl Compiler {
         let file = File::scan(bytes)?;
         let compiled = self.cached(engine, file.digest);
         let secret = self.secret(engine);
-        let plugin = compiled.map(|compiled| file.plugin(engine, compiled, policy, &secret));
+        let plugin = compiled.map(|compiled| file.plugin(engine, &compiled, policy, &secret));
         plugin.transpose()
     }
 }
@@ -179,7 +179,7 @@ impl File {
     fn plugin(
         self,
         engine: &Engine,
-        compiled: Compiled,
+        compiled: &Compiled,
         policy: &LimitPolicy,
         secret: &Secret,
     ) -> Result<WasmPlugin, LoadError> {

@@ -21,6 +21,10 @@ struct Answer {
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
     resource_version: Option<String>,
+    uid: String,
+    deletion_timestamp: Option<String>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Vec<String>,
 }
 
 impl Answer {
@@ -91,6 +95,17 @@ fn success(body: &[u8]) -> ActionResult {
             flatten(&String::from_utf8_lossy(body), 80)
         )),
     }
+}
+
+/// The uid of an object that is being deleted and has no finalizers left: the server answers the write that takes the last one with
+/// the object as it was removed (`deleteWithoutFinalizers` of apiserver's store), at the version that it had before.
+pub(super) fn ended(body: &[u8]) -> Option<String> {
+    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let metadata = answer.metadata?;
+    // A pod that is ending has no finalizers either, and goes when its kubelet says so.
+    let is_final = metadata.deletion_grace_period_seconds == Some(0);
+    let is_ended = metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty();
+    (is_ended && is_final && !metadata.uid.is_empty()).then_some(metadata.uid)
 }
 
 /// A JSON Patch that does not fit the object as it is: one of its tests has failed, or what it

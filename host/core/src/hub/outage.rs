@@ -79,7 +79,7 @@ impl Outage {
         if let Some(key) = self.favourite.take() {
             return Some(Probe::Stranded(key));
         }
-        if is_queued && !(self.was_from_queue && !self.stranded.is_empty()) {
+        if is_queued && (!self.was_from_queue || self.stranded.is_empty()) {
             self.was_from_queue = true;
             return Some(Probe::Queued);
         }

@@ -63,6 +63,8 @@ pub(super) struct Seat {
     resync: Option<Resync>,
     /// Turns whose guest is running.
     deciding: usize,
+    /// When an object that it may read last became unreadable, or readable again: a run that began before may have asked for it.
+    turned_at: u64,
     /// All its kinds are synced, and the keys that only then can be known are queued.
     is_started: bool,
     reconciles: ReconcileCounts,
@@ -99,6 +101,7 @@ impl Seat {
             share: Share::new(settings.weight),
             resync: resync(settings, &manifest.name, now),
             deciding: 0,
+            turned_at: 0,
             is_started: false,
             reconciles: ReconcileCounts::default(),
             last_error: None,

@@ -108,6 +108,7 @@ fn a_write_that_no_watch_shows_is_looked_up() {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
         cached: None,
+        at: ResourceVersion::new("0"),
         uid: None,
     };
     assert_eq!(lookup.questions, [question]);
@@ -520,5 +521,19 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     rig.hub
         .replace(id, Arc::new(plugin), &settings, rig.now)
         .unwrap();
+    assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn a_key_that_took_the_last_finalizer_waits_until_the_object_is_gone() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::End("u".into()));
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    assert_eq!(rig.run(), NONE, "the pod is still shown");
+    rig.put(&pod(), "x", r#""late":"yes""#);
+    assert_eq!(rig.run(), NONE, "and so it is being deleted, as before");
+    rig.remove(&pod(), "x");
     assert_eq!(rig.run(), ["web"]);
 }

@@ -1,11 +1,13 @@
-//! Whatever comes between: no key runs twice at once, and in the end the last version has seen the last state of everything.
+//! Whatever comes between: no key runs twice at once, and in the end the last version has seen the last state of everything, and every cache
+//! shows the world as it is. Watches may be late, garble objects and list anew; answers to lookups may be older than they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::grants::Grants;
+use crate::manifest::IndexDeclaration;
 
 const NAMESPACES: [&str; 2] = ["x", "y"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -27,6 +29,14 @@ enum Step {
     },
     /// Lists one of the informers that have not been listed yet.
     List(usize),
+    /// Lists one of the others anew.
+    Relist(usize),
+    /// From now on the watches bring nothing, or everything at once.
+    Stall(bool),
+    /// One of the watches brings the next change that it has kept back.
+    Bring(usize),
+    /// The watches bring an object so that nothing but its name can be read.
+    Garble(Place),
     Answer(usize, bool),
     Wait(u64),
 }
@@ -90,12 +100,51 @@ fn kind_of(is_pod: bool) -> Kind {
     if is_pod { pod() } else { service() }
 }
 
-/// The states that a run saw of its subject and of the other kind's object of the same name, by plugin and key, with the version that ran.
+/// What a run saw, by plugin and key.
 #[derive(Default)]
 struct Seen(BTreeMap<(String, ObjectKey), Sight>);
 
-/// By which version, and what it saw of the subject and of the other object.
-type Sight = (usize, [Option<String>; 2]);
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sight {
+    /// Of the plugin's version.
+    number: usize,
+    /// The state of the subject, and of the other kind's object of the same name.
+    states: [Option<String>; 2],
+    /// The other kind's objects in the namespace with an even state, asked for by label, and with an odd one, asked for by index.
+    others: [String; 2],
+}
+
+/// An object of the world.
+#[derive(Clone, Debug)]
+struct Thing {
+    state: u32,
+    uid: u64,
+    version: u64,
+}
+
+impl Thing {
+    fn is_even(&self) -> bool {
+        self.state.is_multiple_of(2)
+    }
+}
+
+/// Something that a watch has not brought yet.
+#[derive(Clone, Debug)]
+struct Kept {
+    place: Place,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Is(Thing),
+    /// The last state, at the version of the deletion.
+    Gone(Thing),
+    Garbled(u64),
+}
+
+/// What the cluster has answered, to be delivered later.
+type Answers = Vec<Result<Option<String>, ReadFailure>>;
 
 struct Life {
     rig: Rig,
@@ -104,13 +153,16 @@ struct Life {
     /// How many versions there have been.
     number: usize,
     seen: Arc<Mutex<Seen>>,
-    world: BTreeMap<Place, u32>,
+    world: BTreeMap<Place, Thing>,
+    is_stalled: bool,
+    /// What the watches have kept back.
+    kept: BTreeMap<InformerId, VecDeque<Kept>>,
     /// Every object there has ever been.
     ever: BTreeSet<Place>,
     /// What has been listed, with how much of each object.
     listed: BTreeMap<InformerId, Payload>,
     turns: Vec<(Turn, Decision)>,
-    lookups: Vec<Lookup>,
+    lookups: Vec<(Lookup, Answers)>,
 }
 
 impl Life {
@@ -123,6 +175,8 @@ impl Life {
             number: 0,
             seen: Arc::default(),
             world: BTreeMap::new(),
+            is_stalled: false,
+            kept: BTreeMap::new(),
             ever: BTreeSet::new(),
             listed: BTreeMap::new(),
             turns: Vec::new(),
@@ -151,19 +205,38 @@ impl Life {
             .map(|kind| ReadDeclaration::new(kind.clone(), vec![]));
         manifest.reads.extend(reads);
         manifest.writes.clear();
+        manifest.indexes = other
+            .iter()
+            .map(|kind| IndexDeclaration {
+                name: "parity".into(),
+                kind: kind.clone(),
+                paths: vec![".metadata.labels.parity".into()],
+            })
+            .collect();
         let (seen, name, number) = (self.seen.clone(), name.to_owned(), self.number);
         let reconcile = move |request: &Request, reader: &mut Reader| {
-            let mut state = |kind: &Kind| {
-                let object = reader.get(kind, &request.key).unwrap()?;
-                let object: serde_json::Value = serde_json::from_str(object).unwrap();
-                object["metadata"]["labels"]["state"]
-                    .as_str()
-                    .map(str::to_owned)
+            let states = [
+                state_of(reader, &subject, &request.key)?,
+                other
+                    .as_ref()
+                    .map_or(Ok(None), |kind| state_of(reader, kind, &request.key))?,
+            ];
+            let parity = |value: &str| Requirement::Equals("parity".into(), value.into());
+            let even = ListFilter::Labels(LabelSelector {
+                requirements: vec![parity("even")],
+            });
+            let odd = ListFilter::Index("parity".into(), "odd".into());
+            let mut list = |filter| match &other {
+                Some(kind) => names(reader, kind, &request.key.namespace, &filter),
+                None => Ok(String::new()),
             };
-            let states = [state(&subject), other.as_ref().and_then(&mut state)];
+            let sight = Sight {
+                number,
+                states,
+                others: [list(even)?, list(odd)?],
+            };
             let mut seen = seen.lock().unwrap();
-            seen.0
-                .insert((name.clone(), request.key.clone()), (number, states));
+            seen.0.insert((name.clone(), request.key.clone()), sight);
             Ok(Outcome::default())
         };
         Arc::new(Fake {
@@ -172,9 +245,15 @@ impl Life {
         })
     }
 
-    fn json(&self, (_, key): &Place, state: u32, version: u64) -> String {
+    fn json((_, key): &Place, thing: &Thing) -> String {
+        let parity = if thing.is_even() { "even" } else { "odd" };
+        let Thing {
+            state,
+            uid,
+            version,
+        } = thing;
         format!(
-            r#"{{"metadata":{{"namespace":"{}","name":"{}","uid":"u","resourceVersion":"{version}","labels":{{"state":"{state}"}}}}}}"#,
+            r#"{{"metadata":{{"namespace":"{}","name":"{}","uid":"u{uid}","resourceVersion":"{version}","labels":{{"state":"{state}","parity":"{parity}"}}}}}}"#,
             key.namespace, key.name
         )
     }
@@ -194,20 +273,64 @@ impl Life {
         self.rig.version += 1;
         let version = self.rig.version;
         let old = self.world.remove(place);
-        if let Some(state) = state {
-            self.world.insert(place.clone(), state);
-            self.ever.insert(place.clone());
-        }
-        let Some(shown) = state.or(old) else { return };
-        let json = self.json(place, shown, version);
+        let what = match (state, old) {
+            (None, None) => return,
+            (None, Some(old)) => What::Gone(Thing { version, ..old }),
+            (Some(state), old) => {
+                let thing = Thing {
+                    state,
+                    uid: old.map_or(version, |old| old.uid),
+                    version,
+                };
+                self.world.insert(place.clone(), thing.clone());
+                self.ever.insert(place.clone());
+                What::Is(thing)
+            }
+        };
+        self.show(place, &what);
+    }
+
+    /// The watches bring this, now or later.
+    fn show(&mut self, place: &Place, what: &What) {
         for informer in self.showing(place) {
-            let schema = self.rig.hub.schema(informer);
-            let object = Object::parse(&kind_of(place.0), &json, &schema).unwrap();
-            let delta = match state {
-                Some(_) => Delta::Upsert(object),
-                None => Delta::delete(&object),
+            let kept = Kept {
+                place: place.clone(),
+                what: what.clone(),
             };
-            self.rig.hub.apply(informer, delta, self.rig.now);
+            self.kept.entry(informer).or_default().push_back(kept);
+            if !self.is_stalled {
+                while self.bring(informer) {}
+            }
+        }
+    }
+
+    /// A watch brings the next of what it has kept back. Says whether there was something.
+    fn bring(&mut self, informer: InformerId) -> bool {
+        let kept = self.kept.get_mut(&informer).and_then(VecDeque::pop_front);
+        let Some(Kept { place, what }) = kept else {
+            return false;
+        };
+        let schema = self.rig.hub.schema(informer);
+        let object = |thing| Object::parse(&kind_of(place.0), &Self::json(&place, thing), &schema);
+        let delta = match &what {
+            What::Is(thing) => Delta::Upsert(object(thing).unwrap()),
+            What::Gone(thing) => Delta::delete(&object(thing).unwrap()),
+            What::Garbled(version) => Delta::Unreadable(Unreadable {
+                key: place.1.clone(),
+                resource_version: ResourceVersion::new(&version.to_string()),
+                reason: "garbled".into(),
+            }),
+        };
+        self.rig.hub.apply(informer, delta, self.rig.now);
+        true
+    }
+
+    fn garble(&mut self, place: &Place) {
+        if let Some(thing) = self.world.get_mut(place) {
+            self.rig.version += 1;
+            thing.version = self.rig.version;
+            let what = What::Garbled(thing.version);
+            self.show(place, &what);
         }
     }
 
@@ -217,32 +340,43 @@ impl Life {
         unlisted.map(|(id, (source, _))| (id, source)).collect()
     }
 
+    fn listed(&self) -> Vec<(InformerId, Source)> {
+        let wanted = self.rig.hub.wanted().into_iter();
+        let listed = wanted.filter(|(id, _)| self.listed.contains_key(id));
+        listed.map(|(id, (source, _))| (id, source)).collect()
+    }
+
     fn list(&mut self, informer: InformerId, source: &Source) {
-        self.rig.version += 1;
-        let version = self.rig.version;
         let schema = self.rig.hub.schema(informer);
-        let objects = self.world.iter().filter(|((is_pod, key), _)| {
-            kind_of(*is_pod) == source.kind && is_in(source, &key.namespace)
-        });
-        let parse = |(place, state): (&Place, &u32)| {
-            let json = self.json(place, *state, version);
-            Object::parse(&source.kind, &json, &schema).unwrap()
+        let objects = self.in_source(source);
+        let parse = |(place, thing): (&Place, &Thing)| {
+            Object::parse(&source.kind, &Self::json(place, thing), &schema).unwrap()
         };
         let delta = Delta::Replace(Listing {
             objects: objects.map(parse).collect(),
-            resource_version: ResourceVersion::new(&version.to_string()),
+            resource_version: ResourceVersion::new(&self.rig.version.to_string()),
             payload: schema.payload(),
             ..Listing::default()
         });
+        self.kept.remove(&informer);
         self.rig.hub.apply(informer, delta, self.rig.now);
         self.listed.insert(informer, schema.payload());
+    }
+
+    fn in_source(&self, source: &Source) -> impl Iterator<Item = (&Place, &Thing)> {
+        self.world.iter().filter(|((is_pod, key), _)| {
+            kind_of(*is_pod) == source.kind && is_in(source, &key.namespace)
+        })
     }
 
     /// Says when there will be something to do, if there is nothing now.
     fn take(&mut self) -> Result<Option<Time>, TestCaseError> {
         match self.rig.hub.next(self.rig.now, 0) {
             Next::Idle(due) => return Ok(Some(due.unwrap_or(Time::MAX))),
-            Next::Look(lookup) => self.lookups.push(lookup),
+            Next::Look(lookup) => {
+                let answers = self.answers(&lookup);
+                self.lookups.push((lookup, answers));
+            }
             Next::Run(mut turn) => {
                 let key = &turn.request.key;
                 let is_running = |(other, _): &(Turn, Decision)| {
@@ -314,20 +448,26 @@ impl Life {
         }
     }
 
+    /// What the cluster has now of what is asked for.
+    fn answers(&self, lookup: &Lookup) -> Answers {
+        let questions = lookup.questions.iter();
+        let answers = questions.map(|question| {
+            let place = (question.kind == pod(), question.key.clone());
+            let thing = self.world.get(&place);
+            Ok(thing.map(|thing| Self::json(&place, thing)))
+        });
+        answers.collect()
+    }
+
+    /// The answer to a lookup arrives, or none does.
     fn answer(&mut self, number: usize, is_answered: bool) {
         if self.lookups.is_empty() {
             return;
         }
-        let lookup = self.lookups.swap_remove(number % self.lookups.len());
-        self.rig.version += 1;
-        let objects = lookup.questions.iter().map(|question| {
-            let place = (question.kind == pod(), question.key.clone());
-            let state = self.world.get(&place);
-            let json = state.map(|state| self.json(&place, *state, self.rig.version));
-            let no_answer = || ReadFailure::NoAnswer(String::new());
-            is_answered.then_some(json).ok_or_else(no_answer)
-        });
-        let answers = objects.collect();
+        let (lookup, mut answers) = self.lookups.swap_remove(number % self.lookups.len());
+        if !is_answered {
+            answers.fill(Err(ReadFailure::NoAnswer(String::new())));
+        }
         self.rig.hub.looked(&lookup, answers, self.rig.now);
     }
 
@@ -349,6 +489,7 @@ impl Life {
                 self.listed.retain(|id, payload| {
                     wanted.get(id).is_some_and(|(_, wanted)| wanted == payload)
                 });
+                self.kept.retain(|id, _| self.listed.contains_key(id));
             }
             Step::Configure {
                 is_paused,
@@ -365,6 +506,26 @@ impl Life {
                     self.list(*id, source);
                 }
             }
+            Step::Relist(number) => {
+                let listed = self.listed();
+                if let Some((id, source)) = listed.get(number % listed.len().max(1)) {
+                    self.list(*id, source);
+                }
+            }
+            Step::Stall(is_stalled) => {
+                self.is_stalled = is_stalled;
+                let behind: Vec<InformerId> = self.kept.keys().copied().collect();
+                for informer in behind.into_iter().filter(|_| !is_stalled) {
+                    while self.bring(informer) {}
+                }
+            }
+            Step::Bring(number) => {
+                let behind: Vec<InformerId> = self.kept.keys().copied().collect();
+                if let Some(informer) = behind.get(number % behind.len().max(1)) {
+                    self.bring(*informer);
+                }
+            }
+            Step::Garble(place) => self.garble(&place),
             Step::Answer(number, is_answered) => self.answer(number, is_answered),
             Step::Wait(seconds) => self.rig.now += Duration::from_secs(seconds),
         }
@@ -377,10 +538,12 @@ impl Life {
             is_paused: false,
             concurrency: 2,
         })?;
+        self.step(Step::Stall(false))?;
         for (id, source) in self.unlisted() {
             self.list(id, &source);
         }
-        for _ in 0..1000 {
+        self.mend_garbled();
+        for _ in 0..2000 {
             if let Some(due) = self.take()? {
                 if self.turns.is_empty() && self.lookups.is_empty() {
                     if due == Time::MAX {
@@ -395,21 +558,120 @@ impl Life {
         Err(TestCaseError::fail("it does not end"))
     }
 
-    /// Of each object of a plugin's subject, the last state must have been seen, by the last version.
-    fn check(&self, name: &str, version: &Version, number: usize) -> Result<(), TestCaseError> {
-        let subjects = self.world.iter().filter(|((is_pod, key), _)| {
-            *is_pod == version.of_pods && version.grants(&key.namespace)
+    /// What cannot be read changes once more, and can be.
+    fn mend_garbled(&mut self) {
+        let garbled = |id: &InformerId| self.rig.hub.snapshot().informers[*id].unreadable().clone();
+        let listed = self.listed();
+        let places = listed.iter().flat_map(|(id, source)| {
+            let keys = garbled(id).into_keys();
+            keys.map(|key| (source.kind == pod(), key))
         });
+        for place in places.collect::<BTreeSet<Place>>() {
+            let state = self.world.get(&place).map(|thing| thing.state);
+            self.change(&place, state);
+        }
+    }
+
+    /// What a run of this key sees that sees everything as it is.
+    fn sight(&self, is_pod: bool, key: &ObjectKey, version: &Version, number: usize) -> Sight {
+        let state = |is_pod| {
+            let thing = self.world.get(&(is_pod, key.clone()));
+            thing.map(|thing| thing.state.to_string())
+        };
+        let others = |is_even: bool| {
+            let others = self.world.iter().filter(|((other, place), thing)| {
+                *other != is_pod && place.namespace == key.namespace && thing.is_even() == is_even
+            });
+            let names = others.map(|((_, place), _)| format!("{} ", place.name));
+            if version.reads_other {
+                names.collect()
+            } else {
+                String::new()
+            }
+        };
+        Sight {
+            number,
+            states: [
+                state(is_pod),
+                state(!is_pod).filter(|_| version.reads_other),
+            ],
+            others: [others(true), others(false)],
+        }
+    }
+
+    /// Of each key of a plugin, the last state of everything must have been seen, by the last version. Of an object that is gone a
+    /// version may know nothing that came after; an earlier one has seen that it is gone.
+    fn check(&self, name: &str, version: &Version, number: usize) -> Result<(), TestCaseError> {
+        let is_mine =
+            |(is_pod, key): &&Place| *is_pod == version.of_pods && version.grants(&key.namespace);
         let seen = self.seen.lock().unwrap();
-        for ((is_pod, key), state) in subjects {
-            let other = self.world.get(&(!is_pod, key.clone()));
-            let other = other.filter(|_| version.reads_other);
-            let states = [Some(state.to_string()), other.map(ToString::to_string)];
+        for place in self.ever.iter().filter(is_mine) {
+            let (is_pod, key) = place;
+            let wanted = self.sight(*is_pod, key, version, number);
             let last = seen.0.get(&(name.to_owned(), key.clone()));
-            prop_assert_eq!(last, Some(&(number, states)), "{} {}", name, key);
+            if self.world.contains_key(place) {
+                prop_assert_eq!(last, Some(&wanted), "{} {}", name, key);
+            } else if let Some(last) = last.filter(|last| last.number == number) {
+                prop_assert_eq!(last, &wanted, "{} {} is gone", name, key);
+            }
         }
         Ok(())
     }
+
+    /// Every cache shows the world.
+    fn check_caches(&self) -> Result<(), TestCaseError> {
+        for (id, source) in self.listed() {
+            let cache = &self.rig.hub.snapshot().informers[id];
+            let shown: Vec<String> = cache
+                .list(None)
+                .map(|object| object.json().to_owned())
+                .collect();
+            let schema = self.rig.hub.schema(id);
+            let things = self.in_source(&source);
+            let wanted: Vec<String> = things
+                .map(|(place, thing)| {
+                    let json = Self::json(place, thing);
+                    let object = Object::parse(&source.kind, &json, &schema).unwrap();
+                    object.json().to_owned()
+                })
+                .collect();
+            prop_assert_eq!(shown, wanted, "{}", source);
+            prop_assert!(cache.unreadable().is_empty());
+        }
+        Ok(())
+    }
+}
+
+fn state_of(reader: &mut Reader, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, RunError> {
+    let found = reader.get(kind, key).map_err(unreadable)?;
+    let found: Option<serde_json::Value> = found.map(|json| serde_json::from_str(json).unwrap());
+    Ok(found.map(|object| {
+        object["metadata"]["labels"]["state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }))
+}
+
+/// The names of what is listed.
+fn names(
+    reader: &mut Reader,
+    kind: &Kind,
+    namespace: &str,
+    filter: &ListFilter,
+) -> Result<String, RunError> {
+    let found = reader
+        .list(kind, Some(namespace), filter)
+        .map_err(unreadable)?;
+    let found: Vec<serde_json::Value> = serde_json::from_str(&found).unwrap();
+    let name =
+        |object: &serde_json::Value| object["metadata"]["name"].as_str().unwrap().to_owned() + " ";
+    Ok(found.iter().map(name).collect())
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
+fn unreadable(error: crate::reader::ReadError) -> RunError {
+    Failure::Retry(error.to_string()).into()
 }
 
 fn is_in(source: &Source, namespace: &str) -> bool {
@@ -474,6 +736,10 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (any::<bool>(), 1..4_u32)
             .prop_map(|(is_paused, concurrency)| Step::Configure { is_paused, concurrency }),
         2 => any::<usize>().prop_map(Step::List),
+        1 => any::<usize>().prop_map(Step::Relist),
+        1 => any::<bool>().prop_map(Step::Stall),
+        2 => any::<usize>().prop_map(Step::Bring),
+        1 => any_place().prop_map(Step::Garble),
         1 => (any::<usize>(), any::<bool>())
             .prop_map(|(number, is_answered)| Step::Answer(number, is_answered)),
         2 => (0..40_u64).prop_map(Step::Wait),
@@ -492,5 +758,6 @@ proptest! {
         life.end_well()?;
         life.check("b", &Version::first(), 0)?;
         life.check("a", &life.version, life.number)?;
+        life.check_caches()?;
     }
 }

@@ -53,7 +53,7 @@ fn a_key_that_nothing_but_its_own_writes_runs_is_slowed_down_and_named() {
         runs: 10,
         field: "/metadata/labels/at".into(),
     };
-    assert_eq!(named, [looping.clone()]);
+    assert_eq!(named, std::slice::from_ref(&looping));
     assert_eq!(rig.hub.status(rig.now)[0].looping, [looping]);
     let runs = runs_in_a_second(&mut rig);
     assert!((2..=8).contains(&runs), "{runs} in the first second");

@@ -207,3 +207,36 @@ fn another_key_is_tried_while_the_one_that_found_none_hangs() {
     rig.now += Duration::from_secs(1);
     assert!(rig.take().is_some());
 }
+
+#[test]
+fn a_key_whose_lookup_found_none_asks_again_soon_when_others_got_through() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "b", "");
+    let (mut first, mut second) = (rig.take().unwrap(), rig.take().unwrap());
+    let wrote = |effect| Executed {
+        accepted: vec![Accepted {
+            kind: pod(),
+            key: ObjectKey::new("default", "x"),
+            effect,
+        }],
+        ..Executed::default()
+    };
+    for turn in [&mut first, &mut second] {
+        let decision = turn.decide();
+        rig.hub.decided(turn, &decision, rig.now);
+    }
+    let error = TurnError::Unavailable("no answer".into());
+    rig.hub
+        .failed(&first, &error, wrote(Effect::Unknown), rig.now);
+    rig.now += Duration::from_secs(1);
+    let Next::Look(lookup) = rig.hub.next(rig.now, 0) else {
+        panic!("it is not known what became of the write");
+    };
+    let version = Effect::Version(ResourceVersion::new("1"));
+    rig.hub.settled(&second, None, wrote(version), rig.now);
+    let no_answer = ReadFailure::NoAnswer("no route".into());
+    rig.hub.looked(&lookup, vec![Err(no_answer)], rig.now);
+    rig.now += Duration::from_secs(1);
+    assert!(matches!(rig.hub.next(rig.now, 0), Next::Look(_)));
+}

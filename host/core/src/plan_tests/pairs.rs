@@ -133,7 +133,13 @@ impl Cluster for Versioned {
     fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, Answer> {
         let result = self.change(write);
         let object = self.get(&write.key.name).map(|object| object.to_string());
-        futures::future::ready(Answer { result, object }).boxed()
+        let ended = None;
+        futures::future::ready(Answer {
+            result,
+            object,
+            ended,
+        })
+        .boxed()
     }
 
     fn read<'a>(

@@ -4151,7 +4151,8 @@ pub mod pilothouse {
                 /// CPU time for one reconcile, the backstop behind fuel for what fuel does not count: work of the host that the guest's calls cause.
                 /// On the wall a run may take ten times that. 20 s if the operator says nothing else, and 200 s at most.
                 pub timeout: ::core::option::Option<Milliseconds>,
-                /// Reconciles of this plugin (of different keys) that may run at the same time.
+                /// Reconciles of this plugin (of different keys) that may run at the same time. A plugin that asks for 1 sees in each run what
+                /// its last run has written, whatever key that was of: an allocator asks for it.
                 pub concurrency: ::core::option::Option<u32>,
             }
             impl ::core::fmt::Debug for Limits {

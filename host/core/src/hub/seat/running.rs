@@ -148,6 +148,8 @@ impl Seat {
         match &mut self.outage {
             Some(outage) if is_answered => outage.favour(key.clone(), now),
             Some(outage) => outage.strand(key.clone()),
+            // The outage has ended meanwhile: who asks again may have an answer.
+            None if !is_answered => self.queue.hold_until(key, now + STRANDED.base),
             None => {}
         }
     }
@@ -220,6 +222,10 @@ impl Seat {
             return;
         }
         let is_stale = match missed {
+            _ if turn.sequence() < self.turned_at => {
+                self.loops.caused_otherwise(key);
+                true
+            }
             Missed::TooMuch => {
                 self.loops.caused_otherwise(key);
                 true
@@ -530,6 +536,7 @@ impl Seat {
             sign: match &accepted.effect {
                 Effect::Version(version) => Sign::Version(version.clone()),
                 Effect::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
+                Effect::End(uid) => Sign::End(uid.as_str().into()),
                 Effect::Unknown => Sign::Unknown,
             },
         })

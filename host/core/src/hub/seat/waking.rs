@@ -147,6 +147,13 @@ impl Seat {
         self.controller.applied.forget_kind(kind);
     }
 
+    /// Some of an informer's objects have become unreadable, or are so no more, with this change of the caches.
+    pub fn note_turned(&mut self, informer: InformerId, sequence: u64) {
+        if self.grants.contains_key(&informer) {
+            self.turned_at = sequence;
+        }
+    }
+
     /// Queues the keys that asked for an object which has become unreadable, or is so no more: its own, and those with an answer that
     /// it was, or should have been, in.
     pub fn wake_reader(
@@ -161,9 +168,7 @@ impl Seat {
         }
         let subject = self.subject.as_ref();
         let is_own = subject.is_some_and(|subject| subject.may_be(informer, key));
-        // What runs may have asked for it too, and its reads are not known yet.
-        let running = self.queue.running_keys();
-        let readers = self.reads.about(informer, key).into_iter().chain(running);
+        let readers = self.reads.about(informer, key).into_iter();
         let keys: BTreeSet<ObjectKey> = readers.chain(is_own.then_some(key)).cloned().collect();
         for key in keys {
             self.loops.caused_otherwise(&key);
