@@ -51,7 +51,7 @@ pub(super) struct Seat {
     doubts: doubt::Doubts,
     /// While the plugin's writes find no cluster.
     outage: Option<Outage>,
-    /// How often a key's writes found no cluster, in a row; keys whose last did are not here.
+    /// How often a key's writes found no cluster, in a row, outages counted once; keys whose last did are not here.
     tries: HashMap<ObjectKey, u32>,
     /// How often a key has asked to be run again soon, in a row.
     hurries: HashMap<ObjectKey, u32>,

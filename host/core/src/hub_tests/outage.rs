@@ -240,3 +240,22 @@ fn a_key_whose_lookup_found_none_asks_again_soon_when_others_got_through() {
     rig.now += Duration::from_secs(1);
     assert!(matches!(rig.hub.next(rig.now, 0), Next::Look(_)));
 }
+
+#[test]
+fn a_key_that_was_tried_often_while_nobody_got_through_is_brought_back_with_the_others() {
+    let mut rig = cut_off();
+    for _ in 0..20 {
+        rig.now += Duration::from_secs(1);
+        fail_unavailable(&mut rig);
+    }
+    rig.now += Duration::from_secs(1);
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let error = TurnError::Write {
+        message: "conflict".into(),
+        retry_after: None,
+    };
+    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    assert_eq!(rig.run().len(), 99);
+}

@@ -177,6 +177,7 @@ fn contract(abi: &str) -> String {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "wit"))
         .collect();
     files.sort();
     let texts = files.iter().map(|file| fs::read_to_string(file).unwrap());

@@ -396,7 +396,10 @@ impl Seat {
             waited: Duration::ZERO,
         };
         let tries = self.tries.entry(taken.key.clone()).or_default();
-        *tries += 1;
+        // While nobody gets through it says nothing more of the key that it does not either.
+        if *tries == 0 || self.outage.is_none() {
+            *tries += 1;
+        }
         let delay = STRANDED.delay(*tries);
         self.queue.hold(&taken, now + delay, now);
         if *tries == 1 {
