@@ -35,7 +35,9 @@ fn one_key_a_second_is_tried_of_those_that_found_none() {
         rig.now += Duration::from_millis(100);
     }
     assert!((19..=20).contains(&tries), "{tries}");
-    assert_eq!(rig.hub.status(rig.now)[0].queued, 98, "the others wait");
+    let status = &rig.hub.status(rig.now)[0];
+    assert_eq!(status.queued + status.held, 100, "the others wait");
+    assert!(status.queued >= 80, "and most have not been tried");
 }
 
 #[test]
