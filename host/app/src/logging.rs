@@ -23,7 +23,7 @@ const FILTER: &str = "info,kube_client=off";
 const VARIABLE: &str = "RUST_LOG";
 const LEVELS: &str = "off, error, warn, info, debug or trace";
 
-/// Whether lines are coloured: on a terminal, unless `NO_COLOR` says something (https://no-color.org).
+/// Whether lines are coloured: on a terminal, unless `NO_COLOR` says something (<https://no-color.org>).
 fn is_coloured() -> bool {
     let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stderr().is_terminal() && !is_refused

@@ -259,7 +259,7 @@ impl Plan {
         &self.warnings
     }
 
-    /// Does it: one write after the other, nothing more after one that failed; [`Stop`] says what
+    /// Does it: one write after the other, nothing more after one that failed; `Stop` says what
     /// is done nevertheless. An Event that fails stops nothing; but one that finds no cluster is
     /// the last, for they may be thousands.
     pub async fn execute(

@@ -97,7 +97,7 @@ impl fmt::Display for LabelSelector {
 ///
 /// The host answers it itself, from the object, so that any number of selections share one watch. The server's field names are
 /// the objects' own paths, for CRDs' `selectableFields` too, and a field that is not there is the
-/// empty string; but for the [`TYPED`] ones.
+/// empty string; but for the `TYPED` ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,

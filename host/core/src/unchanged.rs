@@ -4,7 +4,7 @@
 //! - **apply**: either its text is what the server last accepted of this plugin for the object, and
 //!   the object is as that apply left it: at the same resourceVersion (then its fields need not be
 //!   cached: a Secret's values), or the same as the server showed it then, apart from what the
-//!   server and status writers change. Or the object itself proves it; see [`crate::owned`]: so
+//!   server and status writers change. Or the object itself proves it; see `crate::owned`: so
 //!   nothing is sent again after a restart either, when no apply is remembered. It does not do to
 //!   look for the intent's fields in the object: where a value is atomic, an apply takes away what
 //!   others have added to it.

@@ -128,7 +128,7 @@ mod tests {
         for _ in 0..50 {
             unwritten.note("a", &executed(&[forbidden.clone(), forbidden.clone()]));
         }
-        unwritten.note("a", &executed(&[missing.clone()]));
+        unwritten.note("a", &executed(std::slice::from_ref(&missing)));
         unwritten.note("b", &executed(&[missing]));
         // In an outage all writes fail, and that is said elsewhere.
         let lost = ActionResult::Unavailable("connection refused".into());
