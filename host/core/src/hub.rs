@@ -460,6 +460,10 @@ impl Hub {
             let Ok(found) = answer else {
                 continue;
             };
+            // What has come since is not what was asked about.
+            if !self.is_as_asked(question) {
+                continue;
+            }
             let changes = self.put_right(question, found.as_deref());
             if changes.is_some() {
                 repaired.push(question.clone());
@@ -479,23 +483,25 @@ impl Hub {
         repaired
     }
 
+    /// Whether a cache shows of an object what it showed when the question was asked. Of what was not there nobody can say whether it has
+    /// come and gone since, unless nothing at all has come.
+    fn is_as_asked(&self, question: &Question) -> bool {
+        let cache = &self.snapshot.informers[question.informer];
+        let is_same = cache.version_of(&question.key) == question.cached.as_ref();
+        let is_still = question.cached.is_some() || *cache.resource_version() == question.at;
+        cache.users() > 0 && is_same && is_still
+    }
+
     /// Puts into a cache what the cluster has of an object, if the cache shows something else that is not newer.
     fn put_right(&mut self, question: &Question, found: Option<&str>) -> Option<Change> {
         let Question {
             informer,
             kind,
             key,
-            cached,
-            at,
             uid,
+            ..
         } = question;
         let cache = self.snapshot.cache_mut(*informer);
-        // Of what was not there nobody can say whether it has come and gone since, unless nothing at all has come.
-        let has_moved = cache.version_of(key) != cached.as_ref()
-            || (cached.is_none() && cache.resource_version() != at);
-        if cache.users() == 0 || has_moved {
-            return None;
-        }
         let Some(json) = found else {
             return cache.repair_gone(key, uid.as_deref());
         };

@@ -133,6 +133,15 @@ fn a_newer_state_that_the_watch_brings_meanwhile_stays() {
     let cache = &rig.hub.snapshot().informers[rig.id(&pod())];
     let shown = cache.get(ObjectKey::new("default", "x").parts()).unwrap();
     assert!(shown.json().contains("newer"));
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    rig.put(&pod(), "x", r#""garbled":"again""#);
+    run_one(&mut rig);
+    rig.now += Duration::from_secs(1);
+    let Next::Look(lookup) = rig.hub.next(rig.now, 0) else {
+        panic!("a state that came meanwhile is not confirmed");
+    };
+    let names: Vec<&str> = lookup.questions.iter().map(|it| &*it.key.name).collect();
+    assert_eq!(names, ["web", "x"]);
 }
 
 #[test]
