@@ -141,6 +141,9 @@ impl ApiCluster {
             object: body.filter(|_| is_object),
             result,
             ended,
+            owner: Some(&resource.kind)
+                .filter(|kind| **kind != write.kind)
+                .cloned(),
         })
     }
 

@@ -210,6 +210,26 @@ async fn a_deletion_carries_its_preconditions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_answer_names_the_kind_that_was_written_where_it_is_not_the_bodys() {
+    let eviction = write(Kind::new("policy", "v1", "Eviction"), create());
+    let scale = write(Kind::new("autoscaling", "v1", "Scale"), create());
+    for (write, owner) in [
+        (on("eviction", eviction), Some(Kind::new("", "v1", "Pod"))),
+        (
+            on("scale", scale),
+            Some(Kind::new("apps", "v1", "Deployment")),
+        ),
+        (on("status", pod(create())), None),
+        (pod(create()), None),
+    ] {
+        let scenario = Scenario::new(discovery().into_iter().chain([at_version("7")]));
+        let cluster = ApiCluster::new(scenario.client(), "host-1");
+        let answer = cluster.write(&Author::named("p"), &write).await;
+        assert_eq!(answer.owner, owner, "{write:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_answer_is_sorted_as_the_contract_says() {
     let said = || "it says".to_owned();
     let cases = [

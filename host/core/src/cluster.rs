@@ -103,6 +103,9 @@ pub struct Answer {
     /// The uid of an object that ends with this write: it was being deleted, and its last finalizer is gone. The server answers with
     /// the version that it had before, by which nobody could tell.
     pub ended: Option<String>,
+    /// The kind of the object that was written, where it is not the write's: an Eviction is written
+    /// on a Pod, a Scale on a Deployment.
+    pub owner: Option<Kind>,
 }
 
 impl From<ActionResult> for Answer {
@@ -111,6 +114,7 @@ impl From<ActionResult> for Answer {
             result,
             object: None,
             ended: None,
+            owner: None,
         }
     }
 }

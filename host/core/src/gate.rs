@@ -11,7 +11,8 @@
 //! next must see.
 //!
 //! A watch that is late does not hold a key for ever, and does not make it run blind: after [`PATIENCE`] the host asks for the objects
-//! themselves ([`Lookup`](crate::hub::Lookup)). So it does at once after a write that had no answer, which may have been done or not.
+//! themselves ([`Lookup`](crate::hub::Lookup)). So it does at once after a write that had no answer, which may have been done or not,
+//! and after one whose answer does not show the object: an eviction, a binding.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -116,13 +116,24 @@ pub enum Effect {
     End(String),
     /// There was no answer.
     Unknown,
+    /// It is done, but the answer does not show what it left: that of an eviction is a Status.
+    Unshown,
 }
 
 impl Accepted {
-    fn of(write: &Write, result: &ActionResult, ended: Option<String>) -> Option<Self> {
+    /// `ended` and `owner` are the [`Answer`]'s.
+    fn of(
+        write: &Write,
+        result: &ActionResult,
+        ended: Option<String>,
+        owner: Option<Kind>,
+    ) -> Option<Self> {
         let effect = match (&write.operation, result) {
             (Operation::Event { .. }, _) => return None,
             (_, ActionResult::Unknown(_) | ActionResult::Unavailable(_)) => Effect::Unknown,
+            (Operation::Create { .. }, ActionResult::Done(_)) if write.subresource.is_some() => {
+                Effect::Unshown
+            }
             (Operation::Delete { uid: Some(uid), .. }, ActionResult::Done(_)) => {
                 Effect::Deletion(uid.clone())
             }
@@ -134,7 +145,7 @@ impl Accepted {
             _ => return None,
         };
         Some(Self {
-            kind: write.kind.clone(),
+            kind: owner.unwrap_or_else(|| write.kind.clone()),
             key: write.key.clone(),
             effect,
         })
@@ -293,6 +304,7 @@ impl Plan {
                         result,
                         object,
                         ended,
+                        owner,
                     } = answer;
                     remember(
                         applied,
@@ -309,7 +321,7 @@ impl Plan {
                         }
                         result => result,
                     };
-                    accepted.extend(Accepted::of(&write, &result, ended));
+                    accepted.extend(Accepted::of(&write, &result, ended, owner));
                     if let ActionResult::Done(Some(version)) = &result {
                         versions.insert(target, version.clone());
                     }

@@ -153,6 +153,35 @@ struct Server {
     seen: Mutex<Vec<Write>>,
 }
 
+#[test]
+fn what_an_eviction_leaves_is_awaited_on_the_pod() {
+    let eviction = Write {
+        kind: Kind::new("policy", "v1", "Eviction"),
+        key: ObjectKey::new("default", "a"),
+        subresource: Some("eviction".into()),
+        operation: Operation::Create {
+            object: "{}".into(),
+        },
+    };
+    let pod = Kind::new("", "v1", "Pod");
+    for (result, effect) in [
+        (ActionResult::Done(None), Some(Effect::Unshown)),
+        (
+            ActionResult::Unavailable("gone".into()),
+            Some(Effect::Unknown),
+        ),
+        (ActionResult::Forbidden("budget".into()), None),
+    ] {
+        let accepted = Accepted::of(&eviction, &result, None, Some(pod.clone()));
+        let expected = effect.map(|effect| Accepted {
+            kind: pod.clone(),
+            key: eviction.key.clone(),
+            effect,
+        });
+        assert_eq!(accepted, expected);
+    }
+}
+
 impl Cluster for Server {
     fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, Answer> {
         self.seen.lock().unwrap().push(write.clone());

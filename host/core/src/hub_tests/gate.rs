@@ -176,6 +176,23 @@ fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
 }
 
 #[test]
+fn a_write_whose_answer_does_not_show_the_object_is_looked_up_before_the_key_runs_again() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    rig.put(&pod(), "x", "");
+    run_writing(&mut rig, pod(), "x", Effect::Unshown);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    let lookup = lookup(&mut rig);
+    assert_eq!(lookup.questions[0].key, ObjectKey::new("default", "x"));
+    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    rig.take().unwrap();
+    let pods = rig.id(&pod());
+    let cache = &rig.hub.snapshot.informers[pods];
+    let evicted = cache.get(lookup.questions[0].key.parts());
+    assert!(evicted.is_none());
+}
+
+#[test]
 fn a_write_of_a_kind_that_is_not_read_is_not_waited_for() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");

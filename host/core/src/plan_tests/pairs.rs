@@ -138,6 +138,7 @@ impl Cluster for Versioned {
             result,
             object,
             ended,
+            owner: None,
         })
         .boxed()
     }

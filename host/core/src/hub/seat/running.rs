@@ -539,7 +539,7 @@ impl Seat {
                 Effect::Version(version) => Sign::Version(version.clone()),
                 Effect::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
                 Effect::End(uid) => Sign::End(uid.as_str().into()),
-                Effect::Unknown => Sign::Unknown,
+                Effect::Unknown | Effect::Unshown => Sign::Unknown,
             },
         })
     }
