@@ -32,5 +32,6 @@ pub mod selector;
 pub mod snapshot;
 pub mod source;
 pub mod stores;
+pub mod text;
 pub mod tree;
 pub mod unchanged;

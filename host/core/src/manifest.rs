@@ -1,11 +1,14 @@
 //! What a plugin declares about itself, checked once when it is loaded. Mirrors `wit/manifest.wit`, which documents the meaning.
 
+mod texts;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::fields::{FieldPath, PathError};
 use crate::key::Kind;
 use crate::selector::{FieldSelector, FieldSelectorError, LabelSelector};
+use crate::text::cut;
 
 /// Of a configuration's schema; those of real programs have some ten thousand.
 const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
@@ -157,9 +160,16 @@ pub enum ManifestError {
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
     )]
     Name(String),
-    /// A kind without version or kind.
-    #[error("{0} needs a version and a kind, got {1:?}")]
-    Kind(&'static str, Kind),
+    /// A text that is too long, or is made of something else.
+    #[error("{place}: {text:?} is not {wanted}")]
+    Text {
+        /// Where it is.
+        place: &'static str,
+        /// How it begins.
+        text: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
     /// The subject's kind, a companion, an indexed kind or a `children` kind is not read.
     #[error("{0} {1} is not among the manifest's reads; add it there")]
     NotRead(&'static str, Kind),
@@ -206,9 +216,6 @@ pub enum ManifestError {
         "writes: update of {0} replaces the whole object, but the manifest reads only some fields of it: read it whole (no fields), or write it with patch or apply"
     )]
     PartialUpdate(Kind),
-    /// A namespace is not a DNS label.
-    #[error("reads: {0:?} is not a namespace")]
-    Namespace(String),
     /// A limit of zero.
     #[error("limits: {0} must be more than 0")]
     ZeroLimit(&'static str),
@@ -216,23 +223,17 @@ pub enum ManifestError {
 
 /// Whether `name` is a DNS label (RFC 1123).
 pub fn is_dns_label(name: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
-    bytes.len() <= 63
-        && edge(bytes.first())
-        && edge(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    texts::is_dns_label(name)
 }
 
 impl Manifest {
     /// Everything that can be checked without a cluster.
     pub fn validate(&self) -> Result<(), ManifestError> {
         if !is_dns_label(&self.name) {
-            return Err(ManifestError::Name(self.name.clone()));
+            return Err(ManifestError::Name(cut(&self.name, 80)));
         }
         self.validate_counts()?;
+        self.validate_texts()?;
         self.validate_reads()?;
         self.validate_subject()?;
         self.validate_indexes()?;
@@ -270,7 +271,13 @@ impl Manifest {
         let fields = self.reads.iter().map(|read| read.fields.len()).sum();
         let paths = self.indexes.iter().map(|index| index.paths.len()).sum();
         let namespaces = self.reads.iter().map(|read| read.namespaces.len()).sum();
+        let (companions, selected) = match &self.subject {
+            Subject::Each(selection) => (selection.companions.len(), selection.namespaces.len()),
+            Subject::Singleton => (0, 0),
+        };
         for (what, count, max) in [
+            ("companions", companions, 100),
+            ("namespaces of the subject", selected, 500),
             ("kinds in reads", self.reads.len(), 100),
             ("namespaces in reads", namespaces, 500),
             ("fields in reads", fields, 1_000),
@@ -288,15 +295,11 @@ impl Manifest {
     fn validate_reads(&self) -> Result<(), ManifestError> {
         let mut seen = BTreeSet::new();
         for read in &self.reads {
-            complete("reads", &read.kind)?;
             if !seen.insert(&read.kind) {
                 return Err(ManifestError::ReadTwice(read.kind.clone()));
             }
             for field in &read.fields {
                 FieldPath::parse(field)?;
-            }
-            if let Some(namespace) = read.namespaces.iter().find(|name| !is_dns_label(name)) {
-                return Err(ManifestError::Namespace(namespace.clone()));
             }
             if let Some(fields) = &read.field_selector {
                 FieldSelector::parse(&read.kind, fields)?;
@@ -344,7 +347,6 @@ impl Manifest {
 
     fn validate_writes(&self) -> Result<(), ManifestError> {
         for write in &self.writes {
-            complete("writes", &write.kind)?;
             let mut reads = self.reads.iter();
             let is_cut = reads.any(|read| read.kind == write.kind && !read.fields.is_empty());
             if write.subresource.is_none() && write.verbs.contains(&Verb::Update) && is_cut {
@@ -400,13 +402,6 @@ impl Manifest {
         }
         Ok(())
     }
-}
-
-fn complete(place: &'static str, kind: &Kind) -> Result<(), ManifestError> {
-    if kind.version.is_empty() || kind.kind.is_empty() {
-        return Err(ManifestError::Kind(place, kind.clone()));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
 
 use crate::load::one_line;
-use crate::log::escaped;
+use pilothouse_core::text::escaped;
 
 /// Of what a dying process says.
 const STDERR_BYTES: u64 = 16 << 10;

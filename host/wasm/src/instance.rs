@@ -15,6 +15,7 @@ use pilothouse_core::outcome::{Failure, Outcome};
 use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::{Reader, Scope};
 use pilothouse_core::snapshot::Snapshot;
+use pilothouse_core::text::cut;
 
 pub use totals::RunTotals;
 
@@ -22,7 +23,7 @@ use crate::bindings::{self, ControllerPre};
 use crate::engine::Engine;
 use crate::limits::{LimitPolicy, RunLimits};
 use crate::load::LoadReport;
-use crate::log::{LogBudget, PluginLog, cut};
+use crate::log::{LogBudget, PluginLog};
 use crate::secret::{Random, Secret};
 use crate::state::State;
 use call::{Call, Kept, Left, Site};

@@ -2,7 +2,9 @@
 //! what the guest's language writes first, to the log or to standard error.
 
 use crate::load::one_line;
-use crate::log::{Level, cut, escaped};
+use pilothouse_core::text::{cut, escaped};
+
+use crate::log::Level;
 
 /// The field of an error's line that says why the guest is about to trap.
 const PANIC: &str = "panic";

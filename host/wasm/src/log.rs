@@ -7,8 +7,9 @@ mod budget;
 use std::sync::Arc;
 
 use pilothouse_core::key::ObjectKey;
+use pilothouse_core::text::cut;
 
-pub(crate) use budget::LogBudget;
+pub use budget::LogBudget;
 
 /// The target of a plugin's lines, by which they can be told from the host's, and switched.
 pub const LOG_TARGET: &str = "plugin";
@@ -182,30 +183,6 @@ fn unique(name: &str, named: &[(String, String)]) -> String {
         .unwrap_or(first)
 }
 
-/// `text`, or its first `max` bytes or so.
-pub(crate) fn cut(text: &str, max: usize) -> String {
-    match text.char_indices().find(|(at, _)| *at >= max) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
-/// `text` without control, formatting and unprintable characters, and no longer than about `max` bytes.
-pub(crate) fn escaped(text: &str, max: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(max));
-    for char in text.chars() {
-        if out.len() >= max {
-            out.push('…');
-            break;
-        }
-        match char {
-            '\'' | '"' => out.push(char),
-            _ => out.extend(char.escape_debug()),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,15 +196,6 @@ mod tests {
             .into_iter()
             .map(|(name, _)| name)
             .collect()
-    }
-
-    #[test]
-    fn escaped_text_drives_no_terminal() {
-        assert_eq!(
-            escaped("a\nERROR b\u{1b}[31m\u{202e}\0'ü'", 100),
-            r"a\nERROR b\u{1b}[31m\u{202e}\0'ü'"
-        );
-        assert_eq!(escaped("aaaaaa", 3), "aaa…");
     }
 
     #[test]

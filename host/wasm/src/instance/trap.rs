@@ -3,7 +3,7 @@
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use crate::load::one_line;
-use crate::log::escaped;
+use pilothouse_core::text::escaped;
 
 /// Of all that is told of a trap. It ends up in tables and Events.
 const BYTES: usize = 400;

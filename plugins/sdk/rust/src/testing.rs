@@ -6,6 +6,7 @@ mod fields;
 mod manifest;
 mod names;
 mod outcome;
+mod texts;
 mod writes;
 
 use std::cell::RefCell;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::fields;
 use super::names::{is_dns_label, kind_text};
+use super::{fields, texts};
 use crate::{Kind, Manifest, Subject, Verb, Write};
 
 const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
@@ -25,6 +25,7 @@ pub fn check_manifest(manifest: &Manifest) -> Result<(), String> {
         ));
     }
     counts(manifest)?;
+    texts::check(manifest)?;
     reads(manifest)?;
     subject(manifest)?;
     indexes(manifest)?;
@@ -37,7 +38,13 @@ fn counts(manifest: &Manifest) -> Result<(), String> {
     let fields = manifest.reads.iter().map(|read| read.fields.len()).sum();
     let namespaces = manifest.reads.iter().map(|read| read.namespaces.len());
     let paths = manifest.indexes.iter().map(|index| index.paths.len()).sum();
+    let (companions, selected) = match &manifest.subject {
+        Subject::Each(selection) => (selection.companions.len(), selection.namespaces.len()),
+        Subject::Singleton => (0, 0),
+    };
     for (what, count, max) in [
+        ("companions", companions, 100),
+        ("namespaces of the subject", selected, 500),
         ("kinds in reads", manifest.reads.len(), 100),
         ("namespaces in reads", namespaces.sum(), 500),
         ("fields in reads", fields, 1_000),
@@ -50,7 +57,7 @@ fn counts(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-fn at_most(max: usize, count: usize, what: &str) -> Result<(), String> {
+pub(super) fn at_most(max: usize, count: usize, what: &str) -> Result<(), String> {
     if count > max {
         return Err(format!("{count} {what}; a manifest has at most {max}"));
     }
@@ -60,7 +67,6 @@ fn at_most(max: usize, count: usize, what: &str) -> Result<(), String> {
 fn reads(manifest: &Manifest) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for read in &manifest.reads {
-        complete("reads", &read.kind)?;
         if !seen.insert(kind_text(&read.kind)) {
             return Err(format!(
                 "{} is declared twice in reads; one declaration lists all its fields",
@@ -69,9 +75,6 @@ fn reads(manifest: &Manifest) -> Result<(), String> {
         }
         for field in &read.fields {
             fields::parse(field)?;
-        }
-        if let Some(namespace) = read.namespaces.iter().find(|name| !is_dns_label(name)) {
-            return Err(format!("reads: {namespace:?} is not a namespace"));
         }
         if let Some(selector) = &read.field_selector {
             field_selector(selector)?;
@@ -114,7 +117,6 @@ fn indexes(manifest: &Manifest) -> Result<(), String> {
 
 fn writes(manifest: &Manifest) -> Result<(), String> {
     for write in &manifest.writes {
-        complete("writes", &write.kind)?;
         if write.children {
             children(manifest, write)?;
         }
@@ -164,21 +166,6 @@ fn config_schema(manifest: &Manifest) -> Result<(), String> {
     at_most(CONFIG_SCHEMA_BYTES, schema.len(), "bytes of config-schema")?;
     let parsed = serde_json::from_str::<Value>(schema).map(drop);
     parsed.map_err(|error| format!("config-schema is not JSON: {error}"))
-}
-
-fn complete(place: &str, kind: &Kind) -> Result<(), String> {
-    if kind.version.is_empty() || kind.kind.is_empty() {
-        // The kind as the host prints it when it is not sure that it is one.
-        let Kind {
-            group,
-            version,
-            kind,
-        } = kind;
-        return Err(format!(
-            "{place} needs a version and a kind, got Kind {{ group: {group:?}, version: {version:?}, kind: {kind:?} }}"
-        ));
-    }
-    Ok(())
 }
 
 fn must_read(manifest: &Manifest, what: &str, kind: &Kind) -> Result<(), String> {

@@ -1,0 +1,46 @@
+//! Texts from outside: they are cut before they are kept, and escaped before they are shown.
+
+/// `text`, or its first `max` bytes or so.
+pub fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().find(|(at, _)| *at >= max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// `text` without control, formatting and unprintable characters, and no longer than about `max`
+/// bytes: it can neither drive a terminal nor pass for another line.
+pub fn escaped(text: &str, max: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(max));
+    for char in text.chars() {
+        if out.len() >= max {
+            out.push('…');
+            break;
+        }
+        match char {
+            '\'' | '"' => out.push(char),
+            _ => out.extend(char.escape_debug()),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_text_drives_no_terminal() {
+        assert_eq!(
+            escaped("a\nERROR b\u{1b}[31m\u{202e}\0'ü'", 100),
+            r"a\nERROR b\u{1b}[31m\u{202e}\0'ü'"
+        );
+        assert_eq!(escaped("aaaaaa", 3), "aaa…");
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_says_so() {
+        assert_eq!(cut("aaa", 3), "aaa");
+        assert_eq!(cut("ééé", 3), "éé…");
+    }
+}
