@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig, WasmFeatures};
 
 use crate::secret::Secret;
 use crate::stopwatch::{self, Clocks, Stopwatch};
@@ -31,6 +31,20 @@ const COMPONENT_BYTES: usize = 4 << 20;
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
 /// How many instances may be alive at once: one per worker thread and one per load, with room to spare.
 const INSTANCES: u32 = 64;
+
+/// What guests may be made of: WebAssembly 1.0, what LLVM emits by default, and components.
+const PROPOSALS: WasmFeatures = WasmFeatures::FLOATS
+    .union(WasmFeatures::MUTABLE_GLOBAL)
+    .union(WasmFeatures::SIGN_EXTENSION)
+    .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
+    .union(WasmFeatures::MULTI_VALUE)
+    .union(WasmFeatures::BULK_MEMORY)
+    .union(WasmFeatures::BULK_MEMORY_OPT)
+    .union(WasmFeatures::REFERENCE_TYPES)
+    .union(WasmFeatures::CALL_INDIRECT_OVERLONG)
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::SIMD)
+    .union(WasmFeatures::COMPONENT_MODEL);
 
 /// What may differ between processes.
 #[derive(Clone, Copy, Debug)]
@@ -201,17 +215,12 @@ fn config(options: &EngineOptions) -> Config {
         .cranelift_nan_canonicalization(true)
         .max_wasm_stack(WASM_STACK_BYTES)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options.instances)));
-    // What toolchains emit: SIMD, bulk memory, reference types, multi-value, sign extension, which are on by default. The rest is
-    // code that need not be reachable; threads, GC and async are not even compiled in.
+    // A proposal that no toolchain of ours needs is code that need not be reachable, and what a new wasmtime
+    // brings is off until it is listed.
     config
-        .wasm_tail_call(false)
-        .wasm_relaxed_simd(false)
-        .relaxed_simd_deterministic(true)
-        .wasm_multi_memory(false)
-        .wasm_memory64(false)
-        .wasm_custom_page_sizes(false)
-        .wasm_wide_arithmetic(false)
-        .wasm_stack_switching(false);
+        .wasm_features(WasmFeatures::all().difference(PROPOSALS), false)
+        .wasm_features(PROPOSALS, true)
+        .relaxed_simd_deterministic(true);
     config
 }
 

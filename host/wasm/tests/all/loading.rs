@@ -137,6 +137,16 @@ fn features_that_are_switched_off_do_not_compile() {
         ("(func $t (return_call $t))", "tail calls"),
         ("(tag)", "exceptions"),
         ("(type (struct))", "gc"),
+        ("(rec (type (func)) (type (func)))", "gc"),
+        ("(type (sub (func)))", "gc"),
+        (
+            "(func (param funcref) (drop (ref.test funcref (local.get 0))))",
+            "gc",
+        ),
+        (
+            "(type $t (func)) (func (param (ref $t)) (call_ref $t (local.get 0)))",
+            "function references",
+        ),
         (
             "(func (param v128) (drop (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))",
             "relaxed SIMD",
