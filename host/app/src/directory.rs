@@ -130,10 +130,18 @@ impl Directory {
             let Some(name) = name.to_str().filter(|name| self.is_plugin(name)) else {
                 continue;
             };
-            let stem = name.trim_end_matches(".wasm");
-            let found = Found {
-                wasm: self.open_file(name).map(|(_, stamp)| stamp),
-                settings: self.settings(&format!("{stem}.toml")),
+            let own = settings_of(name);
+            let found = match &*own {
+                DEFAULTS => Found {
+                    wasm: Err(format!(
+                        "its settings would be {DEFAULTS}, which are for all plugins; rename it"
+                    )),
+                    settings: None,
+                },
+                own => Found {
+                    wasm: self.open_file(name).map(|(_, stamp)| stamp),
+                    settings: self.settings(own),
+                },
             };
             listing.plugins.insert(name.to_owned(), found);
         }
@@ -192,6 +200,13 @@ impl Directory {
 /// Files that begin with a dot are on their way to another name.
 fn is_plugin(name: &str) -> bool {
     name.ends_with(".wasm") && !name.starts_with('.')
+}
+
+/// The file of a plugin's own settings: `a.toml` for `a.wasm`, and `a.wasm.toml` for `a.wasm.wasm`, so that no
+/// two plugins have the same.
+pub fn settings_of(wasm: &str) -> String {
+    let stem = wasm.strip_suffix(".wasm").unwrap_or(wasm);
+    format!("{stem}.toml")
 }
 
 fn is_open_to_all(stat: &Stat) -> bool {

@@ -33,6 +33,27 @@ fn plugins_are_listed_with_their_settings() {
 }
 
 #[test]
+fn no_two_plugins_have_the_same_settings() {
+    let (temporary, directory) = directory();
+    let write = |name: &str| std::fs::write(temporary.path().join(name), "").unwrap();
+    for name in [
+        "a.wasm",
+        "a.wasm.wasm",
+        "a.toml",
+        "pilothouse.wasm",
+        "pilothouse.toml",
+    ] {
+        write(name);
+    }
+    let listing = directory.list().unwrap();
+    assert!(listing.plugins["a.wasm"].settings.is_some());
+    assert_eq!(listing.plugins["a.wasm.wasm"].settings, None);
+    assert_eq!(listing.plugins["pilothouse.wasm"].settings, None);
+    let problem = problem(&listing, "pilothouse.wasm");
+    assert!(problem.ends_with("rename it"), "{problem}");
+}
+
+#[test]
 fn a_replaced_file_is_another_one_and_an_untouched_one_is_not() {
     let (temporary, directory) = directory();
     let path = temporary.path().join("a.wasm");

@@ -15,6 +15,7 @@ use super::leaving::{Leaving, Queued};
 use super::loading::Version;
 use super::reviews::Silence;
 use super::slot::{Running, Slot};
+use crate::directory::settings_of;
 use crate::kinds;
 use crate::metrics::Metrics;
 use crate::schema::Schemas;
@@ -405,7 +406,7 @@ impl Places {
         );
         if !slot.not_granted.is_empty() {
             let not_granted = slot.not_granted.join(", ");
-            let settings = file.replace(".wasm", ".toml");
+            let settings = settings_of(file);
             warn!(
                 plugin,
                 not_granted,
