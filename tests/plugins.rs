@@ -1052,6 +1052,7 @@ async fn the_printed_permissions_can_be_applied_to_an_empty_cluster() -> Result<
         let printed = std::process::Command::new(std::env::var("PILOTHOUSE_BIN")?)
             .arg("rbac")
             .args([guest("fickle"), guest("actions")])
+            .arg("--as-requested")
             .args(arguments)
             .args(["--namespace", &space])
             .output()?;

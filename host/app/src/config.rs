@@ -174,6 +174,11 @@ pub struct RbacArgs {
     #[arg(long)]
     pub per_plugin: bool,
 
+    /// Grant a plugin all that it asks for where no settings beside it say what it is granted; without this it may
+    /// read its own kind, as with `run`.
+    #[arg(long)]
+    pub as_requested: bool,
+
     /// Name of the host's service account and role.
     #[arg(long, default_value = "pilothouse")]
     pub name: String,

@@ -27,6 +27,8 @@ struct Asked {
     manifest: Manifest,
     grants: Grants,
     identity: Option<Identity>,
+    /// Whether it may read its own kind and no more, because nobody has said what it may.
+    is_own_kind: bool,
 }
 
 impl Asked {
@@ -49,7 +51,7 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     let compiler = compile::compiler(None);
     let mut asked = Vec::new();
     for file in &args.files {
-        let read = || read(&engine, &compiler, file);
+        let read = || read(&engine, &compiler, file, args.as_requested);
         asked.push(read().with_context(|| format!("{}", file.display()))?);
     }
     let named: BTreeSet<&Kind> = asked.iter().flat_map(|one| one.manifest.kinds()).collect();
@@ -66,6 +68,12 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     let mut text = String::new();
     if names.values().any(|named| named.is_guessed) {
         text += "# The names of resources are guessed from their kinds. With --kubeconfig or --context a cluster is asked.\n";
+    }
+    for one in asked.iter().filter(|one| one.is_own_kind) {
+        let name = &one.name;
+        text += &format!(
+            "# No settings grant {name} anything: it may read its own kind. --as-requested prints what it asks for.\n"
+        );
     }
     let mut all = Rules::of_host();
     let accounts = asked.iter().filter_map(|one| one.account(args));
@@ -85,14 +93,26 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     Ok(text + yaml::documents(&host, &all).trim_end())
 }
 
-/// What a file asks for, and what the settings beside it grant. Without settings: all.
-fn read(engine: &Engine, compiler: &Compiler, file: &Path) -> anyhow::Result<Asked> {
+/// What a file asks for, and what it is granted by the settings beside it: as `pilothouse run` does it, unless all
+/// is to be granted where they say nothing.
+fn read(
+    engine: &Engine,
+    compiler: &Compiler,
+    file: &Path,
+    is_as_requested: bool,
+) -> anyhow::Result<Asked> {
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
     let settings = settings::beside(file)?;
     let name = settings.name_of(plugin.manifest());
-    let grants = settings.grants.unwrap_or(GrantSetting::AsRequested);
+    let unsaid = match is_as_requested {
+        true => GrantSetting::AsRequested,
+        false => GrantSetting::OwnKind,
+    };
+    let is_said = settings.grants.is_some();
+    let grants = settings.grants.unwrap_or(unsaid);
     Ok(Asked {
+        is_own_kind: !is_said && !is_as_requested,
         name,
         manifest: plugin.manifest().clone(),
         grants: Grants {

@@ -14,7 +14,7 @@ pub struct Account {
 pub fn documents(account: &Account, rules: &Rules) -> String {
     let Account { name, namespace } = account;
     let mut text = format!(
-        "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {name}\n  namespace: {namespace}\n---\n"
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {name:?}\n  namespace: {namespace:?}\n---\n"
     );
     for (place, verbs) in &rules.0 {
         text += &role(account, place, verbs);
@@ -27,14 +27,17 @@ pub fn namespace(name: &str) -> String {
     if name == "default" || name.starts_with("kube-") {
         return String::new();
     }
-    format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n---\n")
+    format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name:?}\n---\n")
 }
 
 fn role(account: &Account, place: &str, verbs: &Verbs) -> String {
     let Account { name, namespace } = account;
     let (kind, metadata) = match place {
-        "" => ("ClusterRole", format!("  name: {name}\n")),
-        place => ("Role", format!("  name: {name}\n  namespace: {place}\n")),
+        "" => ("ClusterRole", format!("  name: {name:?}\n")),
+        place => (
+            "Role",
+            format!("  name: {name:?}\n  namespace: {place:?}\n"),
+        ),
     };
     let mut text = format!(
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n{metadata}rules:\n"
@@ -58,7 +61,7 @@ fn role(account: &Account, place: &str, verbs: &Verbs) -> String {
         }
     }
     text + &format!(
-        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}Binding\nmetadata:\n{metadata}roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name}\nsubjects:\n- kind: ServiceAccount\n  name: {name}\n  namespace: {namespace}\n---\n"
+        "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}Binding\nmetadata:\n{metadata}roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: {kind}\n  name: {name:?}\nsubjects:\n- kind: ServiceAccount\n  name: {name:?}\n  namespace: {namespace:?}\n---\n"
     )
 }
 
