@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use pilothouse_core::manifest::{Manifest, Subject};
 use pilothouse_core::plugin::Plugin;
+use pilothouse_core::text::escaped;
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits};
 
 use crate::compile;
@@ -100,21 +101,23 @@ fn check(
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
     let name = settings.name_of(plugin.manifest());
     let plugin = plugin.named(&name, &sandbox.policy, sandbox.options);
-    let mut lines = file_lines(plugin.report());
+    // The risks come first: they are what is to be read.
+    let risks = risks::risks(plugin.manifest()).into_iter();
+    let mut lines: Vec<Line> = risks.map(|text| ("risk", text)).collect();
+    lines.extend(file_lines(plugin.report()));
     lines.extend(manifest_lines(plugin.manifest()));
     lines.push(("limits", limits(plugin.limits())));
-    let risks = risks::risks(plugin.manifest()).into_iter();
-    lines.extend(risks.map(|text| ("risk", text)));
     lines.extend(config_line(schemas, plugin.manifest(), &settings)?);
     Ok((lines, plugin.manifest().clone()))
 }
 
+/// One line for each, whatever a stranger's texts would have a terminal do.
 fn layout(lines: &[Line]) -> String {
     let width = lines.iter().map(|(what, _)| what.len()).max();
     let width = width.unwrap_or_default();
     let lines = lines
         .iter()
-        .map(|(what, text)| format!("  {what:width$}  {text}"));
+        .map(|(what, text)| format!("  {what:width$}  {}", escaped(text, usize::MAX)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -258,6 +261,13 @@ fn limits(limits: &RunLimits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_strangers_text_makes_no_line_of_its_own_and_hides_none() {
+        let lines = [("reads", "v1/Pod: ['\u{1b}[8m\n  risk  none']".to_owned())];
+        let text = layout(&lines);
+        assert_eq!(text, r"  reads  v1/Pod: ['\u{1b}[8m\n  risk  none']");
+    }
 
     #[test]
     fn an_interface_is_named_once_however_many_functions_are_imported() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use pilothouse_core::text::escaped;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -137,7 +138,7 @@ fn table(body: &str) -> anyhow::Result<String> {
 
 fn row(plugin: &Value) -> [String; COLUMNS.len()] {
     let text = |path: &str| match plugin.pointer(path) {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => escaped(text, usize::MAX),
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
     };
@@ -169,7 +170,7 @@ fn last_error(plugin: &Value) -> String {
         return String::new();
     }
     let line = message.lines().next().unwrap_or_default();
-    let mut text = format!("{object}: {line}");
+    let mut text = escaped(&format!("{object}: {line}"), usize::MAX);
     if let Some((end, _)) = text.char_indices().nth(LONGEST_REASON) {
         text.truncate(end);
         text.push('…');
@@ -211,6 +212,16 @@ b.wasm                failed    0        0         0         is damaged";
         let table = table(body).unwrap();
         let wanted = "no server; running 1.0.0, NOT the file's 2.0.0: trap";
         assert!(table.ends_with(wanted), "{table}");
+    }
+
+    #[test]
+    fn what_a_guest_says_neither_drives_a_terminal_nor_makes_a_row() {
+        let row = row(&serde_json::json!({
+            "file": "a.wasm", "name": "a", "version": "1\u{1b}[8m\nb", "state": "running",
+            "problem": "\u{202e}", "keys": {}
+        }));
+        assert_eq!(row[1], r"1\u{1b}[8m\nb");
+        assert_eq!(row[6], r"\u{202e}");
     }
 
     #[test]

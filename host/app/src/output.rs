@@ -11,7 +11,17 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Says on standard error what is wrong. Where nobody listens there is nobody to tell that.
 pub fn complain(problem: &str) {
-    let _ = writeln!(std::io::stderr(), "error: {problem}");
+    let _ = writeln!(std::io::stderr(), "error: {}", harmless(problem));
+}
+
+/// A text of several lines in which nothing drives a terminal: it may be a stranger's.
+fn harmless(text: &str) -> String {
+    let is_harmful = |char: char| char != '\n' && char.is_control();
+    let shown = text.chars().map(|char| match is_harmful(char) {
+        true => char.escape_default().to_string(),
+        false => char.to_string(),
+    });
+    shown.collect()
 }
 
 /// An error and its causes in one line. Many errors say their cause in their own text: it is not said again.
@@ -49,6 +59,11 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Err(self.0.into())
         }
+    }
+
+    #[test]
+    fn an_error_drives_no_terminal_and_keeps_its_lines() {
+        assert_eq!(harmless("a\n\u{1b}[8mb\u{e9}"), "a\n\\u{1b}[8mb\u{e9}");
     }
 
     #[test]
