@@ -16,6 +16,7 @@ mod output;
 mod plugins;
 mod rbac;
 mod reach;
+mod reports;
 mod run;
 mod schema;
 mod settings;

@@ -1,9 +1,8 @@
 //! Runs turns: guests on threads of their own (they are CPU-bound), writes on the async runtime.
 
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
 
 use crate::metrics::Metrics;
+use crate::reports::Reports;
 use crate::shared::{Shared, Task};
 
 /// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
@@ -28,9 +28,6 @@ const STACK_SIZE: usize = 8 * 1024 * 1024;
 
 /// Most objects of one lookup that are read at the same time.
 const MAX_READS: usize = 16;
-
-/// Denied reads and warnings that are told apart in the log: a guest may make up kinds.
-const MOST_TOLD: usize = 1_000;
 
 /// What is done on the async runtime. A key is held until then.
 enum Job {
@@ -55,8 +52,7 @@ struct Tools {
     metrics: Arc<Metrics>,
     is_stopping: Arc<AtomicBool>,
     ids: Arc<Ids>,
-    /// The denied reads and the warnings that the log has been told of, by plugin and reason.
-    told: Arc<Mutex<BTreeSet<(String, String)>>>,
+    reports: Arc<Reports>,
 }
 
 pub struct Workers {
@@ -78,7 +74,7 @@ impl Workers {
             metrics,
             is_stopping: Arc::default(),
             ids: Arc::default(),
-            told: Arc::default(),
+            reports: Arc::default(),
         };
         let (ends, ended) = mpsc::unbounded_channel();
         let (jobs, queue) = mpsc::unbounded_channel();
@@ -216,17 +212,11 @@ impl Tools {
 
     /// A read that is not allowed was answered so; the guest may have gone on. Said once for each plugin and reason: the metric counts.
     fn audit(&self, turn: &Turn, denied: &ReadError) {
-        let (plugin, reason) = (turn.plugin_name(), denied.to_string());
-        if self.is_news(turn, &reason) {
+        let plugin = turn.plugin_name();
+        let news = self.reports.news(turn.plugin, plugin, &denied.to_string());
+        if let Some(reason) = news {
             warn!(plugin, kind = turn.subject_kind(), object = %turn.request.key, reason, "read denied");
         }
-    }
-
-    /// Whether the log has not been told this of a plugin yet.
-    fn is_news(&self, turn: &Turn, reason: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let news = (turn.plugin_name().to_owned(), reason.to_owned());
-        told.len() < MOST_TOLD && told.insert(news)
     }
 
     async fn perform(&self, cluster: &dyn Cluster, job: Job) {
@@ -275,7 +265,8 @@ impl Tools {
             started,
         } = writing;
         for reason in plan.warnings() {
-            if self.is_news(&turn, reason) {
+            let news = self.reports.news(turn.plugin, turn.plugin_name(), reason);
+            if let Some(reason) = news {
                 warn!(plugin = turn.plugin_name(), kind = turn.subject_kind(), object = %turn.request.key, reason, "outcome is not as it was meant");
             }
         }
@@ -322,7 +313,7 @@ impl Tools {
         // An outage is said once, by the first key that finds nobody.
         let is_said = matches!(error, TurnError::Unavailable(_))
             && self.shared.look(|hub| hub.is_cut_off(turn.plugin));
-        if is_said {
+        if is_said || !self.reports.takes_failure(turn.plugin, plugin) {
             debug!(plugin, kind, %object, attempt, %error, "reconcile failed");
         } else {
             warn!(plugin, kind, %object, attempt, %error, "reconcile failed");

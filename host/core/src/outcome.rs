@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::key::{Kind, ObjectKey};
+use crate::text::cut;
 
 /// What should be done, and when to look again regardless.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,5 +143,50 @@ impl ActionResult {
             | Self::Unknown(text)
             | Self::Unavailable(text) => Some(text),
         }
+    }
+
+    fn error_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Done(_) | Self::Unchanged | Self::Skipped => None,
+            Self::Conflict(text)
+            | Self::AlreadyExists(text)
+            | Self::NotFound(text)
+            | Self::Forbidden(text)
+            | Self::Invalid(text)
+            | Self::Failed(text)
+            | Self::Busy(text, _)
+            | Self::Unknown(text)
+            | Self::Unavailable(text) => Some(text),
+        }
+    }
+}
+
+/// Bytes of errors that are kept of one outcome until its key's next run.
+const KEPT_BYTES: usize = 16 << 10;
+/// Bytes of each error, once the others have used these up.
+const LEAST_BYTES: usize = 32;
+
+/// Shortens the errors of an outcome, the last ones most: there may be thousands, of each key.
+pub fn shorten(results: &mut [ActionResult]) {
+    let mut room = KEPT_BYTES;
+    for text in results.iter_mut().filter_map(ActionResult::error_mut) {
+        *text = cut(text, room.max(LEAST_BYTES));
+        room = room.saturating_sub(text.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_errors_of_an_outcome_are_kept_up_to_a_few_kilobytes() {
+        let failed = ActionResult::Invalid("e".repeat(2_000));
+        let mut results = vec![failed.clone(); 10_000];
+        shorten(&mut results);
+        let texts = results.iter().filter_map(ActionResult::error);
+        assert!(texts.map(str::len).sum::<usize>() < 400_000);
+        assert_eq!(results[0], failed, "the first one is whole");
+        assert!(matches!(results[9_999], ActionResult::Invalid(_)));
     }
 }

@@ -30,5 +30,5 @@ pub use engine::{Engine, EngineError, EngineOptions};
 pub use instance::{RunOptions, RunStats, RunTotals, WasmPlugin};
 pub use limits::{LimitPolicy, RunLimits};
 pub use load::{ABI_VERSION, LoadError, LoadReport, ScanError, load};
-pub use log::{LOG_FIELDS, LOG_TARGET};
+pub use log::{LOG_FIELDS, LOG_TARGET, LogBudget};
 pub use stopwatch::{Clocks, Reading};

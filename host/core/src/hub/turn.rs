@@ -13,7 +13,12 @@ use crate::plan::{Context, Plan, PlanError, WriteFailure, plan};
 use crate::plugin::{Plugin, Request, RunError};
 use crate::queue::{Priority, Time};
 use crate::reader::{Read, ReadError, Reader, Scope};
+use crate::text::cut;
 use crate::unchanged::Applied;
+
+/// Bytes of what is said of a refused outcome, which may repeat as much of it as the guest likes: the text is kept for
+/// each key that is broken.
+const ERROR_BYTES: usize = 2 << 10;
 
 /// What is the same for every turn of a plugin.
 pub(super) struct Controller {
@@ -72,7 +77,7 @@ pub enum TurnError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// Its outcome was refused, as a whole.
-    #[error("outcome refused: {0}")]
+    #[error("outcome refused: {}", cut(&.0.to_string(), ERROR_BYTES))]
     Plan(#[from] PlanError),
     /// The cluster refused a write.
     #[error("{message}")]

@@ -14,14 +14,15 @@ const REPORT: Duration = Duration::from_secs(10);
 const BURST: u32 = 10;
 
 /// A plugin's share of the log.
-pub(crate) struct LogBudget {
+pub struct LogBudget {
     plugin: Arc<str>,
     began: Instant,
     bucket: Mutex<Bucket>,
 }
 
 impl LogBudget {
-    pub(crate) fn new(plugin: Arc<str>, lines_per_second: u32) -> Self {
+    /// A plugin's, of so many lines a second; of ten seconds' worth at once.
+    pub fn new(plugin: Arc<str>, lines_per_second: u32) -> Self {
         Self {
             plugin,
             began: Instant::now(),
@@ -34,7 +35,7 @@ impl LogBudget {
     }
 
     /// Whether another line may be written.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         self.with(Bucket::take)
     }
 
@@ -44,7 +45,7 @@ impl LogBudget {
     }
 
     /// How many lines were dropped since this was last asked, if it is time to say so.
-    pub(crate) fn report(&self) -> Option<u64> {
+    pub fn report(&self) -> Option<u64> {
         self.with(Bucket::report)
     }
 

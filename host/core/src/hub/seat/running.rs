@@ -16,6 +16,7 @@ use crate::hub::turn::{Controller, Decision, Start, Turn, TurnError};
 use crate::hub::{Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
+use crate::outcome::shorten;
 use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Request, RunError};
 use crate::queue::{NORMAL, Taken, Time};
@@ -491,7 +492,7 @@ impl Seat {
     fn keep(
         &mut self,
         key: &ObjectKey,
-        executed: Executed,
+        mut executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) -> Option<LoopingKey> {
@@ -505,6 +506,7 @@ impl Seat {
         if executed.results.is_empty() {
             self.results.remove(key);
         } else {
+            shorten(&mut executed.results);
             self.results.insert(key.clone(), executed.results);
         }
         looping
