@@ -4169,12 +4169,15 @@ pub mod pilothouse {
                 }
             }
             /// A plugin's declaration. The host refuses the plugin when any part of it is not valid.
+            /// Kinds, namespaces, label keys and values have the syntax and length that Kubernetes gives them. A selector has at most 32
+            /// conditions of 64 values, a path or field selector 1,024 bytes, and all texts together 256 KiB, without the `config-schema`.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Manifest {
                 /// A DNS label (RFC 1123: `a-z0-9-`, at most 63 characters), unique among the plugins of a host.
-                /// It is also the field manager of the plugin's writes and the reporter of its Events.
+                /// It is also the field manager of the plugin's writes and the reporter of its Events. The operator's settings may give the
+                /// plugin another name, and another field manager.
                 pub name: _rt::String,
-                /// The plugin's own version, for people: shown in status, logs and metrics.
+                /// The plugin's own version, for people: shown in status, logs and metrics. At most 64 printable ASCII characters.
                 pub version: _rt::String,
                 /// Whose keys this plugin reconciles.
                 pub subject: Subject,
