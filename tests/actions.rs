@@ -237,7 +237,13 @@ async fn an_event_names_its_reporter_and_a_repeat_of_it_is_counted() -> Result<(
     let said = ["reportingController", "type", "reason", "action", "note"].map(|name| &event[name]);
     assert_eq!(
         said,
-        ["actions", "Normal", "Tested", "Test", "as it was told"]
+        [
+            "pilothouse.dev/actions",
+            "Normal",
+            "Tested",
+            "Test",
+            "as it was told"
+        ]
     );
     let regarding = ["apiVersion", "kind", "namespace", "name", "uid"];
     assert_eq!(

@@ -163,7 +163,11 @@ async fn a_service_gets_the_endpoints_of_its_pods() -> Result<()> {
         .flatten()
         .map(|entry| &entry["manager"])
         .collect();
-    assert_eq!(managers, ["endpoints"], "written under the plugin's name");
+    assert_eq!(
+        managers,
+        ["pilothouse.dev/endpoints"],
+        "written under the plugin's name"
+    );
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use pilothouse_core::key::{Kind, ObjectKey};
 use tracing::warn;
 
 /// Who reports.
-const MANAGER: &str = "pilothouse";
+const MANAGER: &str = pilothouse_core::manifest::HOST;
 
 /// Writes Events about the host's own pod. Elsewhere than in a pod they are about the namespace `default`, the place of Events about
 /// what has no namespace.

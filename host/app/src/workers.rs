@@ -270,11 +270,17 @@ impl Tools {
                 warn!(plugin = turn.plugin_name(), kind = turn.subject_kind(), object = %turn.request.key, reason, "outcome is not as it was meant");
             }
         }
-        let mut executed = plan.execute(cluster, turn.author(), turn.applied()).await;
+        let mut executed = plan
+            .execute(cluster, turn.author(), turn.applied(), turn.halt())
+            .await;
         self.metrics.ran(turn.plugin_name(), started.elapsed());
         self.report(&turn, &executed.results);
         self.metrics.unwritten().note(turn.plugin_name(), &executed);
         match executed.failure.take() {
+            None if executed.is_halted => {
+                self.shared
+                    .change(|hub, now| hub.halted(&turn, executed, now));
+            }
             Some(failure) => self.fail(&turn, &failure.into(), executed),
             None => self.settle(&turn, requeue_after, executed),
         }

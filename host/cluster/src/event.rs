@@ -7,12 +7,15 @@
 //!   with the process. A controller repeats an Event when it retries, and retries back off.
 //! - The name ends in a hash of what the Event says and when, not in the time alone: no clock makes two Events one.
 
+mod spam;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
+use pilothouse_core::cluster::FIELD_MANAGER_PREFIX;
 use pilothouse_core::key::{Kind, ObjectKey};
 use pilothouse_core::outcome::ActionResult;
 use serde_json::{Value, json};
@@ -24,6 +27,7 @@ use crate::client::CanRepeat;
 use crate::path;
 use crate::request::RequestError;
 use crate::write::{answer, build};
+use spam::SpamFilter;
 
 /// A series without a repeat for this long is over (client-go's `finishTime`).
 const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
@@ -34,6 +38,9 @@ const MAX_SERIES: usize = 4096;
 /// Limits of the API server's validation, in bytes.
 const MAX_NOTE: usize = 1024;
 const MAX_WORD: usize = 128;
+
+/// Why an Event was dropped.
+const TOO_MANY: &str = "dropped: a plugin may write 25 Events about one object and then one each five minutes, and 100 in all and then ten a second";
 
 /// What an Event says. Equal ones are one series.
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +70,16 @@ struct Series {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     series: Mutex<HashMap<SeriesKey, Series>>,
+    spam: Mutex<SpamFilter>,
 }
 
 impl Recorder {
+    /// Whether this Event is not one too many; then it counts.
+    fn takes(&self, event: &EventBody<'_>, now: Instant) -> bool {
+        let mut spam = self.spam.lock().unwrap_or_else(PoisonError::into_inner);
+        spam.takes(event.manager, event.kind, event.key, now)
+    }
+
     /// Counts a repeat, if there is a series for it.
     fn repeat(&self, key: &SeriesKey, now: Instant) -> Option<Series> {
         let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,6 +183,9 @@ impl ApiCluster {
                 return ActionResult::Invalid(error.to_string());
             }
         }
+        if !self.events.takes(&event, Instant::now()) {
+            return ActionResult::Failed(TOO_MANY.to_owned());
+        }
         let key = event.series_key();
         if let Some(series) = self.events.repeat(&key, Instant::now()) {
             match self.patch_series(&event, &series).await {
@@ -226,7 +243,7 @@ impl ApiCluster {
         if let Some(name) = name {
             uri = uri + "/" + name;
         }
-        uri += &path::query(&[("fieldManager", event.manager.to_owned())]);
+        uri += &path::query(&[("fieldManager", controller_name(event.manager))]);
         let request = build(method, uri, content_type, body.into_bytes());
         let request =
             request.map_err(|error| RequestError::Transport(kube::Error::HttpError(error)))?;
@@ -261,21 +278,16 @@ fn event_name(about: &str, key: &SeriesKey, time: &str) -> String {
     format!("{about}.{digits}")
 }
 
-/// A qualified name, as the API server wants it: one that is none is made one.
-fn controller_name(manager: &str) -> String {
+/// A plugin as the reporter of an Event: a qualified name, as the API server wants it, under a prefix of our own, so
+/// that no plugin can pass for the kubelet.
+fn controller_name(plugin: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let (prefix, name) = manager
-        .split_once('/')
-        .map_or((None, manager), |(prefix, name)| (Some(prefix), name));
-    let name: String = name
+    let name: String = plugin
         .chars()
         .map(|c| if fits(c) { c } else { '-' })
         .collect();
     let name = cut(&name, 63).trim_matches(['-', '_', '.']);
-    match prefix {
-        Some(prefix) => format!("{prefix}/{name}"),
-        None => name.to_owned(),
-    }
+    format!("{FIELD_MANAGER_PREFIX}{name}")
 }
 
 /// At most `limit` bytes, whole characters.

@@ -52,7 +52,7 @@ async fn an_event_is_written_as_the_events_api_wants_it() {
     let seen = &scenario.seen()[0];
     assert_eq!(
         seen.line,
-        "POST /apis/events.k8s.io/v1/namespaces/shop/events?fieldManager=my-plugin"
+        "POST /apis/events.k8s.io/v1/namespaces/shop/events?fieldManager=pilothouse.dev%2Fmy-plugin"
     );
     let name = seen.body["metadata"]["name"].as_str().unwrap();
     assert!(
@@ -66,7 +66,7 @@ async fn an_event_is_written_as_the_events_api_wants_it() {
             "kind": "Event",
             "metadata": {"name": name, "namespace": "shop"},
             "eventTime": "2026-01-02T03:04:05.000006Z",
-            "reportingController": "my-plugin",
+            "reportingController": "pilothouse.dev/my-plugin",
             "reportingInstance": "host-1",
             "type": "Warning",
             "reason": "FailedCreate",
@@ -89,7 +89,7 @@ async fn an_event_about_a_cluster_scoped_object_is_in_the_default_namespace() {
     let seen = &scenario.seen()[0];
     assert_eq!(
         seen.line,
-        "POST /apis/events.k8s.io/v1/namespaces/default/events?fieldManager=m"
+        "POST /apis/events.k8s.io/v1/namespaces/default/events?fieldManager=pilothouse.dev%2Fm"
     );
     assert_eq!(seen.body["metadata"]["namespace"], "default");
     assert_eq!(seen.body["regarding"].get("namespace"), None);
@@ -109,7 +109,9 @@ async fn the_same_event_again_is_counted_on_the_first_one() {
     for (seen, count) in seen[1..3].iter().zip([2, 3]) {
         assert_eq!(
             seen.line,
-            format!("PATCH /apis/events.k8s.io/v1/namespaces/shop/events/{name}?fieldManager=m")
+            format!(
+                "PATCH /apis/events.k8s.io/v1/namespaces/shop/events/{name}?fieldManager=pilothouse.dev%2Fm"
+            )
         );
         assert_eq!(seen.content_type, "application/merge-patch+json");
         assert_eq!(
@@ -228,9 +230,18 @@ fn names_are_made_such_as_the_api_server_accepts() {
     assert!(name("system:node").starts_with("event."));
     let long = name(&"a".repeat(253));
     assert!(long.len() == 253 && long.starts_with("aaa"));
-    assert_eq!(controller_name("acme.io/my plugin"), "acme.io/my-plugin");
-    assert_eq!(controller_name("pilothouse:web"), "pilothouse-web");
-    assert_eq!(controller_name(&"x".repeat(100)).len(), 63);
+    assert_eq!(
+        controller_name("acme.io/my plugin"),
+        "pilothouse.dev/acme.io-my-plugin"
+    );
+    assert_eq!(
+        controller_name("pilothouse:web"),
+        "pilothouse.dev/pilothouse-web"
+    );
+    assert_eq!(
+        controller_name(&"x".repeat(100)).len(),
+        "pilothouse.dev/".len() + 63
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,10 @@ use futures::future::BoxFuture;
 use crate::key::{Kind, ObjectKey};
 use crate::outcome::{ActionResult, PatchType, Propagation};
 
+/// What the field manager of a plugin begins with, and the reporter of its Events: no plugin can call itself `kubectl` or `kubelet`
+/// and so take what is theirs.
+pub const FIELD_MANAGER_PREFIX: &str = "pilothouse.dev/";
+
 /// On whose behalf a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {

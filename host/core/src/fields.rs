@@ -39,7 +39,7 @@ const MAX_STEPS: usize = 64;
 
 impl FieldPath {
     /// The name that the path begins with; none if it begins with `[*]`.
-    pub(crate) fn root(&self) -> Option<&str> {
+    pub fn root(&self) -> Option<&str> {
         match self.steps.first()? {
             Step::Name(name) => Some(name),
             Step::Each => None,
@@ -317,6 +317,21 @@ impl Projection {
             root.insert(&path.steps);
         }
         Self { root }
+    }
+
+    /// Whether the value at the end of these names is kept whole. The place in an array is a name, too.
+    pub fn keeps(&self, names: &[&str]) -> bool {
+        let mut nodes = Nodes::One(&self.root);
+        for name in names {
+            if nodes.is_leaf() {
+                return true;
+            }
+            let Some(next) = nodes.child(name) else {
+                return false;
+            };
+            nodes = next;
+        }
+        nodes.is_leaf()
     }
 
     /// Cuts a JSON text down, and appends what is left to `out`. An error means that it is not JSON.

@@ -35,6 +35,8 @@ pub enum Granted {
         reads: Vec<ReadGrant>,
         /// Of the writes.
         writes: Vec<WriteGrant>,
+        /// Whether it may write Events.
+        events: bool,
     },
 }
 
@@ -187,6 +189,15 @@ impl Grants {
         self.allows(kind, key, |grant| {
             grant.is_for(kind, subresource) && grant.has(Verb::Apply) && grant.force
         })
+    }
+
+    /// Whether Events may be written: whoever may read them reads what the plugin has read.
+    pub fn allows_events(&self) -> bool {
+        match &self.what {
+            Granted::OwnKind => false,
+            Granted::AsRequested => true,
+            Granted::Listed { events, .. } => *events,
+        }
     }
 
     /// Whether one of the grants of writes that suit is for this object.

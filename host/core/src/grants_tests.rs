@@ -53,6 +53,7 @@ fn kinds(manifest: &Manifest) -> Vec<&str> {
 
 fn write_grant(verbs: &[Verb], namespaces: &[&str], names: &[&str]) -> Granted {
     Granted::Listed {
+        events: false,
         reads: vec![],
         writes: vec![WriteGrant {
             kind: named("Endpoints"),
@@ -118,6 +119,7 @@ fn namespaces_narrow_all_but_kinds_without_them() {
 fn a_listed_read_is_of_a_kind_in_any_version_and_perhaps_of_some_namespaces() {
     let grants = Grants {
         what: Granted::Listed {
+            events: false,
             reads: vec![ReadGrant {
                 kind: named("Pod"),
                 namespaces: set(&["blue"]),
@@ -136,6 +138,7 @@ fn a_listed_read_is_of_a_kind_in_any_version_and_perhaps_of_some_namespaces() {
     };
     let namespaces = |reads: Vec<ReadGrant>| {
         let what = Granted::Listed {
+            events: false,
             reads,
             writes: vec![],
         };
@@ -245,6 +248,7 @@ fn what_the_identity_may_not_read_is_not_read_though_it_is_granted() {
 fn a_grant_never_adds_to_a_manifest() {
     let grants = Grants {
         what: Granted::Listed {
+            events: false,
             reads: vec![ReadGrant {
                 kind: named("Secret"),
                 namespaces: set(&[]),

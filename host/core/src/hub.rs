@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::{Change, Delta, Unreadable};
-use crate::cluster::{Author, ReadFailure};
+use crate::cluster::{Author, FIELD_MANAGER_PREFIX, ReadFailure};
 use crate::gate::GateId;
 use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -67,7 +67,7 @@ pub struct Settings {
     pub is_paused: bool,
     /// Whether a version that breaks on most of what it runs is put in quarantine.
     pub quarantine: bool,
-    /// Who owns the fields that the plugin writes. None: a manager of the plugin's name.
+    /// Who owns the fields that the plugin writes. None: `pilothouse.dev/NAME`.
     pub field_manager: Option<String>,
     /// The user that its writes are made as. None: the host itself.
     pub user: Option<String>,
@@ -76,10 +76,10 @@ pub struct Settings {
 impl Settings {
     /// On whose behalf a plugin of this name writes: the only place that knows its field manager.
     pub fn author(&self, plugin: &str) -> Author {
-        let manager = self.field_manager.as_deref();
+        let own = || format!("{FIELD_MANAGER_PREFIX}{plugin}");
         Author {
             plugin: plugin.to_owned(),
-            field_manager: manager.unwrap_or(plugin).to_owned(),
+            field_manager: self.field_manager.clone().unwrap_or_else(own),
             user: self.user.clone(),
         }
     }
@@ -402,6 +402,13 @@ impl Hub {
     ) -> Option<LoopingKey> {
         let seat = self.seats.get_mut(&turn.plugin)?;
         seat.settled(turn, requeue_after, executed, &self.snapshot, now)
+    }
+
+    /// A turn was stopped on the way, because its plugin was: its key is queued.
+    pub fn halted(&mut self, turn: &Turn, executed: Executed, now: Time) {
+        if let Some(seat) = self.seats.get_mut(&turn.plugin) {
+            seat.halted(turn, executed, &self.snapshot, now);
+        }
     }
 
     /// The answer to a [`Lookup`], object by object: its JSON, or none if there is no such object, or why that is not known. A key that waits

@@ -10,6 +10,9 @@ use crate::key::Kind;
 use crate::selector::{FieldSelector, FieldSelectorError, LabelSelector};
 use crate::text::cut;
 
+/// Who writes the host's own Events.
+pub const HOST: &str = "pilothouse";
+
 /// Of a configuration's schema; those of real programs have some ten thousand.
 const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
 
@@ -160,6 +163,9 @@ pub enum ManifestError {
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
     )]
     Name(String),
+    /// The host's own.
+    #[error("the name {HOST:?} is the host's own; choose another")]
+    ReservedName,
     /// A text that is too long, or is made of something else.
     #[error("{place}: {text:?} is not {wanted}")]
     Text {
@@ -232,6 +238,9 @@ impl Manifest {
         if !is_dns_label(&self.name) {
             return Err(ManifestError::Name(cut(&self.name, 80)));
         }
+        if self.name == HOST {
+            return Err(ManifestError::ReservedName);
+        }
         self.validate_counts()?;
         self.validate_texts()?;
         self.validate_reads()?;
@@ -266,7 +275,8 @@ impl Manifest {
         }
     }
 
-    /// Each view and index costs time and memory with every object of its kind.
+    /// Each view and index costs time and memory with every object of its kind, and each namespace of a read a watch of its own.
+    /// An operator may name more namespaces than a manifest.
     fn validate_counts(&self) -> Result<(), ManifestError> {
         let fields = self.reads.iter().map(|read| read.fields.len()).sum();
         let paths = self.indexes.iter().map(|index| index.paths.len()).sum();
@@ -279,7 +289,7 @@ impl Manifest {
             ("companions", companions, 100),
             ("namespaces of the subject", selected, 500),
             ("kinds in reads", self.reads.len(), 100),
-            ("namespaces in reads", namespaces, 500),
+            ("namespaces in reads", namespaces, 20),
             ("fields in reads", fields, 1_000),
             ("indexes", self.indexes.len(), 50),
             ("index paths", paths, 200),

@@ -135,6 +135,17 @@ impl Schema {
         self.payload
     }
 
+    /// Whether a view has the value at the end of these names, whole.
+    pub(crate) fn shows(&self, view: ViewId, names: &[&str]) -> bool {
+        match view {
+            None => true,
+            Some(view) => {
+                let view = self.views.get(view).and_then(Option::as_ref);
+                view.is_some_and(|view| view.keeps(names))
+            }
+        }
+    }
+
     /// Whether it makes the same of an object, but for how much of it is kept.
     pub(crate) fn cuts_as(&self, other: &Self) -> bool {
         self.views == other.views && self.indexes == other.indexes

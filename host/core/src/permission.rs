@@ -147,10 +147,26 @@ impl Permissions {
         ))
     }
 
-    /// Whether the plugin may record an event about this object.
-    pub fn check_event(&self, kind: &Kind, key: &ObjectKey) -> Result<(), Denied> {
+    /// Whether the plugin may record an Event about this object, which it can or cannot read.
+    pub fn check_event(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        is_readable: bool,
+    ) -> Result<(), Denied> {
         check_key(key)?;
-        if self.grants.reaches(kind, &key.namespace) {
+        let may_write = || {
+            let mut targets = self.verbs.iter().filter(|((own, _), _)| own == kind);
+            targets.any(|((_, subresource), verbs)| {
+                let allows = |verb: &Verb| {
+                    self.grants
+                        .allows_write(*verb, kind, subresource.as_deref(), key)
+                };
+                verbs.iter().any(allows)
+            })
+        };
+        let is_its_business = self.grants.reaches(kind, &key.namespace);
+        if self.grants.allows_events() && is_its_business && (is_readable || may_write()) {
             return Ok(());
         }
         Err(not_granted("event", kind, &None, &key.namespace))

@@ -1,5 +1,6 @@
 //! From what a guest asks for to what is sent: checked as a whole first, so that an outcome is done from the start or not at all.
 
+mod halt;
 mod identity;
 mod planner;
 
@@ -16,10 +17,14 @@ use crate::outcome::{Action, ActionResult};
 use crate::permission::{Denied, Permissions};
 use crate::reader::Reader;
 use crate::unchanged::{Applied, Left, Target};
+pub use halt::Halt;
 use planner::Planner;
 
 /// Most actions of one outcome; more is a guest that lost count.
 pub const MAX_ACTIONS: usize = 10_000;
+
+/// Most Events of one outcome: somebody is to read them.
+pub const MAX_EVENTS: usize = 100;
 
 /// Largest body of an action in bytes: the API server accepts 3 MiB.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -81,6 +86,8 @@ pub struct Executed {
     pub accepted: Vec<Accepted>,
     /// What was said of the Events that were not written: they stop nothing.
     pub unwritten: Vec<ActionResult>,
+    /// Whether something was not done because the plugin was halted.
+    pub is_halted: bool,
 }
 
 /// Why a plan was not carried out to its end.
@@ -158,6 +165,9 @@ pub enum PlanError {
     /// Too many actions.
     #[error("{0} actions; an outcome has at most {MAX_ACTIONS}")]
     TooMany(usize),
+    /// Too many of them are Events.
+    #[error("{0} Events; an outcome has at most {MAX_EVENTS}")]
+    TooManyEvents(usize),
     /// One action is refused.
     #[error("action {number} ({verb}): {reason}")]
     Action {
@@ -188,6 +198,14 @@ pub enum ActionError {
     /// What the body says of who the object is, or who keeps it, is not for it to say.
     #[error("metadata: {0}")]
     Metadata(String),
+    /// A JSON Patch reads what the plugin may not.
+    #[error("a JSON Patch may {op} only what the plugin reads, and it does not read {path} whole")]
+    Unread {
+        /// `copy`, `move` or `test`.
+        op: String,
+        /// Of what.
+        path: String,
+    },
     /// Body and address are not the same object.
     #[error("body is of {body}, but the action is for {address}")]
     OtherObject {
@@ -221,6 +239,13 @@ pub fn plan(
 ) -> Result<Plan, PlanError> {
     if actions.len() > MAX_ACTIONS {
         return Err(PlanError::TooMany(actions.len()));
+    }
+    let events = actions
+        .iter()
+        .filter(|action| matches!(action, Action::Event(_)));
+    let events = events.count();
+    if events > MAX_EVENTS {
+        return Err(PlanError::TooManyEvents(events));
     }
     let mut plan = Plan {
         steps: Vec::new(),
@@ -271,14 +296,16 @@ impl Plan {
     }
 
     /// Does it: one write after the other, nothing more after one that failed; `Stop` says what
-    /// is done nevertheless. An Event that fails stops nothing; but one that finds no cluster is
+    /// is done nevertheless; and nothing more at all once the plugin is halted. An Event that fails stops nothing; but one that finds no cluster is
     /// the last, for they may be thousands.
     pub async fn execute(
         &self,
         cluster: &dyn Cluster,
         author: &Author,
         applied: &Applied,
+        halt: &Halt,
     ) -> Executed {
+        let mut is_halted = false;
         let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
         let mut failure = None;
         let mut accepted: Vec<Accepted> = Vec::new();
@@ -287,7 +314,9 @@ impl Plan {
         let mut stop = Stop::default();
         let mut is_silent = false;
         for step in &self.steps {
+            is_halted |= halt.is_halted() && matches!(step.what, What::Send { .. });
             let result = match &step.what {
+                What::Send { .. } if is_halted => ActionResult::Skipped,
                 what if stop.includes(what) || (is_silent && step.is_event()) => {
                     ActionResult::Skipped
                 }
@@ -361,6 +390,7 @@ impl Plan {
             failure,
             accepted,
             unwritten,
+            is_halted,
         }
     }
 }

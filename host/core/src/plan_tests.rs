@@ -140,7 +140,7 @@ impl Rig {
 
     fn execute(&self, actions: &[Action], server: &Server) -> Executed {
         let plan = self.plan(actions).unwrap();
-        plan.execute(server, &Author::named("p"), &self.applied)
+        plan.execute(server, &Author::named("p"), &self.applied, &server.halt)
             .now_or_never()
             .expect("the fake server answers at once")
     }
@@ -151,6 +151,8 @@ impl Rig {
 struct Server {
     answers: Mutex<Vec<ActionResult>>,
     seen: Mutex<Vec<Write>>,
+    /// Set by the write of an object that is called `last`.
+    halt: Halt,
 }
 
 #[test]
@@ -185,6 +187,9 @@ fn what_an_eviction_leaves_is_awaited_on_the_pod() {
 impl Cluster for Server {
     fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, Answer> {
         self.seen.lock().unwrap().push(write.clone());
+        if &*write.key.name == "last" {
+            self.halt.halt();
+        }
         let answer = self
             .answers
             .lock()
@@ -214,6 +219,17 @@ fn apply(object: &Value) -> Action {
         subresource: None,
         force: false,
     }
+}
+
+fn event(name: &str) -> Action {
+    Action::Event(Event {
+        kind: config_map(),
+        key: ObjectKey::new("default", name),
+        is_warning: false,
+        reason: "Done".into(),
+        action: "Do".into(),
+        note: String::new(),
+    })
 }
 
 fn finalizer(name: &str, present: bool) -> Action {
@@ -531,16 +547,100 @@ fn removing_a_finalizer_of_what_is_gone_is_success() {
 }
 
 #[test]
+fn what_is_under_way_when_the_plugin_is_halted_goes_no_further() {
+    let rig = Rig::new(&[]);
+    let server = Server::default();
+    let actions = [delete("a"), delete("last"), delete("b"), event("a")];
+    let done = rig.execute(&actions, &server);
+    assert_eq!(server.seen.lock().unwrap().len(), 2);
+    let skipped = [ActionResult::Skipped, ActionResult::Skipped];
+    assert_eq!(done.results[2..], skipped);
+    assert!(done.is_halted && done.failure.is_none());
+    let all = rig.execute(&[delete("last")], &Server::default());
+    assert!(!all.is_halted, "there was nothing left to do");
+}
+
+#[test]
+fn events_are_a_grant_of_their_own() {
+    let mut rig = Rig::new(&[]);
+    let listed = |events| Granted::Listed {
+        events,
+        reads: vec![],
+        writes: vec![],
+    };
+    for (what, is_granted) in [
+        (Granted::OwnKind, false),
+        (Granted::AsRequested, true),
+        (listed(false), false),
+        (listed(true), true),
+    ] {
+        let grants = Grants {
+            what: what.clone(),
+            ..Grants::default()
+        };
+        rig.permissions = Permissions::of(&rig.manifest, &grants);
+        assert_eq!(rig.plan(&[event("a")]).is_ok(), is_granted, "{what:?}");
+    }
+}
+
+#[test]
+fn an_event_is_about_what_the_plugin_may_read_or_write() {
+    let mut rig = Rig::new(&[]);
+    let pod = Kind::new("", "v1", "Pod");
+    let about_pod = |namespace: &str| {
+        let Action::Event(event) = event("a") else {
+            unreachable!()
+        };
+        Action::Event(Event {
+            kind: pod.clone(),
+            key: ObjectKey::new(namespace, "a"),
+            ..event
+        })
+    };
+    rig.manifest.writes.push(WriteDeclaration {
+        kind: pod.clone(),
+        subresource: Some("status".into()),
+        verbs: vec![Verb::Patch],
+        children: false,
+    });
+    let grants = Grants {
+        what: Granted::Listed {
+            events: true,
+            reads: vec![],
+            writes: vec![WriteGrant {
+                kind: KindName {
+                    group: String::new(),
+                    kind: "Pod".into(),
+                },
+                subresource: Some("status".into()),
+                verbs: BTreeSet::new(),
+                namespaces: ["web".to_owned()].into(),
+                names: BTreeSet::new(),
+                force: false,
+            }],
+        },
+        ..Grants::default()
+    };
+    rig.permissions = Permissions::of(&rig.manifest, &grants);
+    assert!(rig.plan(&[about_pod("web")]).is_ok());
+    assert!(
+        rig.error(about_pod("elsewhere"))
+            .contains("event of v1/Pod")
+    );
+}
+
+#[test]
+fn an_outcome_has_a_hundred_events() {
+    let rig = Rig::new(&[]);
+    assert!(rig.plan(&vec![event("a"); MAX_EVENTS]).is_ok());
+    let error = rig.plan(&vec![event("a"); MAX_EVENTS + 1]).unwrap_err();
+    assert_eq!(error.to_string(), "101 Events; an outcome has at most 100");
+}
+
+#[test]
 fn an_event_that_fails_stops_nothing() {
     let rig = Rig::new(&[]);
-    let event = Action::Event(Event {
-        kind: config_map(),
-        key: ObjectKey::new("default", "a"),
-        is_warning: false,
-        reason: "Done".into(),
-        action: "Do".into(),
-        note: String::new(),
-    });
+    let event = event("a");
     let server = Server {
         answers: vec![ActionResult::Failed("no".into())].into(),
         ..Server::default()
@@ -670,6 +770,7 @@ fn without_force_granted_a_forced_apply_is_refused_and_children_take_nothing_fro
     let mut rig = Rig::new(&[]);
     let grants = Grants {
         what: Granted::Listed {
+            events: false,
             reads: vec![],
             writes: vec![WriteGrant {
                 kind: KindName {
@@ -767,14 +868,7 @@ fn an_update_of_a_kind_that_is_not_read_says_of_which_version_it_is() {
 #[test]
 fn after_an_event_that_finds_no_cluster_no_other_is_tried() {
     let rig = Rig::new(&[]);
-    let event = Action::Event(Event {
-        kind: config_map(),
-        key: ObjectKey::new("default", "a"),
-        is_warning: false,
-        reason: "Tested".into(),
-        action: "Test".into(),
-        note: String::new(),
-    });
+    let event = event("a");
     let server = Server {
         answers: Mutex::new(vec![ActionResult::Unavailable("nobody there".into())]),
         ..Server::default()
@@ -825,6 +919,7 @@ fn a_member_that_may_no_longer_be_deleted_stays_and_is_told() {
     let mut rig = Rig::new(&[serde_json::from_str(&member).unwrap()]);
     let grants = Grants {
         what: Granted::Listed {
+            events: false,
             reads: vec![],
             writes: vec![WriteGrant {
                 kind: KindName {

@@ -126,9 +126,14 @@ pub const MAX_READS: usize = 10_000;
 /// Most bytes of names, selectors and values in the reads of one reconcile.
 pub const MAX_READ_BYTES: usize = 1024 * 1024;
 
+/// Most conditions of one selector, and values in all of them.
+pub const MAX_CONDITIONS: usize = 100;
+/// See [`MAX_CONDITIONS`].
+pub const MAX_VALUES: usize = 1_000;
+
 impl Read {
-    /// Bytes of its texts.
-    fn size(&self) -> usize {
+    /// Bytes of its texts, as they are kept.
+    pub(crate) fn size(&self) -> usize {
         match self {
             Self::Object(_, key) | Self::Applied(_, key, _) => key.namespace.len() + key.name.len(),
             Self::List(_, namespace, filter) => {
@@ -142,7 +147,7 @@ impl Filter {
     fn size(&self) -> usize {
         match self {
             Self::Everything => 0,
-            Self::Labels(selector) => selector.to_string().len(),
+            Self::Labels(selector) => selector.size(),
             Self::Index(_, value) => value.len(),
         }
     }
@@ -209,6 +214,9 @@ pub enum ReadError {
         "more than {MAX_READS} different reads, or {MAX_READ_BYTES} bytes of them, in one reconcile"
     )]
     TooMany,
+    /// Each object is held against all of a selector; the guest is stopped.
+    #[error("a selector of more than {MAX_CONDITIONS} conditions, or {MAX_VALUES} values")]
+    Selector,
     /// A list is longer than the reader may take; the guest is stopped.
     #[error("a list of more than {0} bytes, which is all the memory there is for it")]
     TooLarge(usize),
@@ -374,12 +382,21 @@ impl Reader {
             }
         });
         let (scope, parts) = parts.inspect_err(|denied| self.note_denied(denied))?;
+        if let ListFilter::Labels(selector) = filter
+            && !selector.is_within(MAX_CONDITIONS, MAX_VALUES)
+        {
+            return Err(ReadError::Selector);
+        }
         let mut json = String::from("[");
         for part in parts {
             let filter = resolve(scope, part, kind, filter)?;
-            let listed = self.push_list(&mut json, part, namespace, &filter);
-            self.record(Read::List(part.informer, namespace.map(Arc::from), filter))?;
-            listed?;
+            // First what it asks, and whether that is too much; only then is it held against objects.
+            self.record(Read::List(
+                part.informer,
+                namespace.map(Arc::from),
+                filter.clone(),
+            ))?;
+            self.push_list(&mut json, part, namespace, &filter)?;
             self.check_readable(kind, part, namespace)?;
         }
         json.push(']');
@@ -413,6 +430,24 @@ impl Reader {
     /// Whether the plugin reads this kind.
     pub(crate) fn may_read(&self, kind: &Kind) -> bool {
         self.scope.kinds.contains_key(kind)
+    }
+
+    /// Whether the plugin could read an object of this name.
+    pub(crate) fn is_in_scope(&self, kind: &Kind, key: &ObjectKey) -> bool {
+        let kind = self.readable_as(kind);
+        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
+        scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
+    }
+
+    /// Whether the plugin reads the value at the end of these names, whole, of an object of this name.
+    pub(crate) fn shows(&self, kind: &Kind, key: &ObjectKey, names: &[&str]) -> bool {
+        let kind = self.readable_as(kind);
+        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
+        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+        part.is_some_and(|part| {
+            let schema = self.cache(part).schema();
+            part.grant.payload.has(names) && schema.shows(part.grant.view, names)
+        })
     }
 
     /// Whether an object that the snapshot does not show does not exist, as far as the snapshot knows.

@@ -3,9 +3,13 @@
 //! A change touches a read when it alters the read's answer: the object enters or leaves it, or is in it and changed in a way
 //! the plugin can see. Exact in both directions: nothing is missed, and nobody is woken for nothing.
 //!
-//! Invariant: `readers` and `reads_of` are each other's inverse, and every label read in `readers` is in exactly one of `anchored`
-//! and `unanchored`.
+//! Guests say what they read, so there is an end to it. A key that asks more than the host is prepared to hold against every
+//! change is taken to have read everything of the kinds it asked of: it is woken too often, and for nothing that it missed.
+//!
+//! Invariant: `readers` and `reads_of` are each other's inverse, every label read in `readers` is in exactly one of `anchored`
+//! and `unanchored`, and the counters are of what is in `reads_of` and `unanchored`.
 
+mod bounds;
 mod few;
 
 use std::borrow::Borrow;
@@ -20,6 +24,7 @@ use crate::object::{IndexId, Object, Side, ViewId};
 use crate::reader::{Filter, MAX_READS, Read};
 use crate::snapshot::InformerId;
 
+use bounds::Held;
 use few::Few;
 
 /// The recorded reads of one plugin's keys.
@@ -32,6 +37,7 @@ pub struct ReadSets {
     anchored: HashMap<LabelAnchor, Few<Arc<Read>>>,
     /// Label reads without such a label (`!canary`): every change of the kind is held against them.
     unanchored: HashMap<InformerId, Few<Arc<Read>>>,
+    held: Held,
 }
 
 /// The hash of a label and whose objects have it. The label itself would take as much memory as all else of a read, and is in the
@@ -120,8 +126,13 @@ impl ReadSets {
             return;
         }
         let key = Arc::new(key.clone());
+        let (reads, is_coarse) = self.held.bounded(reads);
+        if is_coarse {
+            self.held.coarse.insert(key.clone());
+        }
         let reads = reads.into_iter().map(|read| read.beside(&key));
-        let reads = reads.map(|read| self.register(read, &key)).collect();
+        let reads: Box<[_]> = reads.map(|read| self.register(read, &key)).collect();
+        reads.iter().for_each(|read| self.held.add(read));
         self.reads_of.insert(key, reads);
     }
 
@@ -146,9 +157,16 @@ impl ReadSets {
 
     /// The key has no reads any more.
     pub fn clear(&mut self, key: &ObjectKey) {
+        self.held.coarse.remove(key);
         for read in self.reads_of.remove(key).into_iter().flatten() {
+            self.held.remove(&read);
             self.unregister(&read, key);
         }
+    }
+
+    /// How many keys have asked so much that they are taken to have read everything.
+    pub fn coarse(&self) -> usize {
+        self.held.coarse.len()
     }
 
     /// The key's reads.
@@ -159,7 +177,7 @@ impl ReadSets {
 
     /// How many reads are recorded, each counted once per key.
     pub fn len(&self) -> usize {
-        self.reads_of.values().map(|reads| reads.len()).sum()
+        self.held.reads
     }
 
     /// Whether no read is recorded.
@@ -281,7 +299,10 @@ impl ReadSets {
     fn place(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
             Anchors::NotALabelRead => {}
-            Anchors::None(informer) => drop(insert_into(&mut self.unanchored, informer, read)),
+            Anchors::None(informer) => {
+                self.held.unanchored += 1;
+                insert_into(&mut self.unanchored, informer, read);
+            }
             Anchors::Labels(labels) => {
                 for label in labels {
                     insert_into(&mut self.anchored, label, read);
@@ -293,7 +314,10 @@ impl ReadSets {
     fn displace(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
             Anchors::NotALabelRead => {}
-            Anchors::None(informer) => drop(remove_from(&mut self.unanchored, &informer, read)),
+            Anchors::None(informer) => {
+                self.held.unanchored -= 1;
+                remove_from(&mut self.unanchored, &informer, read);
+            }
             Anchors::Labels(labels) => {
                 for label in labels {
                     remove_from(&mut self.anchored, &label, read);

@@ -34,6 +34,14 @@ pub trait Labels {
 }
 
 impl Requirement {
+    fn texts(&self) -> (&String, &[String]) {
+        match self {
+            Self::Equals(key, value) => (key, std::slice::from_ref(value)),
+            Self::OneOf(key, values) | Self::NoneOf(key, values) => (key, values),
+            Self::Exists(key) | Self::Absent(key) => (key, &[]),
+        }
+    }
+
     fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         match self {
             Self::Equals(key, value) => labels.label(key) == Some(value),
@@ -55,6 +63,24 @@ impl LabelSelector {
         self.requirements
             .iter()
             .all(|requirement| requirement.matches(labels))
+    }
+
+    /// Bytes that it takes, about.
+    pub(crate) fn size(&self) -> usize {
+        let requirements = self.requirements.iter();
+        let texts = requirements.flat_map(|requirement| {
+            let (key, values) = requirement.texts();
+            std::iter::once(key).chain(values)
+        });
+        let texts: usize = texts.map(|text| text.len() + size_of::<String>()).sum();
+        texts + self.requirements.len() * size_of::<Requirement>()
+    }
+
+    /// Whether it has no more conditions than so many, and no more values in all of them.
+    pub(crate) fn is_within(&self, conditions: usize, values: usize) -> bool {
+        let requirements = self.requirements.iter();
+        let all = requirements.map(|requirement| requirement.texts().1.len());
+        self.requirements.len() <= conditions && all.sum::<usize>() <= values
     }
 
     /// Label key and values of which a selected object must have one: the handle by which a selector is found from an object.

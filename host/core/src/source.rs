@@ -79,6 +79,18 @@ pub enum Payload {
     Full,
 }
 
+impl Payload {
+    /// Whether it has the value at the end of these names, if the object does.
+    pub fn has(self, names: &[&str]) -> bool {
+        let first = names.first().copied();
+        match self {
+            Self::Full => true,
+            Self::WithoutValues => !matches!(first, None | Some("data" | "stringData")),
+            Self::Metadata => matches!(first, Some("apiVersion" | "kind" | "metadata")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

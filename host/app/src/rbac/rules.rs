@@ -83,7 +83,7 @@ const FINALIZERS: &str = "/finalizers";
 const READ: [&str; 3] = ["get", "list", "watch"];
 
 impl Rules {
-    /// What the host needs for itself: it reports Events, its own and those of plugins.
+    /// What the host needs for itself: it reports Events, its own and those of plugins that may write some.
     pub fn of_host() -> Self {
         let mut rules = Self::default();
         rules.allow(

@@ -30,6 +30,9 @@ pub struct Listed {
     /// Kinds and verbs.
     #[serde(default)]
     pub writes: Vec<WriteSetting>,
+    /// Events, about what it may read or write.
+    #[serde(default)]
+    pub events: bool,
 }
 
 /// `"apps/Deployment"`, or `{ kind = "apps/Deployment", namespaces = ["web"] }`.
@@ -197,6 +200,7 @@ impl From<GrantSetting> for Granted {
         Self::Listed {
             reads: reads.collect(),
             writes: writes.collect(),
+            events: listed.events,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_cluster::identity::Identity;
-use pilothouse_core::manifest::{ManifestError, is_dns_label};
+use pilothouse_core::manifest::{HOST, ManifestError, is_dns_label};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
@@ -67,6 +67,9 @@ pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Err
     let name = String::deserialize(from)?;
     if !is_dns_label(&name) {
         return Err(Error::custom(ManifestError::Name(name)));
+    }
+    if name == HOST {
+        return Err(Error::custom(ManifestError::ReservedName));
     }
     Ok(Some(name))
 }

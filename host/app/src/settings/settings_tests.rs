@@ -104,7 +104,7 @@ fn a_plugin_writes_as_a_manager_and_a_user_of_its_own() {
     let plain = hub_settings("").author("web");
     assert_eq!(
         (plain.plugin, plain.field_manager),
-        ("web".into(), "web".into())
+        ("web".into(), "pilothouse.dev/web".into())
     );
     assert_eq!(plain.user, None);
     let text = "field-manager = \"helm\"\nidentity = \"serviceaccount:a/b\"";

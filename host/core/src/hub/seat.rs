@@ -24,6 +24,7 @@ use crate::key::ObjectKey;
 use crate::manifest::{Manifest, Subject};
 use crate::outcome::ActionResult;
 use crate::permission::Permissions;
+use crate::plan::Halt;
 use crate::plugin::Plugin;
 use crate::queue::{LOW, NORMAL, Time, WorkQueue};
 use crate::reader::Scope;
@@ -63,6 +64,8 @@ pub(super) struct Seat {
     resync: Option<Resync>,
     /// Turns whose guest is running.
     deciding: usize,
+    /// Whether the writes of the turns that have been handed out are to go on.
+    halt: Halt,
     /// When an object that it may read last became unreadable, or readable again: a run that began before may have asked for it.
     turned_at: u64,
     /// All its kinds are synced, and the keys that only then can be known are queued.
@@ -101,6 +104,7 @@ impl Seat {
             share: Share::new(settings.weight),
             resync: resync(settings, &manifest.name, now),
             deciding: 0,
+            halt: Halt::default(),
             turned_at: 0,
             is_started: false,
             reconciles: ReconcileCounts::default(),
@@ -204,6 +208,9 @@ impl Seat {
 
     /// Changes how the plugin is run.
     pub fn configure(&mut self, settings: &Settings, now: Time) {
+        if settings.is_paused || settings.grants != self.settings.grants {
+            self.stop_writes();
+        }
         self.share.set_weight(settings.weight);
         if settings.resync != self.settings.resync {
             self.resync = resync(settings, self.name(), now);
@@ -236,6 +243,7 @@ impl Seat {
 
     pub fn condemn(&mut self, reason: &str, now: Time) {
         self.health.condemn(reason, now);
+        self.stop_writes();
     }
 
     pub fn forgive(&mut self) {
@@ -302,6 +310,12 @@ impl Seat {
 
     pub fn halt(&mut self) {
         self.settings.is_paused = true;
+        self.stop_writes();
+    }
+
+    /// What is under way writes nothing more; what begins from now on does.
+    fn stop_writes(&mut self) {
+        std::mem::take(&mut self.halt).halt();
     }
 
     /// What waits for a kind that is not synced, or for a plugin to be let run again, will not run any more.

@@ -9,7 +9,7 @@ use super::share::Charge;
 use crate::cluster::Author;
 use crate::manifest::Manifest;
 use crate::permission::Permissions;
-use crate::plan::{Context, Plan, PlanError, WriteFailure, plan};
+use crate::plan::{Context, Halt, Plan, PlanError, WriteFailure, plan};
 use crate::plugin::{Plugin, Request, RunError};
 use crate::queue::{Priority, Time};
 use crate::reader::{Read, ReadError, Reader, Scope};
@@ -49,16 +49,18 @@ pub struct Turn {
     pub(super) charge: Charge,
     /// Whether it is to find out if the cluster can be reached.
     pub(super) is_probe: bool,
+    /// Whether its writes are to go on.
+    halt: Halt,
     reader: Option<Reader>,
 }
 
 /// What is known when a key is handed out.
-#[derive(Clone, Copy)]
 pub(super) struct Start {
     pub priority: Priority,
     pub waited: Duration,
     pub at: Time,
     pub charge: Charge,
+    pub halt: Halt,
 }
 
 /// What a run came to.
@@ -131,6 +133,7 @@ impl Turn {
             priority: start.priority,
             started: start.at,
             charge: start.charge,
+            halt: start.halt,
             is_probe: false,
             is_gone: reader.is_subject_gone(),
             sequence: reader.sequence(),
@@ -157,6 +160,11 @@ impl Turn {
     /// On whose behalf the turn's writes are made: as it was when the turn began.
     pub fn author(&self) -> &Author {
         &self.controller.author
+    }
+
+    /// Whether its writes are to go on.
+    pub fn halt(&self) -> &Halt {
+        &self.halt
     }
 
     /// What the plugin last applied.

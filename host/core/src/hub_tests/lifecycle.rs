@@ -286,7 +286,7 @@ fn what_began_on_the_old_settings_is_written_as_they_said() {
         let author = turn.author();
         (author.field_manager.clone(), author.user.clone())
     };
-    assert_eq!(written(&old), ("a".into(), None));
+    assert_eq!(written(&old), ("pilothouse.dev/a".into(), None));
     old.decide();
     let new = rig.take().unwrap();
     let as_own = ("helm".to_owned(), own.user.clone());
@@ -680,4 +680,68 @@ fn an_apply_of_its_own_wakes_nobody() {
     assert_eq!(rig.run(), NONE);
     bring(&mut rig, r#""spec":{"a":4}"#);
     assert_eq!(rig.run(), ["web"]);
+}
+
+fn the_plugin(rig: &Rig) -> PluginId {
+    rig.hub.id_of("p").unwrap()
+}
+
+/// A turn that is under way while its plugin is told something, and what it says of its writes then.
+fn is_halted_by(tell: impl FnOnce(&mut Rig)) -> bool {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    tell(&mut rig);
+    turn.halt().is_halted()
+}
+
+#[test]
+fn who_pauses_a_plugin_or_takes_its_grants_stops_what_it_is_writing() {
+    let with = |settings: Settings| {
+        is_halted_by(|rig| rig.hub.configure(the_plugin(rig), &settings, rig.now))
+    };
+    let paused = Settings {
+        is_paused: true,
+        ..Settings::default()
+    };
+    assert!(with(paused));
+    let narrower = Settings {
+        grants: Grants::default(),
+        ..Settings::default()
+    };
+    assert!(with(narrower));
+    let weight = Settings {
+        weight: 7,
+        ..Settings::default()
+    };
+    assert!(!with(weight), "that is no reason");
+    assert!(is_halted_by(|rig| rig.hub.halt_plugin(the_plugin(rig))));
+    assert!(is_halted_by(|rig| rig.hub.condemn(
+        the_plugin(rig),
+        "it broke",
+        rig.now
+    )));
+}
+
+#[test]
+fn a_key_whose_writes_were_stopped_runs_again_when_the_plugin_does() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let mut turn = rig.take().unwrap();
+    let decision = turn.decide();
+    rig.hub.decided(&turn, &decision, rig.now);
+    let paused = Settings {
+        is_paused: true,
+        ..Settings::default()
+    };
+    rig.hub.configure(the_plugin(&rig), &paused, rig.now);
+    rig.hub.halted(&turn, Executed::default(), rig.now);
+    assert!(rig.take().is_none(), "it is paused");
+    rig.hub
+        .configure(the_plugin(&rig), &Settings::default(), rig.now);
+    let turn = rig.take().unwrap();
+    assert_eq!(turn.request.attempt, 1, "it is not the key's fault");
+    assert!(!turn.halt().is_halted());
 }

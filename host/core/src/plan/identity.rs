@@ -14,6 +14,7 @@ use crate::key::{Kind, ObjectKey};
 use crate::object::Object;
 use crate::permission::Denied;
 use crate::reader::Reader;
+use crate::text::cut;
 
 /// What is done with a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,47 @@ pub(super) fn check_json_patch(body: &Value) -> Result<(), ActionError> {
                     "a JSON Patch may not change {field}; see what a finalizer action and a merge patch may"
                 )));
             }
+        }
+    }
+    Ok(())
+}
+
+/// What a precondition may test though the plugin does not read the kind.
+const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "generation"];
+
+/// What no view of an object has, though a whole one has all else: of a Secret the second has the values.
+const BOOKKEPT: [&[&str]; 2] = [
+    &["metadata", "managedFields"],
+    &[
+        "metadata",
+        "annotations",
+        "kubectl.kubernetes.io/last-applied-configuration",
+    ],
+];
+
+/// A JSON Patch can also read: a copy puts a value where the plugin, or somebody else, sees it, and a test says
+/// whether it is a certain one. So that is for what the plugin reads anyway.
+pub(super) fn check_json_patch_reads(
+    body: &Value,
+    is_shown: impl Fn(&[&str]) -> bool,
+) -> Result<(), ActionError> {
+    for step in body.as_array().into_iter().flatten() {
+        let op = step["op"].as_str().unwrap_or_default();
+        let from = match op {
+            "copy" | "move" => &step["from"],
+            "test" => &step["path"],
+            _ => continue,
+        };
+        let names = tokens(from.as_str().unwrap_or_default())?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let is_identity =
+            op == "test" && matches!(names[..], ["metadata", name] if IDENTITY.contains(&name));
+        let is_bookkept = BOOKKEPT.iter().any(|path| path.starts_with(&names));
+        if !is_identity && (is_bookkept || !is_shown(&names)) {
+            return Err(ActionError::Unread {
+                op: op.to_owned(),
+                path: cut(from.as_str().unwrap_or_default(), 200),
+            });
         }
     }
     Ok(())

@@ -263,3 +263,39 @@ fn nobody_says_which_fields_are_whose() {
         assert!(settled.get("managedFields").is_none(), "{how:?}");
     }
 }
+
+#[test]
+fn a_json_patch_reads_nothing_that_the_plugin_does_not() {
+    let shown = |names: &[&str]| matches!(names, ["spec", "a", ..]);
+    let check = |step: Value| check_json_patch_reads(&json!([step]), shown).is_ok();
+    for (op, from, is_fine) in [
+        ("copy", "/spec/a", true),
+        ("copy", "/spec/a/0/b", true),
+        ("copy", "/spec", false),
+        ("copy", "", false),
+        ("copy", "/data/password", false),
+        ("move", "/data/password", false),
+    ] {
+        let step = json!({"op": op, "from": from, "path": "/metadata/labels/x"});
+        assert_eq!(check(step), is_fine, "{op} {from}");
+    }
+    let last_applied = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+    for path in ["", "/metadata", "/metadata/annotations", last_applied] {
+        let step = json!({"op": "copy", "from": path, "path": "/spec/a"});
+        let result = check_json_patch_reads(&json!([step]), |_| true);
+        assert!(result.is_err(), "{path}: it is in no view");
+    }
+    for (path, is_fine) in [
+        ("/spec/a", true),
+        ("/metadata/resourceVersion", true),
+        ("/metadata/uid", true),
+        ("/metadata", false),
+        ("/data/password", false),
+    ] {
+        let step = json!({"op": "test", "path": path, "value": "x"});
+        assert_eq!(check(step), is_fine, "test {path}");
+    }
+    assert!(check(
+        json!({"op": "replace", "path": "/data/x", "value": 1})
+    ));
+}

@@ -93,7 +93,11 @@ impl Planner<'_, '_> {
                 let mut body = parse(body)?;
                 check_address(&body, kind, key)?;
                 match patch_type {
-                    PatchType::Json => identity::check_json_patch(&body)?,
+                    PatchType::Json => {
+                        identity::check_json_patch(&body)?;
+                        let is_shown = |names: &[&str]| self.reader.shows(kind, key, names);
+                        identity::check_json_patch_reads(&body, is_shown)?;
+                    }
                     _ => self.settle(&mut body, Use::Patch, kind, key)?,
                 }
                 let operation = Operation::Patch {
@@ -403,7 +407,9 @@ impl Planner<'_, '_> {
         if !self.context.manifest.kinds().contains(kind) {
             return Err(Denied::Kind(kind.clone()).into());
         }
-        self.context.permissions.check_event(kind, key)?;
+        let is_readable = self.reader.is_in_scope(kind, key);
+        let permissions = self.context.permissions;
+        permissions.check_event(kind, key, is_readable)?;
         let operation = Operation::Event {
             uid: self
                 .reader

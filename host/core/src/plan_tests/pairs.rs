@@ -218,7 +218,7 @@ fn after(actions: &[Action]) -> (Executed, Option<Value>) {
     let server = Versioned::with(&[with_data("a", "old")]);
     let plan = rig.plan(actions).unwrap();
     let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied)
+        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
         .now_or_never();
     (done.unwrap(), server.get("a"))
 }
@@ -309,7 +309,7 @@ fn a_finalizer_that_another_has_added_meanwhile_is_not_lost() {
     let server = Versioned::with(&[live]);
     let plan = rig.plan(&[finalizer("x/y", true)]).unwrap();
     let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied)
+        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
         .now_or_never();
     assert!(matches!(
         done.unwrap().results[0],
@@ -326,7 +326,7 @@ fn a_finalizer_is_added_whatever_else_has_changed_meanwhile() {
     let server = Versioned::with(&[live]);
     let plan = rig.plan(&[finalizer("x/y", true)]).unwrap();
     let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied)
+        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
         .now_or_never();
     assert!(done.unwrap().failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);

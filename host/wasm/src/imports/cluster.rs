@@ -52,6 +52,7 @@ fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Result<T,
         reader::ReadError::InvalidPointer(_) => ReadError::InvalidPointer(text),
         reader::ReadError::TooMany
         | reader::ReadError::TooLarge(_)
+        | reader::ReadError::Selector
         | reader::ReadError::Unreadable { .. } => return Err(wasmtime::Error::new(error)),
     }))
 }

@@ -199,7 +199,9 @@ fn classify(
     if let Some(refusal) = state.limiter.refusal() {
         return RunError::OverLimit(refusal);
     }
-    if let Some(error @ (ReadError::TooMany | ReadError::TooLarge(_))) = error.downcast_ref() {
+    if let Some(error @ (ReadError::TooMany | ReadError::TooLarge(_) | ReadError::Selector)) =
+        error.downcast_ref()
+    {
         return RunError::OverLimit(error.to_string());
     }
     if error.root_cause().to_string().contains(HOSTCALL_FUEL) {

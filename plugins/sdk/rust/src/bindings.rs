@@ -4174,8 +4174,8 @@ pub mod pilothouse {
             #[derive(Clone, Eq, PartialEq)]
             pub struct Manifest {
                 /// A DNS label (RFC 1123: `a-z0-9-`, at most 63 characters), unique among the plugins of a host.
-                /// It is also the field manager of the plugin's writes and the reporter of its Events. The operator's settings may give the
-                /// plugin another name, and another field manager.
+                /// After `pilothouse.dev/` it is also the field manager of the plugin's writes and the reporter of its Events. The operator's
+                /// settings may give the plugin another name, and another field manager.
                 pub name: _rt::String,
                 /// The plugin's own version, for people: shown in status, logs and metrics. At most 64 printable ASCII characters.
                 pub version: _rt::String,
@@ -4453,8 +4453,10 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// A Kubernetes Event (`events.k8s.io/v1`) about an object of a kind that the manifest names. An Event that cannot be written
-            /// never fails the reconcile.
+            /// A Kubernetes Event (`events.k8s.io/v1`) about an object of a kind that the manifest names, and that the plugin may
+            /// read or write. Events are a grant of their own. An outcome has at most 100. The host writes 25
+            /// about one object and then one each five minutes, and of one plugin 100 and then ten a second.
+            /// An Event that cannot be written never fails the reconcile.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Event {
                 pub kind: Kind,

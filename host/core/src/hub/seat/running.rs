@@ -202,6 +202,7 @@ impl Seat {
             waited: taken.waited,
             at: now,
             charge: self.share.begin(),
+            halt: self.halt.clone(),
         };
         Turn::new(id, self.controller.clone(), request, reader, start)
     }
@@ -307,7 +308,11 @@ impl Seat {
         }
         let strike = error.filter(|error| error.is_strike());
         let reason = strike.map(ToString::to_string);
-        self.health.ran(&turn.request.key, reason.as_deref(), now)
+        let is_condemned = self.health.ran(&turn.request.key, reason.as_deref(), now);
+        if is_condemned {
+            self.stop_writes();
+        }
+        is_condemned
     }
 
     fn fail(
@@ -476,6 +481,16 @@ impl Seat {
         }
         self.queue.done(key, now);
         looping
+    }
+
+    /// The writes of a run were stopped on the way: its key has yet to run.
+    pub fn halted(&mut self, turn: &Turn, executed: Executed, snapshot: &Snapshot, now: Time) {
+        let key = &turn.request.key;
+        if !self.is_of_another_kind(turn) {
+            self.keep(key, executed, snapshot, now);
+            self.queue.add(key, turn.priority, now);
+        }
+        self.queue.done(key, now);
     }
 
     fn at_least_floor(&mut self, key: &ObjectKey, delay: Duration) -> Duration {

@@ -34,6 +34,18 @@ pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     root.cut(object)
 }
 
+/// Whether the value at the end of these names is in the view, whole.
+pub(super) fn keeps(paths: &[String], names: &[&str]) -> bool {
+    let mut all = paths.iter().map(String::as_str).chain(ALWAYS);
+    let is_on_the_way = |path: &str| {
+        let steps = steps(path);
+        let fits =
+            |(step, name): (&Option<String>, &&str)| step.as_deref().is_none_or(|own| own == *name);
+        steps.len() <= names.len() && steps.iter().zip(names).all(fits)
+    };
+    paths.is_empty() || all.any(is_on_the_way)
+}
+
 /// The strings, numbers and booleans at these paths, as text.
 pub(super) fn values(object: &Value, paths: &[String]) -> Vec<String> {
     let mut found = Vec::new();

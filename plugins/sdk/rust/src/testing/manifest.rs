@@ -24,6 +24,9 @@ pub fn check_manifest(manifest: &Manifest) -> Result<(), String> {
             manifest.name
         ));
     }
+    if manifest.name == "pilothouse" {
+        return Err("the name \"pilothouse\" is the host's own; choose another".to_owned());
+    }
     counts(manifest)?;
     texts::check(manifest)?;
     reads(manifest)?;
@@ -46,7 +49,7 @@ fn counts(manifest: &Manifest) -> Result<(), String> {
         ("companions", companions, 100),
         ("namespaces of the subject", selected, 500),
         ("kinds in reads", manifest.reads.len(), 100),
-        ("namespaces in reads", namespaces.sum(), 500),
+        ("namespaces in reads", namespaces.sum(), 20),
         ("fields in reads", fields, 1_000),
         ("indexes", manifest.indexes.len(), 50),
         ("index paths", paths, 200),

@@ -7,13 +7,27 @@ use serde_json::{Map, Value};
 
 use super::FakeCluster;
 use super::documents::pointer;
+use super::fields;
 use super::names::{check_key, kind_from, kind_text};
 use crate::{
     Action, Children, Create, Delete, Event, Finalizer, Kind, ObjectKey, Patch, PatchType, Read,
     Update, Verb,
 };
 
+/// What a precondition may test though the plugin does not read the kind.
+const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "generation"];
+/// What no view of an object has.
+const BOOKKEPT: [&[&str]; 2] = [
+    &["metadata", "managedFields"],
+    &[
+        "metadata",
+        "annotations",
+        "kubectl.kubernetes.io/last-applied-configuration",
+    ],
+];
+
 const MAX_ACTIONS: usize = 10_000;
+const MAX_EVENTS: usize = 100;
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
 /// Everything that is asked for, or why none of it is done.
@@ -22,6 +36,15 @@ pub(super) fn check(actions: &[Action], cluster: &FakeCluster) -> Result<(), Str
         return Err(format!(
             "{} actions; an outcome has at most {MAX_ACTIONS}",
             actions.len()
+        ));
+    }
+    let events = actions
+        .iter()
+        .filter(|action| matches!(action, Action::Event(_)));
+    let events = events.count();
+    if events > MAX_EVENTS {
+        return Err(format!(
+            "{events} Events; an outcome has at most {MAX_EVENTS}"
         ));
     }
     let mut check = Check {
@@ -167,10 +190,43 @@ impl Check<'_> {
         let body = parse(&patch.body)?;
         same_object(&body, kind, key)?;
         match patch.patch_type {
-            PatchType::JsonPatch => json_patch(&body)?,
+            PatchType::JsonPatch => {
+                json_patch(&body)?;
+                self.json_patch_reads(&body, kind, key)?;
+            }
             _ => self.settle(&body, Use::Patch, kind, key)?,
         }
         Ok((kind.clone(), key.clone()))
+    }
+
+    /// A JSON Patch copies, moves and tests only what the plugin reads.
+    fn json_patch_reads(&self, body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), String> {
+        for step in body.as_array().into_iter().flatten() {
+            let op = step["op"].as_str().unwrap_or_default();
+            let from = match op {
+                "copy" | "move" => step["from"].as_str(),
+                "test" => step["path"].as_str(),
+                _ => continue,
+            };
+            let from = from.unwrap_or_default();
+            let names = pointer(from)?;
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let is_identity =
+                op == "test" && matches!(names[..], ["metadata", name] if IDENTITY.contains(&name));
+            let is_bookkept = BOOKKEPT.iter().any(|path| path.starts_with(&names));
+            let is_shown = self.read_of(kind).is_some_and(|read| {
+                let is_in_reach =
+                    read.namespaces.is_empty() || read.namespaces.contains(&key.namespace);
+                is_in_reach && fields::keeps(&read.fields, &names)
+            });
+            if !is_identity && (is_bookkept || !is_shown) {
+                let from: String = from.chars().take(200).collect();
+                return Err(format!(
+                    "a JSON Patch may {op} only what the plugin reads, and it does not read {from} whole"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn finalizer(&self, finalizer: &Finalizer) -> Result<(Kind, ObjectKey), String> {

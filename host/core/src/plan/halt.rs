@@ -1,0 +1,21 @@
+//! Stops what is under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the writes of some runs are to go on. An operator who pauses a plugin, removes it or takes
+/// its grants away does not want to watch ten thousand more of its deletions.
+#[derive(Clone, Debug, Default)]
+pub struct Halt(Arc<AtomicBool>);
+
+impl Halt {
+    /// From now on nothing more is written.
+    pub fn halt(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nothing more is to be written.
+    pub fn is_halted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,150 @@
+//! How much one plugin may have recorded.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use crate::key::ObjectKey;
+use crate::reader::{Filter, Read};
+
+/// Reads of one plugin, each counted once for each key.
+const READS: usize = 1_000_000;
+/// Bytes that they take.
+const BYTES: usize = 64 << 20;
+/// Of one read, besides its texts: its entries in the maps.
+const OVERHEAD: usize = 140;
+/// Label reads of one key without a label that their objects must have, and of all keys: each change is held against each of
+/// them, while nobody else can do anything.
+const UNANCHORED_OF_KEY: usize = 64;
+const UNANCHORED: usize = 4_096;
+
+/// What is recorded of a plugin.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) reads: usize,
+    bytes: usize,
+    /// Each counted once, however many keys ask it.
+    pub(super) unanchored: usize,
+    /// The keys whose reads are taken for more than they are.
+    pub(super) coarse: HashSet<Arc<ObjectKey>>,
+}
+
+fn bytes(read: &Read) -> usize {
+    OVERHEAD + read.size()
+}
+
+fn is_unanchored(read: &Read) -> bool {
+    match read {
+        Read::List(_, _, Filter::Labels(selector)) => selector.anchor().is_none(),
+        _ => false,
+    }
+}
+
+/// All that a read could be about, of the namespace or of all.
+fn widened(read: Read, is_everywhere: bool) -> Read {
+    match read {
+        Read::List(informer, namespace, _) => Read::List(
+            informer,
+            namespace.filter(|_| !is_everywhere),
+            Filter::Everything,
+        ),
+        other => Read::List(other.informer(), None, Filter::Everything),
+    }
+}
+
+impl Held {
+    pub(super) fn add(&mut self, read: &Read) {
+        self.reads += 1;
+        self.bytes += bytes(read);
+    }
+
+    pub(super) fn remove(&mut self, read: &Read) {
+        self.reads -= 1;
+        self.bytes -= bytes(read);
+    }
+
+    /// The reads that a key is to have for these, and whether they are more than it asked.
+    pub(super) fn bounded(&self, reads: BTreeSet<Read>) -> (BTreeSet<Read>, bool) {
+        let bytes: usize = reads.iter().map(bytes).sum();
+        if self.reads + reads.len() > READS || self.bytes + bytes > BYTES {
+            let all = reads.into_iter().map(|read| widened(read, true));
+            return (all.collect(), true);
+        }
+        let unanchored = reads.iter().filter(|read| is_unanchored(read)).count();
+        if unanchored == 0
+            || unanchored <= UNANCHORED_OF_KEY && self.unanchored + unanchored <= UNANCHORED
+        {
+            return (reads, false);
+        }
+        let widen = |read: Read| match is_unanchored(&read) {
+            true => widened(read, false),
+            false => read,
+        };
+        (reads.into_iter().map(widen).collect(), true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ReadSets;
+    use super::*;
+    use crate::selector::{LabelSelector, Requirement};
+
+    fn absent(number: usize) -> Read {
+        let requirements = vec![Requirement::Absent(format!("k{number}"))];
+        let filter = Filter::Labels(LabelSelector { requirements });
+        Read::List(7, Some("default".into()), filter)
+    }
+
+    fn key(number: usize) -> ObjectKey {
+        ObjectKey::new("default", &number.to_string())
+    }
+
+    fn everything(namespace: Option<&str>) -> Read {
+        Read::List(7, namespace.map(Arc::from), Filter::Everything)
+    }
+
+    #[test]
+    fn a_key_with_many_selectors_that_no_label_leads_to_has_read_the_namespace() {
+        let mut sets = ReadSets::default();
+        sets.set(&key(0), (0..UNANCHORED_OF_KEY).map(absent).collect());
+        assert_eq!((sets.len(), sets.coarse()), (UNANCHORED_OF_KEY, 0));
+        let object = Read::Object(3, key(1));
+        let reads = (0..10_000).map(absent).chain([object.clone()]);
+        sets.set(&key(0), reads.collect());
+        let found: Vec<Read> = sets.of(&key(0)).cloned().collect();
+        assert_eq!(found, [object, everything(Some("default"))]);
+        assert_eq!(sets.coarse(), 1);
+        sets.clear(&key(0));
+        assert_eq!((sets.len(), sets.coarse()), (0, 0));
+    }
+
+    #[test]
+    fn all_keys_together_have_some_thousand_of_them() {
+        let mut sets = ReadSets::default();
+        for number in 0..10_000 {
+            sets.set(&key(number), [absent(number)].into());
+        }
+        assert_eq!(sets.held.unanchored, UNANCHORED);
+        assert_eq!(sets.coarse(), 10_000 - UNANCHORED);
+        (0..10_000).for_each(|number| sets.clear(&key(number)));
+        assert_eq!((sets.held.unanchored, sets.held.bytes), (0, 0));
+    }
+
+    #[test]
+    fn beyond_the_memory_of_a_plugin_a_key_has_read_all_of_its_kinds() {
+        let mut sets = ReadSets::default();
+        let name = "n".repeat(250);
+        let names = |number: usize| {
+            let name = &name;
+            (0..10_000)
+                .map(move |read| Read::Object(7, ObjectKey::new(name, &format!("{number}-{read}"))))
+        };
+        for number in 0..100 {
+            sets.set(&key(number), names(number).collect());
+        }
+        assert!(sets.held.bytes <= BYTES, "{}", sets.held.bytes);
+        assert!(sets.coarse() > 50);
+        let last: Vec<&Read> = sets.of(&key(99)).collect();
+        assert_eq!(last, [&everything(None)]);
+    }
+}
