@@ -1,175 +1,48 @@
 //! What a stranger's plugin could do with what its manifest asks for, said before anybody grants it. Of what is asked for, not of what is
 //! granted: names and namespaces in the settings narrow it.
 
+mod table;
+
+use pilothouse_core::fields::FieldPath;
 use pilothouse_core::key::Kind;
-use pilothouse_core::manifest::{Manifest, ReadDeclaration, Verb, WriteDeclaration};
+use pilothouse_core::manifest::{Manifest, Subject, Verb, WriteDeclaration};
 
-/// A write that gives more than its name says.
-struct Risk {
-    /// A group, and kinds of it; none: all.
-    kinds: (&'static str, &'static [&'static str]),
-    part: Part,
-    verbs: &'static [Verb],
-    could: &'static str,
-}
-
-enum Part {
-    /// The object itself.
-    Whole,
-    /// One of these subresources.
-    Of(&'static [&'static str]),
-}
-
-use Part::{Of, Whole};
-
-const MAKE: &[Verb] = &[Verb::Apply, Verb::Create, Verb::Update, Verb::Patch];
-const CHANGE: &[Verb] = &[Verb::Apply, Verb::Update, Verb::Patch];
-const DELETE: &[Verb] = &[Verb::Delete];
-const ANY: &[Verb] = &[
-    Verb::Apply,
-    Verb::Create,
-    Verb::Update,
-    Verb::Patch,
-    Verb::Delete,
-];
-
-const RISKS: &[Risk] = &[
-    Risk {
-        kinds: ("rbac.authorization.k8s.io", &[]),
-        part: Whole,
-        verbs: ANY,
-        could: "give rights to anybody, or take them",
-    },
-    Risk {
-        kinds: ("admissionregistration.k8s.io", &[]),
-        part: Whole,
-        verbs: ANY,
-        could: "see, change or refuse what anybody writes to the cluster, or switch off who does",
-    },
-    Risk {
-        kinds: ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
-        part: Whole,
-        verbs: MAKE,
-        could: "change what kinds there are",
-    },
-    Risk {
-        kinds: ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
-        part: Whole,
-        verbs: DELETE,
-        could: "delete every object of a kind with it",
-    },
-    Risk {
-        kinds: ("apiregistration.k8s.io", &["APIService"]),
-        part: Whole,
-        verbs: ANY,
-        could: "have others answer for the API server",
-    },
-    Risk {
-        kinds: ("certificates.k8s.io", &["CertificateSigningRequest"]),
-        part: Of(&["approval", "status"]),
-        verbs: ANY,
-        could: "have certificates issued in others' names",
-    },
-    Risk {
-        kinds: ("", &["ServiceAccount"]),
-        part: Of(&["token"]),
-        verbs: ANY,
-        could: "become any service account",
-    },
-    Risk {
-        // What is posted to `serviceaccounts/token`.
-        kinds: ("authentication.k8s.io", &["TokenRequest"]),
-        part: Of(&["token"]),
-        verbs: ANY,
-        could: "become any service account",
-    },
-    Risk {
-        kinds: ("", &["Pod", "PodExecOptions", "PodAttachOptions"]),
-        part: Of(&["exec", "attach", "ephemeralcontainers"]),
-        verbs: ANY,
-        could: "run what it likes inside pods that are there",
-    },
-    Risk {
-        kinds: ("", &["Pod", "Service", "Node"]),
-        part: Of(&["portforward", "proxy"]),
-        verbs: ANY,
-        could: "reach what listens inside of the cluster",
-    },
-    Risk {
-        kinds: ("", &["Pod", "PodTemplate", "ReplicationController"]),
-        part: Whole,
-        verbs: MAKE,
-        could: RUN,
-    },
-    Risk {
-        kinds: (
-            "apps",
-            &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"],
-        ),
-        part: Whole,
-        verbs: MAKE,
-        could: RUN,
-    },
-    Risk {
-        kinds: ("batch", &["CronJob", "Job"]),
-        part: Whole,
-        verbs: MAKE,
-        could: RUN,
-    },
-    Risk {
-        kinds: ("", &["Secret"]),
-        part: Whole,
-        verbs: MAKE,
-        could: "replace what others sign in with, and have tokens of service accounts made",
-    },
-    Risk {
-        kinds: ("", &["Namespace"]),
-        part: Whole,
-        verbs: DELETE,
-        could: "delete all that is in one",
-    },
-    Risk {
-        kinds: ("", &["Namespace"]),
-        part: Whole,
-        verbs: CHANGE,
-        could: "by labels, choose which policies hold in one",
-    },
-    Risk {
-        kinds: ("", &["Node"]),
-        part: Whole,
-        verbs: DELETE,
-        could: "have all pods of one removed",
-    },
-    Risk {
-        kinds: ("", &["Node"]),
-        part: Whole,
-        verbs: CHANGE,
-        could: "by taints and labels, choose which pods run there",
-    },
-    Risk {
-        kinds: ("", &["PersistentVolume", "PersistentVolumeClaim"]),
-        part: Whole,
-        verbs: DELETE,
-        could: "have the data of one lost",
-    },
-];
-
-const RUN: &str =
-    "run what it likes, as any service account of the namespace and with all Secrets there";
+use table::{CHANGE, GROUPS, MAKE, OBJECTS, OfObject, OfPart, PARTS};
 
 /// A line for each.
 pub fn risks(manifest: &Manifest) -> Vec<String> {
-    let reads = manifest.reads.iter().filter_map(of_read);
     let writes = manifest.writes.iter().flat_map(of_write);
-    reads.chain(writes).collect()
+    of_reads(manifest).into_iter().chain(writes).collect()
 }
 
-fn of_read(read: &ReadDeclaration) -> Option<String> {
-    let is_secret = (&*read.kind.group, &*read.kind.kind) == ("", "Secret");
-    let is_value = |path: &String| path.starts_with(".data") || path.starts_with(".stringData");
-    let has_values = read.fields.is_empty() || read.fields.iter().any(is_value);
-    (is_secret && has_values)
+/// Whatever way leads to a value: a path, one that leads anywhere, an index or a selection.
+fn of_reads(manifest: &Manifest) -> Option<String> {
+    let is_secret = |kind: &Kind| (&*kind.group, &*kind.kind) == ("", "Secret");
+    let is_value = |path: &str| {
+        let path = FieldPath::parse(path).ok();
+        let root = path.as_ref().and_then(FieldPath::root);
+        root.is_none_or(|root| matches!(root, "data" | "stringData"))
+    };
+    let mut reads = manifest.reads.iter().filter(|read| is_secret(&read.kind));
+    let mut indexes = manifest.indexes.iter();
+    let mut has_values = reads.any(|read| {
+        let is_selected = read.field_selector.as_deref().is_some_and(names_a_value);
+        is_selected || read.fields.is_empty() || read.fields.iter().any(|path| is_value(path))
+    });
+    has_values |= indexes
+        .any(|index| is_secret(&index.kind) && index.paths.iter().any(|path| is_value(path)));
+    if let Subject::Each(selection) = &manifest.subject {
+        let fields = selection.fields.as_deref();
+        has_values |= is_secret(&selection.kind) && fields.is_some_and(names_a_value);
+    }
+    has_values
         .then(|| "reads v1/Secret: could see their values, if secret-values is set".to_owned())
+}
+
+/// Whether a field selector is about a Secret's values.
+fn names_a_value(selector: &str) -> bool {
+    let mut terms = selector.split(',');
+    terms.any(|term| term.starts_with("data") || term.starts_with("stringData"))
 }
 
 fn of_write(write: &WriteDeclaration) -> Vec<String> {
@@ -178,9 +51,14 @@ fn of_write(write: &WriteDeclaration) -> Vec<String> {
     } = write;
     let part = subresource.as_ref().map(|name| format!("/{name}"));
     let what = format!("{kind}{}", part.unwrap_or_default());
-    let special = RISKS.iter().filter(|risk| risk.is_in(write));
-    let mut lines: Vec<String> = special
-        .map(|risk| format!("writes {what}: could {}", risk.could))
+    let objects = OBJECTS.iter().filter(|risk| risk.is_in(write));
+    let parts = PARTS.iter().filter(|risk| risk.is_in(write));
+    let could = objects
+        .map(|risk| risk.could)
+        .chain(parts.map(|risk| risk.could))
+        .chain(of_strange_group(write));
+    let mut lines: Vec<String> = could
+        .map(|could| format!("writes {what}: could {could}"))
         .collect();
     lines.extend(of_metadata(write));
     lines
@@ -210,16 +88,28 @@ fn has_any(write: &WriteDeclaration, verbs: &[Verb]) -> bool {
     write.verbs.iter().any(|verb| verbs.contains(verb))
 }
 
-impl Risk {
+/// What a kind of nobody knows which controllers is good for.
+fn of_strange_group(write: &WriteDeclaration) -> Option<&'static str> {
+    let is_known = GROUPS.contains(&&*write.kind.group)
+        || OBJECTS.iter().any(|risk| risk.group == &*write.kind.group);
+    (!is_known && has_any(write, MAKE))
+        .then_some("have its controller do whatever that does for such an object")
+}
+
+impl OfObject {
     fn is_in(&self, write: &WriteDeclaration) -> bool {
-        let (group, kinds) = self.kinds;
-        let is_kind = kinds.is_empty() || kinds.contains(&&*write.kind.kind);
-        let is_part = match (&self.part, &write.subresource) {
-            (Whole, None) => true,
-            (Of(names), Some(name)) => names.contains(&name.as_str()),
-            (Whole, Some(_)) | (Of(_), None) => false,
-        };
-        *write.kind.group == *group && is_kind && is_part && has_any(write, self.verbs)
+        let is_kind = self.kinds.is_empty() || self.kinds.contains(&&*write.kind.kind);
+        write.subresource.is_none()
+            && *write.kind.group == *self.group
+            && is_kind
+            && has_any(write, self.verbs)
+    }
+}
+
+impl OfPart {
+    fn is_in(&self, write: &WriteDeclaration) -> bool {
+        let part = write.subresource.as_deref();
+        part.is_some_and(|part| self.names.contains(&part)) && !write.verbs.is_empty()
     }
 }
 
