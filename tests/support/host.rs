@@ -127,7 +127,7 @@ impl Host {
     ) -> Result<(String, String)> {
         let mut stream = TcpStream::connect(self.address).await?;
         let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
-        let request = format!("{method} {path} HTTP/1.0\r\nHost: host\r\n{headers}\r\n");
+        let request = format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;

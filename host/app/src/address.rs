@@ -49,6 +49,19 @@ impl Address {
         Ok(found)
     }
 
+    /// The host alone; an IPv6 address in brackets.
+    pub fn host(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        }
+    }
+
+    /// The port alone.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Where to connect to.
     pub fn to_connect(&self) -> (&str, u16) {
         match &*self.host {

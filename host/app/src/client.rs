@@ -1,16 +1,18 @@
 //! The commands that ask a running host.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use pilothouse_core::text::escaped;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
 use crate::config::{ListArgs, Output, PluginArgs};
-use crate::http::{COMMAND_HEADER, SERVER};
+use crate::http::SERVER;
+use crate::http::socket;
 use crate::plugins::commands::Verb;
 
 /// A host that takes longer is not well.
@@ -21,7 +23,7 @@ const MOST: u64 = 64 << 20;
 
 /// `pilothouse plugins`.
 pub async fn plugins(args: &ListArgs) -> anyhow::Result<String> {
-    let body = request(&args.host.host, "GET", "/plugins").await?;
+    let body = ask(&args.host.host, "/plugins").await?;
     match args.output {
         Output::Json => Ok(body),
         Output::Table => table(&body),
@@ -36,29 +38,60 @@ pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
         bail!("{name:?} is not a plugin's name");
     }
     let path = format!("/plugins/{name}/{}", verb.word());
-    let body = request(&args.host.host, "POST", &path).await?;
+    let host = &args.host.host;
+    let usual = || socket::usual_path(host.port());
+    let socket = args.command_socket.clone().or_else(usual);
+    let socket = socket.context(
+        "there is no home directory; --command-socket says where the host takes commands",
+    )?;
+    let body = tell(&socket, host, &path).await?;
     Ok(body.trim_end().to_owned())
 }
 
-/// Sends a request without a body, and returns the body of a good answer. HTTP/1.0 needs no more than this.
-async fn request(host: &Address, method: &str, path: &str) -> anyhow::Result<String> {
+/// Asks a host at its address.
+async fn ask(host: &Address, path: &str) -> anyhow::Result<String> {
+    let connect = TcpStream::connect(host.to_connect());
+    let missing = || format!("no host at {host}; --host names the address that its --listen says");
+    let answer = exchange(connect, "GET", path, &host.to_string()).await;
+    read(&answer?.with_context(missing)?, "GET", path, host)
+}
+
+/// Tells a host something at its socket.
+async fn tell(socket: &Path, host: &Address, path: &str) -> anyhow::Result<String> {
+    let connect = UnixStream::connect(socket);
+    let missing = || {
+        format!(
+            "no host takes commands at {}; be on the host's machine or in its pod, and its user; --host says its port, or --command-socket the place",
+            socket.display()
+        )
+    };
+    let answer = exchange(connect, "POST", path, "localhost").await;
+    read(&answer?.with_context(missing)?, "POST", path, host)
+}
+
+/// Sends a request without a body. HTTP/1.0 needs no more than this.
+async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    connect: impl Future<Output = std::io::Result<S>>,
+    method: &str,
+    path: &str,
+    host: &str,
+) -> anyhow::Result<std::io::Result<Vec<u8>>> {
     let exchange = async {
-        let mut stream = TcpStream::connect(host.to_connect()).await?;
-        let request = format!(
-            "{method} {path} HTTP/1.0\r\nHost: {host}\r\n{COMMAND_HEADER}: 1\r\nContent-Length: 0\r\n\r\n"
-        );
+        let mut stream = connect.await?;
+        let request =
+            format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(MOST).read_to_end(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    let answer = tokio::time::timeout(TIMEOUT, exchange)
+    tokio::time::timeout(TIMEOUT, exchange)
         .await
-        .with_context(|| format!("the host at {host} does not answer within {TIMEOUT:?}"))?
-        .with_context(|| {
-            format!("no host at {host}; --host names the address that its --listen says")
-        })?;
-    body(&String::from_utf8_lossy(&answer)).map_err(|problem| match problem {
+        .with_context(|| format!("the host does not answer within {TIMEOUT:?}"))
+}
+
+fn read(answer: &[u8], method: &str, path: &str, host: &Address) -> anyhow::Result<String> {
+    body(&String::from_utf8_lossy(answer)).map_err(|problem| match problem {
         Problem::Said(text) => anyhow::anyhow!(text),
         Problem::Stranger(answer) => anyhow::anyhow!(
             "{host} is not a pilothouse host: it answers {method} {path} with {answer}; --host names the address that a host's --listen says"

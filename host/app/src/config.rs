@@ -164,7 +164,7 @@ impl ClusterArgs {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: what the plugin asks for.")]
+The NAME.toml beside a NAME.wasm, and the pilothouse.toml in its directory, say what is granted; without grants in them: as `pilothouse run` does it, to read its own kind.")]
 pub struct RbacArgs {
     /// The plugins' *.wasm files.
     #[arg(required = true, value_name = "FILE")]
@@ -216,6 +216,11 @@ pub struct PluginArgs {
 
     #[command(flatten)]
     pub host: HostArgs,
+
+    /// What the host's --command-socket says [default: PORT.sock of --host in $XDG_RUNTIME_DIR/pilothouse/run,
+    /// ~/.cache/pilothouse/run].
+    #[arg(long, value_name = "PATH")]
+    pub command_socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -270,6 +275,13 @@ pub struct RunArgs {
     /// free, and the log says which.
     #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
     pub listen: Address,
+
+    /// Unix socket where the host takes commands, "none" for no commands [default: PORT.sock of --listen in
+    /// $XDG_RUNTIME_DIR/pilothouse/run, ~/.cache/pilothouse/run].
+    ///
+    /// Its directory is made if it is not there, and must be this user's alone.
+    #[arg(long, value_name = "PATH")]
+    pub command_socket: Option<PathBuf>,
 
     /// How log lines are written.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]

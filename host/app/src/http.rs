@@ -1,29 +1,30 @@
-//! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`; and what an operator tells the host about a plugin:
-//! `POST /plugins/NAME/pause`, `/resume`, `/rollback`.
+//! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`; and, at the host's own socket alone, what an operator tells
+//! it about a plugin: `POST /plugins/NAME/pause`, `/resume`, `/rollback`.
 
-use std::net::SocketAddr;
+mod guard;
+mod serving;
+pub mod socket;
+
 use std::sync::Arc;
 
 use anyhow::Context;
-use axum::extract::{ConnectInfo, Path, RawQuery, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use pilothouse_wasm::Engine;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 
 use crate::address::Address;
 use crate::metrics::{Format, Metrics};
 use crate::plugins::commands::{CommandError, Commands, Verb};
 use crate::status::Sources;
+use guard::{Guard, guard};
 
 /// How the host names itself in every answer: whoever asks at a wrong address finds that out.
 pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
-
-/// What a request must carry that changes something.
-pub const COMMAND_HEADER: &str = "x-pilothouse-command";
 
 #[derive(Clone)]
 pub struct Answers {
@@ -34,7 +35,7 @@ pub struct Answers {
 }
 
 /// Takes the address, so that one already in use is known before anything else starts.
-pub async fn bind(address: Address) -> anyhow::Result<TcpListener> {
+pub async fn bind(address: &Address) -> anyhow::Result<TcpListener> {
     let bound = async {
         let places = address.places_to_listen().await?;
         TcpListener::bind(&places[..]).await
@@ -44,22 +45,37 @@ pub async fn bind(address: Address) -> anyhow::Result<TcpListener> {
     })
 }
 
-pub async fn serve(listener: TcpListener, answers: Answers) -> anyhow::Error {
-    let router = Router::new()
+/// Answers whoever asks at an address, which was `said` so.
+pub async fn serve(listener: TcpListener, said: &Address, answers: Answers) -> std::io::Result<()> {
+    let own = Guard::of(listener.local_addr()?, &said.host());
+    let router = routes()
+        .route("/plugins/{name}/{verb}", post(no_command))
+        .layer(from_fn(move |request, next| {
+            guard(own.clone(), request, next)
+        }))
+        .layer(map_response(named))
+        .with_state(answers);
+    serving::serve(listener, router).await;
+    Ok(())
+}
+
+/// Answers whoever may write to the host's socket, and does what they say.
+pub async fn obey(listener: UnixListener, answers: Answers) {
+    let router = routes()
+        .route("/plugins/{name}/{verb}", post(command))
+        .layer(map_response(named))
+        .with_state(answers);
+    serving::serve(listener, router).await;
+}
+
+fn routes() -> Router<Answers> {
+    Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/plugins", get(plugins))
-        .route("/plugins/{name}/{verb}", post(command))
         .route("/informers", get(informers))
         .fallback(not_found)
-        .layer(map_response(named))
-        .with_state(answers);
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    match axum::serve(listener, service).await {
-        Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
-        Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
-    }
 }
 
 async fn named(mut response: Response) -> Response {
@@ -113,25 +129,20 @@ async fn plugins(State(answers): State<Answers>) -> Response {
     Json(answers.sources.plugins()).into_response()
 }
 
-/// Only from this machine or pod (`kubectl exec`, `kubectl port-forward`), and not from a web page, which cannot set the header.
+/// An address says nothing of who asks.
+async fn no_command() -> Response {
+    let text = "commands are taken at the host's own socket alone: use pilothouse pause, resume or rollback where the host runs (in a cluster by kubectl exec)\n";
+    (StatusCode::FORBIDDEN, text).into_response()
+}
+
 async fn command(
     State(answers): State<Answers>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Path((name, word)): Path<(String, String)>,
-    headers: HeaderMap,
 ) -> Response {
     let Some(verb) = Verb::of(&word) else {
         let text = format!("no command {word:?}; there are pause, resume and rollback\n");
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    if !peer.ip().to_canonical().is_loopback() {
-        let text = "commands are taken from this machine alone; in a cluster use kubectl exec or kubectl port-forward\n";
-        return (StatusCode::FORBIDDEN, text).into_response();
-    }
-    if !headers.contains_key(COMMAND_HEADER) {
-        let text = format!("the header {COMMAND_HEADER} is missing; use the pilothouse commands\n");
-        return (StatusCode::FORBIDDEN, text).into_response();
-    }
     match answers.commands.give(name, verb).await {
         Ok(text) => format!("{text}\n").into_response(),
         Err(error) => {

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::announce::Announcer;
-use crate::directory::{Changes, Directory, Listing};
+use crate::directory::{Changes, DEFAULTS, Directory, Listing, settings_of};
 use crate::reach::Reached;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
@@ -167,7 +167,7 @@ impl Supervisor {
                 self.defaults_problem = None;
             }
             Err(reason) => {
-                let file = crate::directory::DEFAULTS;
+                let file = DEFAULTS;
                 error!(
                     file,
                     reason, "settings for all plugins not read; the earlier ones hold"
@@ -325,14 +325,21 @@ impl Supervisor {
         let (file, slot) = slot.ok_or(unknown)?;
         match command.verb {
             Verb::Pause => {
-                slot.paused = Some(true);
+                slot.is_paused = true;
                 info!(plugin = name, "plugin paused");
                 Ok(Done::Said(format!(
                     "{name} is paused until it is resumed or the host starts again"
                 )))
             }
             Verb::Resume => {
-                slot.paused = Some(false);
+                slot.is_paused = false;
+                if slot.is_paused_by_settings() {
+                    let text = format!(
+                        "its settings say paused = true: take that out of {}, or of {DEFAULTS}",
+                        settings_of(file)
+                    );
+                    return Err(CommandError::Impossible(text));
+                }
                 if let Some(running) = &slot.running {
                     self.shared.change(|hub, _| hub.forgive(running.id));
                 }

@@ -1,13 +1,16 @@
 //! `pilothouse run`: puts the parts together, waits for a signal, takes them apart.
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::FutureExt;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
 use pilothouse_wasm::{Engine, EngineOptions};
+use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -15,8 +18,10 @@ use crate::announce::Announcer;
 use crate::compile;
 use crate::config::RunArgs;
 use crate::directory::Directory;
+use crate::http::socket::{self, Socket};
 use crate::http::{self, Answers};
 use crate::metrics::Metrics;
+use crate::output;
 use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
 use crate::reach::Reaching;
 use crate::schema::Schemas;
@@ -38,7 +43,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
     let limits = args.limits.limits()?;
-    let listener = http::bind(args.listen).await?;
+    let listener = http::bind(&args.listen).await?;
     let options = Options {
         kubeconfig: args.kubeconfig,
         context: args.context,
@@ -112,12 +117,25 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
         metrics,
         commands,
     };
+    let port = listener.local_addr()?.port();
+    // Without a command nothing is lost but commands.
+    let (obeying, _socket) = match commands_at(args.command_socket, port) {
+        Some((commands, socket)) => (
+            http::obey(commands, answers.clone()).left_future(),
+            Some(socket),
+        ),
+        None => (std::future::pending().right_future(), None),
+    };
 
     // On a task of its own: it is busy while a plugin's views are made.
     let supervising = tokio::spawn(supervisor.run());
     let background = async {
         tokio::select! {
-            error = http::serve(listener, answers) => error,
+            ended = http::serve(listener, &args.listen, answers) => match ended {
+                Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
+                Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
+            },
+            () = obeying => anyhow::anyhow!("the command socket has ended"),
             error = connect(reaching, &connection, &cluster) => error.into(),
             ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }
@@ -168,6 +186,26 @@ async fn connect(
 }
 
 /// An engine with room for an instance on every worker, and as many that are being asked what they are.
+/// Where the host takes commands. Without such a place it does all else.
+fn commands_at(said: Option<PathBuf>, port: u16) -> Option<(UnixListener, Socket)> {
+    if said.as_deref() == Some(Path::new("none")) {
+        return None;
+    }
+    let path = said.or_else(|| socket::usual_path(port));
+    let bound = path
+        .context("there is no home directory")
+        .and_then(|path| socket::bind(&path));
+    bound
+        .inspect_err(|error| {
+            let reason = output::chain(error);
+            warn!(
+                reason,
+                "commands are not taken; --command-socket names a place for a socket"
+            );
+        })
+        .ok()
+}
+
 fn engine(workers: usize) -> anyhow::Result<Engine> {
     let instances = u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX);
     let options = EngineOptions::default();

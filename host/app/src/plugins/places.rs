@@ -146,7 +146,8 @@ impl Places {
             ..version
         };
         let mut settings = Settings::clone(&settings);
-        settings.paused = slot.paused.or(settings.paused);
+        // What the settings stop no command starts.
+        settings.paused = Some(slot.is_paused || settings.paused == Some(true));
         let name = settings.name_of(&version.manifest);
         let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
         let cluster_scoped = self.cluster_scoped(&version.manifest).await;

@@ -47,8 +47,8 @@ pub struct Slot {
     rejected: Option<Label>,
     /// The version in the newest file, if that could be loaded.
     newest: Option<Label>,
-    /// What `pause` or `resume` said last.
-    pub paused: Option<bool>,
+    /// Whether `pause` has been said, and no `resume` since.
+    pub is_paused: bool,
     /// What the cluster lets the plugin's identity read.
     pub reviews: Reviews,
     /// What is not granted.
@@ -91,6 +91,13 @@ impl Running {
 }
 
 impl Slot {
+    /// Whether what runs is stopped by the operator's settings.
+    pub fn is_paused_by_settings(&self) -> bool {
+        let running = self.running.as_ref();
+        let settings = running.and_then(|running| running.version.accepted.as_ref());
+        settings.is_some_and(|settings| settings.paused == Some(true))
+    }
+
     /// The file as it is now. Says whether it is to be loaded.
     pub fn see(&mut self, found: Found) -> bool {
         if self.settings_text != found.settings {
