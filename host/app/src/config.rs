@@ -56,7 +56,7 @@ pub enum Command {
     Plugins(ListArgs),
     /// Let a plugin of a running host run nothing. Its keys are kept.
     Pause(PluginArgs),
-    /// Let a paused plugin run.
+    /// Let a plugin run that is paused or in quarantine.
     Resume(PluginArgs),
     /// Bring back the version of a plugin that ran before.
     Rollback(PluginArgs),
