@@ -154,8 +154,8 @@ impl Watches {
         });
         for role in [Role::Follower, Role::Successor] {
             self.troubles.forget(&running.source, role);
+            self.incidents.end(&running.source, role);
         }
-        self.incidents.end(&running.source);
         self.metrics.remove_informer(&running.source);
     }
 
@@ -171,7 +171,7 @@ impl Watches {
         if !self.running.get(&id).is_some_and(is_successor)
             && self.troubles.forget(&source, Role::Successor)
         {
-            self.incidents.end(&source);
+            self.incidents.end(&source, Role::Successor);
         }
         match begin {
             Begin::Nothing => {}
