@@ -168,9 +168,8 @@ impl Watches {
                 .look(|hub| running.begin(payload, &hub.snapshot().informers[id])),
         };
         let is_successor = |running: &Running| running.successor.is_some();
-        if !self.running.get(&id).is_some_and(is_successor)
-            && self.troubles.forget(&source, Role::Successor)
-        {
+        if !self.running.get(&id).is_some_and(is_successor) {
+            self.troubles.forget(&source, Role::Successor);
             self.incidents.end(&source, Role::Successor);
         }
         match begin {

@@ -4,6 +4,7 @@
 //! goes down is told of also while one aggregated API is down for days.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,9 +48,13 @@ impl Incidents {
         }
     }
 
-    /// A list-watch of an informer fails because of the server.
-    pub fn begin(&self, source: &Source, role: Role, reason: &str) {
+    /// A list-watch of an informer fails because of the server. One that is retired has nothing to say:
+    /// nobody would end it.
+    pub fn begin(&self, source: &Source, role: Role, reason: &str, is_retired: &AtomicBool) {
         let mut open = self.lock();
+        if is_retired.load(Ordering::SeqCst) {
+            return;
+        }
         let place = (source.clone(), role);
         if open
             .iter()
@@ -107,6 +112,10 @@ mod tests {
 
     use Role::{Follower, Successor};
 
+    fn begin(incidents: &Incidents, source: &Source, role: Role, reason: &str) {
+        incidents.begin(source, role, reason, &AtomicBool::new(false));
+    }
+
     fn kind(name: &str) -> Source {
         Source::all(Kind::new("", "v1", name))
     }
@@ -116,10 +125,15 @@ mod tests {
         let (log, _guard) = logged();
         let incidents = Incidents::new("server:6443");
         for number in 0..50 {
-            incidents.begin(&kind(&format!("Kind{number}")), Follower, "it is gone");
+            begin(
+                &incidents,
+                &kind(&format!("Kind{number}")),
+                Follower,
+                "it is gone",
+            );
             tokio::time::advance(Duration::from_millis(200)).await;
         }
-        incidents.begin(&kind("Kind7"), Follower, "it is still gone");
+        begin(&incidents, &kind("Kind7"), Follower, "it is still gone");
         for number in 0..50 {
             incidents.end(&kind(&format!("Kind{number}")), Follower);
         }
@@ -136,10 +150,15 @@ mod tests {
     async fn what_fails_much_later_is_another_incident() {
         let (log, _guard) = logged();
         let incidents = Incidents::new("server:6443");
-        incidents.begin(&kind("Aggregated"), Follower, "its own server is gone");
+        begin(
+            &incidents,
+            &kind("Aggregated"),
+            Follower,
+            "its own server is gone",
+        );
         tokio::time::advance(TOGETHER).await;
         for name in ["Pod", "Service"] {
-            incidents.begin(&kind(name), Follower, "all is gone");
+            begin(&incidents, &kind(name), Follower, "all is gone");
         }
         for name in ["Service", "Pod"] {
             incidents.end(&kind(name), Follower);
@@ -154,7 +173,7 @@ mod tests {
         let (log, _guard) = logged();
         let incidents = Incidents::new("server:6443");
         for role in [Follower, Successor] {
-            incidents.begin(&kind("Pod"), role, "it is gone");
+            begin(&incidents, &kind("Pod"), role, "it is gone");
         }
         incidents.end(&kind("Pod"), Successor);
         assert_eq!(log.lines().len(), 1);
@@ -162,5 +181,14 @@ mod tests {
         let lines = log.lines();
         assert_eq!(lines.len(), 2);
         assert!(lines[1].ends_with("informers=1"), "{lines:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_watch_that_is_retired_begins_no_incident() {
+        let (log, _guard) = logged();
+        let incidents = Incidents::new("server:6443");
+        let is_retired = AtomicBool::new(true);
+        incidents.begin(&kind("Pod"), Follower, "it is gone", &is_retired);
+        assert_eq!(log.lines(), [""; 0]);
     }
 }

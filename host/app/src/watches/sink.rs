@@ -223,7 +223,10 @@ impl CacheSink for HubSink {
         let role = self.feed.role();
         match state {
             WatchState::Unreachable(reason) => {
-                self.incidents.begin(&self.feed.source, role, &reason);
+                let Feed {
+                    source, is_retired, ..
+                } = &self.feed;
+                self.incidents.begin(source, role, &reason, is_retired);
                 self.set_trouble(Some(reason));
             }
             WatchState::Error(reason) => {
