@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pilothouse_cluster::connect;
 use pilothouse_cluster::limit::{Limit, Limits};
+use pilothouse_core::manifest::is_dns_label;
 
 use crate::address::Address;
 use crate::settings::{bytes, duration};
@@ -56,7 +57,7 @@ pub enum Command {
     Plugins(ListArgs),
     /// Let a plugin of a running host run nothing. Its keys are kept.
     Pause(PluginArgs),
-    /// Let a paused plugin run.
+    /// Let a plugin run that is paused or in quarantine.
     Resume(PluginArgs),
     /// Bring back the version of a plugin that ran before.
     Rollback(PluginArgs),
@@ -180,11 +181,11 @@ pub struct RbacArgs {
     pub as_requested: bool,
 
     /// Name of the host's service account and role.
-    #[arg(long, default_value = "pilothouse")]
+    #[arg(long, value_parser = name, default_value = "pilothouse")]
     pub name: String,
 
     /// Namespace of the host's service account.
-    #[arg(long, default_value = "pilothouse")]
+    #[arg(long, value_parser = namespace, default_value = "pilothouse")]
     pub namespace: String,
 
     #[command(flatten)]
@@ -350,6 +351,25 @@ fn workers(text: &str) -> Result<NonZeroUsize, String> {
         .map_err(|_| format!("{text:?} is not a number of threads; write 1 or more"))
 }
 
+/// A service account's: what is printed with it is to be taken by the server.
+fn name(text: &str) -> Result<String, String> {
+    if text.len() <= 253 && text.split('.').all(is_dns_label) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not a name; write small letters, digits, \"-\" and \".\""
+    ))
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    if is_dns_label(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not a namespace; write small letters, digits and \"-\""
+    ))
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LogFormat {
     Text,
@@ -421,6 +441,24 @@ mod tests {
             assert!(short.contains(text) && long.contains(text), "{short}");
         }
         assert!(long.contains("An empty directory"), "{long}");
+    }
+
+    #[test]
+    fn names_that_no_server_takes_are_refused() {
+        let rbac = |arguments: &[&str]| {
+            let all = ["pilothouse", "rbac", "x.wasm"].iter().chain(arguments);
+            let parsed = Cli::try_parse_from(all);
+            parsed.map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(rbac(&["--name=a.b-1", "--namespace=web"]), Ok(()));
+        for bad in ["", "A", "a b", "a: b", "-a", "a."] {
+            let error = rbac(&[&format!("--name={bad}")]).unwrap_err();
+            assert!(error.contains("is not a name"), "{error}");
+        }
+        for bad in ["", "a.b", "A", "kube_system"] {
+            let error = rbac(&[&format!("--namespace={bad}")]).unwrap_err();
+            assert!(error.contains("is not a namespace"), "{error}");
+        }
     }
 
     fn limits(arguments: &[&str]) -> Result<(), String> {

@@ -18,8 +18,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::LogFormat;
 
-/// Unless `RUST_LOG` says otherwise. kube logs each request that fails; whoever sent it says what came of it, once per incident.
-const FILTER: &str = "info,kube_client=off";
+/// Unless `RUST_LOG` says otherwise. kube logs each request that fails, and the verifier each
+/// certificate that it refuses; whoever sent the request says what came of it, once per incident.
+const FILTER: &str = "info,kube_client=off,rustls_platform_verifier=off";
 const VARIABLE: &str = "RUST_LOG";
 const LEVELS: &str = "off, error, warn, info, debug or trace";
 
@@ -108,7 +109,8 @@ where
         event.record(&mut line);
         // What could be switched off by it: at other levels it says little.
         if *metadata.level() >= Level::DEBUG {
-            line.put("target", metadata.target());
+            let target = line.log_target.take();
+            line.put("target", target.as_deref().unwrap_or(metadata.target()));
         }
         let spans = context.event_scope().into_iter().flatten();
         for span in spans {
@@ -139,14 +141,21 @@ struct Line {
     format: LogFormat,
     /// Whether it is a plugin's.
     is_guest: bool,
+    /// The target of one that has come by the `log` crate.
+    log_target: Option<String>,
     text: String,
 }
+
+/// What lines that come by the `log` crate bring along as fields: the target, and where they are in
+/// the source.
+const LOG_CRATE: &str = "log.";
 
 impl Line {
     fn new(format: LogFormat, is_guest: bool) -> Self {
         Self {
             format,
             is_guest,
+            log_target: None,
             text: String::new(),
         }
     }
@@ -200,14 +209,15 @@ impl Visit for Line {
                 .for_each(|(name, value)| self.put(name, value));
             return;
         }
-        self.put(field.name(), value);
+        match field.name().strip_prefix(LOG_CRATE) {
+            None => self.put(field.name(), value),
+            Some("target") => self.log_target = Some(value.to_owned()),
+            Some(_) => {}
+        }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What the `log` crate's users bring along: where the line is in the source.
-        if !field.name().starts_with("log.") {
-            self.put(field.name(), &format!("{value:?}"));
-        }
+        self.put(field.name(), &format!("{value:?}"));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
@@ -215,7 +225,9 @@ impl Visit for Line {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put_as_is(field.name(), value);
+        if !field.name().starts_with(LOG_CRATE) {
+            self.put_as_is(field.name(), value);
+        }
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
@@ -311,6 +323,7 @@ mod tests {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::fmt()
+            .with_max_level(Level::DEBUG)
             .with_writer(move || writer.clone())
             .with_ansi(false)
             .fmt_fields(Fields(format))
@@ -405,22 +418,41 @@ mod tests {
     fn a_debug_line_says_which_target_switches_it() {
         let lines = logged(LogFormat::Text, || {
             tracing::info!("x");
+            tracing::debug!("x");
         });
-        assert_eq!(lines, [" INFO x"]);
+        let wanted = [" INFO x", "DEBUG x target=pilothouse::logging::tests"];
+        assert_eq!(lines, wanted);
+    }
+
+    /// As `tracing_log` brings it.
+    #[test]
+    fn of_a_line_of_the_log_crate_only_its_target_is_said_and_only_where_others_say_theirs() {
+        let lines = logged(LogFormat::Text, || {
+            tracing::info!(
+                log.target = "rustls",
+                log.file = "a.rs",
+                log.line = 1_u64,
+                "x"
+            );
+            tracing::debug!(log.target = "rustls", log.module_path = "rustls::a", "x");
+        });
+        assert_eq!(lines, [" INFO x", "DEBUG x target=rustls"]);
+    }
+
+    /// While a server's certificate is not trusted, every try would be a line.
+    #[test]
+    fn what_is_said_once_per_incident_is_not_said_by_libraries_for_each_request() {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::fmt()
-            .with_max_level(Level::DEBUG)
-            .with_ansi(false)
+            .with_env_filter(filter("").unwrap())
             .with_writer(move || writer.clone())
-            .event_format(Lines(LogFormat::Text))
             .finish();
-        tracing::subscriber::with_default(subscriber, || tracing::debug!("x"));
-        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
-        assert!(
-            text.ends_with("DEBUG x target=pilothouse::logging::tests\n"),
-            "{text}"
-        );
+        tracing::subscriber::with_default(subscriber, || {
+            error!(target: "rustls_platform_verifier::verification", "refused");
+            error!(target: "kube_client::client::builder", "failed");
+        });
+        assert!(sink.0.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -242,6 +242,9 @@ impl Sources {
         let seat = name.and_then(|name| seats.iter().find(|seat| seat.name == *name));
         let seat = seat.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
         let (state, reason) = state(entry, seat, troubles, self.shared.now());
+        // Nothing is let in before the server has answered.
+        let server = self.server.why_not().filter(|_| state == "loading");
+        let reason = reason.or(server);
         let text = |kind: &Kind| kind.to_string();
         PluginStatus {
             file: entry.file.clone(),
@@ -328,5 +331,36 @@ fn state(
                 ),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reach::Reaching;
+
+    #[test]
+    fn a_plugin_that_is_not_let_in_for_want_of_a_server_says_so() {
+        let (_reaching, server) = Reaching::new();
+        let sources = Sources {
+            shared: Arc::new(Shared::new(1)),
+            roster: Arc::default(),
+            troubles: Troubles::default(),
+            server,
+        };
+        sources.roster.set(vec![Entry {
+            file: "a.wasm".into(),
+            name: None,
+            manifest: None,
+            digest: None,
+            state: State::Loading,
+            problem: None,
+            previous: None,
+            not_granted: Vec::new(),
+        }]);
+        let plugins = sources.plugins();
+        let (state, reason) = (plugins[0].state, plugins[0].reason.as_deref());
+        let why_not = "the API server has not answered yet";
+        assert_eq!((state, reason), ("loading", Some(why_not)));
     }
 }

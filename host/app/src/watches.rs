@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
+use pilothouse_core::cache::Cache;
 use pilothouse_core::hub::Hub;
 use pilothouse_core::snapshot::InformerId;
 use pilothouse_core::source::{Payload, Source};
@@ -72,8 +73,9 @@ impl Follower {
 }
 
 impl Running {
-    /// What is to be begun, if this much of each object is wanted now. The hub must be held.
-    fn begin(&mut self, payload: Payload, is_listed: bool) -> Begin {
+    /// What is to be begun, if this much of each object is wanted now in this cache. The hub must be
+    /// held.
+    fn begin(&mut self, payload: Payload, cache: &Cache) -> Begin {
         let has_ended = self.follower.is_retired.load(Ordering::SeqCst);
         if let Some(successor) = self.successor.take_if(|_| has_ended) {
             self.follower = successor;
@@ -85,10 +87,13 @@ impl Running {
         if let Some(successor) = self.successor.take() {
             successor.retire();
         }
-        if self.follower.payload == payload {
+        // One that brings so much may have listed it before less was wanted for a while. It will not
+        // list again by itself.
+        let will_be_synced = cache.is_initial() || cache.is_synced(payload);
+        if self.follower.payload == payload && will_be_synced {
             return Begin::Nothing;
         }
-        if is_listed {
+        if !cache.is_initial() {
             return Begin::Successor;
         }
         // There is nothing to lose yet.
@@ -149,8 +154,8 @@ impl Watches {
         });
         for role in [Role::Follower, Role::Successor] {
             self.troubles.forget(&running.source, role);
+            self.incidents.end(&running.source, role);
         }
-        self.incidents.end(&running.source);
         self.metrics.remove_informer(&running.source);
     }
 
@@ -158,16 +163,14 @@ impl Watches {
     fn bring(&mut self, id: InformerId, source: Source, payload: Payload) {
         let begin = match self.running.get_mut(&id) {
             None => Begin::Follower,
-            Some(running) => self.shared.look(|hub| {
-                let is_listed = !hub.snapshot().informers[id].is_initial();
-                running.begin(payload, is_listed)
-            }),
+            Some(running) => self
+                .shared
+                .look(|hub| running.begin(payload, &hub.snapshot().informers[id])),
         };
         let is_successor = |running: &Running| running.successor.is_some();
-        if !self.running.get(&id).is_some_and(is_successor)
-            && self.troubles.forget(&source, Role::Successor)
-        {
-            self.incidents.end(&source);
+        if !self.running.get(&id).is_some_and(is_successor) {
+            self.troubles.forget(&source, Role::Successor);
+            self.incidents.end(&source, Role::Successor);
         }
         match begin {
             Begin::Nothing => {}

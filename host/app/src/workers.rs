@@ -231,22 +231,9 @@ impl Tools {
 
     async fn look(&self, cluster: &dyn Cluster, lookup: &Lookup) {
         let answers = answers(cluster, &lookup.questions).await;
-        let is_gate = matches!(lookup.purpose, Purpose::Gate(_));
-        for (question, answer) in lookup.questions.iter().zip(&answers).filter(|_| is_gate) {
-            let Question {
-                kind, key: object, ..
-            } = question;
-            match answer {
-                Err(ReadFailure::NoAnswer(reason))
-                    if !self.shared.look(|hub| hub.is_cut_off(lookup.plugin)) =>
-                {
-                    warn!(%kind, %object, reason, "cannot look up what was written; its key waits");
-                }
-                Err(ReadFailure::Refused(reason)) => {
-                    warn!(%kind, %object, reason, "may not look up what was written; its key runs without");
-                }
-                _ => {}
-            }
+        if matches!(lookup.purpose, Purpose::Gate(_)) {
+            let is_cut_off = self.shared.look(|hub| hub.is_cut_off(lookup.plugin));
+            tell_unknown(&lookup.questions, &answers, is_cut_off);
         }
         let repaired = self
             .shared
@@ -328,11 +315,11 @@ impl Tools {
     }
 }
 
+/// What the cluster says of one question.
+type Looked = Result<Option<String>, ReadFailure>;
+
 /// What the cluster says, question by question; of a few at a time, for each takes a connection.
-async fn answers(
-    cluster: &dyn Cluster,
-    questions: &[Question],
-) -> Vec<Result<Option<String>, ReadFailure>> {
+async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Looked> {
     let reads = questions.iter();
     let reads: Vec<BoxFuture<'_, _>> = reads
         .map(|question| cluster.read(&question.kind, &question.key))
@@ -341,6 +328,37 @@ async fn answers(
         .buffered(MAX_READS)
         .collect()
         .await
+}
+
+/// Says what nobody says of what was written, in a line or two however much that is. Of a plugin that
+/// is cut off from the cluster others have told.
+fn tell_unknown(questions: &[Question], answers: &[Looked], is_cut_off: bool) {
+    let failures = questions.iter().zip(answers);
+    let failures =
+        failures.filter_map(|(question, answer)| Some((question, answer.as_ref().err()?)));
+    let (refused, unanswered): (Vec<_>, Vec<_>) =
+        failures.partition(|(_, failure)| matches!(failure, ReadFailure::Refused(_)));
+    if let Some((
+        Question {
+            kind, key: object, ..
+        },
+        reason,
+    )) = unanswered.first()
+        && !is_cut_off
+    {
+        let others = unanswered.len() - 1;
+        warn!(%kind, %object, %reason, others, "cannot look up what was written; its key waits");
+    }
+    if let Some((
+        Question {
+            kind, key: object, ..
+        },
+        reason,
+    )) = refused.first()
+    {
+        let others = refused.len() - 1;
+        warn!(%kind, %object, %reason, others, "may not look up what was written; its key runs without");
+    }
 }
 
 /// Does what there is to do on the async runtime, many things at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.

@@ -4,6 +4,7 @@ use pilothouse_core::cluster::{Answer, Author, Write};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 
 use super::*;
+use crate::test_log::logged;
 
 /// A cluster that counts who reads from it at the same time.
 #[derive(Default)]
@@ -32,8 +33,7 @@ impl Cluster for Counting {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
+fn questions(count: usize) -> Vec<Question> {
     let question = |number| Question {
         informer: 0,
         kind: Kind::new("", "v1", "Pod"),
@@ -42,7 +42,28 @@ async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
         at: ResourceVersion::default(),
         uid: None,
     };
-    let questions: Vec<Question> = (0..1_000).map(question).collect();
+    (0..count).map(question).collect()
+}
+
+#[test]
+fn a_lookup_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is_of() {
+    let no_answer = || Err(ReadFailure::NoAnswer("it is down".into()));
+    let refused = || Err(ReadFailure::Refused("it is closed".into()));
+    let answers = [Ok(None), no_answer(), refused(), no_answer(), no_answer()];
+    let waits = " WARN cannot look up what was written; its key waits kind=v1/Pod \
+        object=default/x1 reason=it is down others=2";
+    let runs = " WARN may not look up what was written; its key runs without kind=v1/Pod \
+        object=default/x2 reason=it is closed others=0";
+    for (is_cut_off, wanted) in [(false, vec![waits, runs]), (true, vec![runs])] {
+        let (log, _guard) = logged();
+        tell_unknown(&questions(5), &answers, is_cut_off);
+        assert_eq!(log.lines(), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
+    let questions = questions(1_000);
     let cluster = Counting::default();
     let answers = answers(&cluster, &questions).await;
     let asked = questions.iter().map(|question| question.key.to_string());

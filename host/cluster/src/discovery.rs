@@ -90,6 +90,11 @@ impl DiscoveryError {
     pub fn is_of_server(&self) -> bool {
         matches!(self, Self::Again(_) | Self::Request(_))
     }
+
+    /// Whether nobody has said whether there is such a kind: asked again, somebody may.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.is_of_server() || matches!(self, Self::Unanswered { .. })
+    }
 }
 
 /// Knows the server's kinds.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::ApiCluster;
 use crate::client::{CanRepeat, Terms};
-use crate::discovery::{DiscoveryError, Resource};
+use crate::discovery::Resource;
 use crate::path;
 use crate::request::RequestError;
 
@@ -26,6 +26,18 @@ struct List {
     items: Vec<Box<RawValue>>,
 }
 
+#[derive(Deserialize)]
+struct Item {
+    metadata: Names,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Names {
+    namespace: String,
+    name: String,
+}
+
 impl ApiCluster {
     /// The object as the server has it now (a quorum read), or none if there is no such object. Who may list a kind need not have the right
     /// to get its objects one by one; then it is listed by its name.
@@ -35,21 +47,20 @@ impl ApiCluster {
         key: &ObjectKey,
     ) -> Result<Option<String>, ReadFailure> {
         let resource = self.discovery().resolve(kind).await;
-        let resource = resource.map_err(|error| match error {
-            DiscoveryError::Unanswered { .. } => no_answer(&error),
-            _ => refused(&error),
+        let resource = resource.map_err(|error| match error.is_unanswered() {
+            true => no_answer(&error),
+            false => refused(&error),
         })?;
         let path = path::object(&resource, key, None).map_err(|error| refused(&error))?;
         let error = match self.fetch_text(&path).await {
             Ok(text) => return Ok(Some(text)),
             Err(error) => error,
         };
-        match code_and_reason(&error) {
+        match error.status() {
             // Without a reason it is the path that is not there, not the object.
-            Some((404, "")) => Err(refused(&error)),
-            Some((404, _)) => Ok(None),
-            Some((403 | 405, _)) => self.list_one(&resource, key).await,
-            _ => Err(no_answer(&error)),
+            Some(status) if status.code == 404 && !status.reason.is_empty() => Ok(None),
+            Some(status) if matches!(status.code, 403 | 405) => self.list_one(&resource, key).await,
+            _ => Err(failure(&error)),
         }
     }
 
@@ -62,12 +73,11 @@ impl ApiCluster {
         let selector = format!("metadata.name={}", key.name);
         let path = path + &path::query(&[("fieldSelector", selector)]);
         let text = self.fetch_text(&path).await;
-        let text = text.map_err(|error| match code_and_reason(&error) {
-            Some((403..=405, _)) => refused(&error),
-            _ => no_answer(&error),
-        })?;
+        let text = text.map_err(|error| failure(&error))?;
         let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
-        Ok(list.items.first().map(|item| item.get().to_owned()))
+        // A server that does not heed the selector lists others, too.
+        let found = list.items.iter().find(|item| is_of(item, key));
+        Ok(found.map(|item| item.get().to_owned()))
     }
 
     async fn fetch_text(&self, path: &str) -> Result<String, RequestError> {
@@ -86,9 +96,22 @@ impl ApiCluster {
     }
 }
 
-fn code_and_reason(error: &RequestError) -> Option<(u16, &str)> {
-    let status = error.status()?;
-    Some((status.code, &status.reason))
+fn is_of(item: &RawValue, key: &ObjectKey) -> bool {
+    let item = serde_json::from_str::<Item>(item.get());
+    item.is_ok_and(|Item { metadata }| {
+        metadata.namespace == *key.namespace && metadata.name == *key.name
+    })
+}
+
+/// Whether there will be an answer later: the server says of some requests that it will never serve
+/// them.
+fn failure(error: &RequestError) -> ReadFailure {
+    match error.status().map(|status| status.code) {
+        // The credentials may be renewed, and the others say that it is a matter of time.
+        Some(401 | 408 | 429) => no_answer(error),
+        Some(400..500) => refused(error),
+        _ => no_answer(error),
+    }
 }
 
 fn refused(error: &dyn std::fmt::Display) -> ReadFailure {

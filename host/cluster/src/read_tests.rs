@@ -71,3 +71,64 @@ async fn a_server_that_fails_may_answer_later() {
     let not_found = status(404, "NotFound", "pods \"a\" not found");
     assert_eq!(get([not_found]).await, Ok(None));
 }
+
+/// As after a CRD was taken for gone while its server went down.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_say_which_kinds_there_are_may_answer_later() {
+    for failure in [
+        Answer::Refused,
+        status(401, "Unauthorized", "token"),
+        status(503, "", "later"),
+    ] {
+        let scenario = Scenario::new(std::iter::repeat_n(failure, 10));
+        let cluster = ApiCluster::new(scenario.client(), "host-1");
+        let kind = Kind::new("", "v1", "Pod");
+        // The second time it is not even asked.
+        for _ in 0..2 {
+            let result = cluster.get(&kind, &ObjectKey::new("n", "a")).await;
+            assert!(
+                matches!(result, Err(ReadFailure::NoAnswer(_))),
+                "{result:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_will_say_of_each_such_request_will_never_be_known() {
+    for refusal in [
+        status(400, "BadRequest", "no"),
+        status(406, "NotAcceptable", "no"),
+        status(410, "Gone", "no"),
+        status(422, "Invalid", "no"),
+    ] {
+        assert!(is_refused(&get([refusal.clone()]).await));
+        assert!(is_refused(&get([forbidden(), refusal]).await));
+    }
+    for later in [
+        status(408, "Timeout", "later"),
+        status(429, "TooManyRequests", "later"),
+    ] {
+        for script in [vec![later.clone()], vec![forbidden(), later]] {
+            let result = get(script).await;
+            assert!(
+                matches!(result, Err(ReadFailure::NoAnswer(_))),
+                "{result:?}"
+            );
+        }
+    }
+}
+
+/// Not every server of an aggregated API heeds field selectors.
+#[tokio::test(start_paused = true)]
+async fn of_a_list_only_the_object_that_was_asked_for_counts() {
+    let mut other = pod();
+    other["metadata"]["name"] = json!("b");
+    let mut elsewhere = pod();
+    elsewhere["metadata"]["namespace"] = json!("m");
+    let others = || vec![other.clone(), elsewhere.clone()];
+    let listed = |items: Vec<Value>| [forbidden(), answer(&json!({"items": items}))];
+    assert_eq!(get(listed(others())).await, Ok(None));
+    let all = others().into_iter().chain([pod()]).collect();
+    assert_eq!(get(listed(all)).await, Ok(Some(pod().to_string())));
+}

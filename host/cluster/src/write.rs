@@ -55,6 +55,8 @@ impl WriteError {
             | Self::Request(_)
             | Self::Discovery(DiscoveryError::Ambiguous { .. }) => ActionResult::Invalid(text),
             Self::Discovery(DiscoveryError::UnknownKind { .. }) => ActionResult::NotFound(text),
+            // It is no fault of the write's.
+            Self::Discovery(error) if error.is_unanswered() => ActionResult::Unavailable(text),
             Self::Discovery(_) => ActionResult::Failed(text),
         }
     }

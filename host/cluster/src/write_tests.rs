@@ -559,6 +559,28 @@ async fn a_kind_whose_path_is_gone_is_looked_up_again() {
     assert_eq!(scenario.lines().len(), 6);
 }
 
+/// As when the kind was just taken for gone, because its server was going down.
+#[tokio::test(start_paused = true)]
+async fn a_write_finds_no_server_where_none_says_which_kinds_there_are() {
+    let failures = [
+        Answer::Refused,
+        status(503, "", "later"),
+        status(401, "Unauthorized", "token"),
+    ];
+    for failure in failures {
+        let scenario = Scenario::new(std::iter::repeat_n(failure, 20));
+        let cluster = ApiCluster::new(scenario.client(), "host-1");
+        // The second time the server is not even asked.
+        for _ in 0..2 {
+            let result = cluster
+                .write(&Author::named("m"), &pod(apply()))
+                .await
+                .result;
+            assert!(matches!(result, ActionResult::Unavailable(_)), "{result:?}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_apply_shows_the_object_that_it_left() {
     let scenario = Scenario::new(

@@ -4,12 +4,15 @@
 //! goes down is told of also while one aggregated API is down for days.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pilothouse_core::source::Source;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
+
+use super::Role;
 
 /// Longer than the slowest list-watch takes to notice that its server is frozen.
 const TOGETHER: Duration = Duration::from_secs(30);
@@ -23,10 +26,18 @@ pub struct Incidents {
 
 struct Incident {
     since: Instant,
-    /// The informers that are still not followed.
-    sources: BTreeSet<Source>,
-    /// How many there have been.
+    /// The list-watches that still fail.
+    failing: BTreeSet<(Source, Role)>,
+    /// How many informers there have been.
     informers: usize,
+}
+
+impl Incident {
+    fn add(&mut self, source: &Source, role: Role) {
+        let is_known = self.failing.iter().any(|(known, _)| known == source);
+        self.informers += usize::from(!is_known);
+        self.failing.insert((source.clone(), role));
+    }
 }
 
 impl Incidents {
@@ -37,43 +48,48 @@ impl Incidents {
         }
     }
 
-    /// An informer is not followed any more, because of the server.
-    pub fn begin(&self, source: &Source, reason: &str) {
+    /// A list-watch of an informer fails because of the server. One that is retired has nothing to say:
+    /// nobody would end it.
+    pub fn begin(&self, source: &Source, role: Role, reason: &str, is_retired: &AtomicBool) {
         let mut open = self.lock();
+        if is_retired.load(Ordering::SeqCst) {
+            return;
+        }
+        let place = (source.clone(), role);
         if open
             .iter()
-            .any(|incident| incident.sources.contains(source))
+            .any(|incident| incident.failing.contains(&place))
         {
             debug!(kind = %source, reason, "watch still fails");
             return;
         }
         let latest = open.last_mut();
         if let Some(incident) = latest.filter(|incident| incident.since.elapsed() < TOGETHER) {
-            incident.sources.insert(source.clone());
-            incident.informers += 1;
+            incident.add(source, role);
             let informers = incident.informers;
             debug!(kind = %source, reason, informers, "watch failed, too");
             return;
         }
         open.push(Incident {
             since: Instant::now(),
-            sources: BTreeSet::from([source.clone()]),
+            failing: BTreeSet::from([place]),
             informers: 1,
         });
         warn!(server = self.server, reason, kind = %source, "watches fail; other kinds are likely to follow");
     }
 
-    /// An informer is followed again, or fails for a reason of its own.
-    pub fn end(&self, source: &Source) {
+    /// It works again, or fails for a reason of its own, or is not wanted any more.
+    pub fn end(&self, source: &Source, role: Role) {
         let mut open = self.lock();
+        let place = (source.clone(), role);
         let found = open
             .iter_mut()
-            .position(|incident| incident.sources.remove(source));
+            .position(|incident| incident.failing.remove(&place));
         let Some(place) = found else {
             return;
         };
         debug!(kind = %source, "watch recovered");
-        if open[place].sources.is_empty() {
+        if open[place].failing.is_empty() {
             let Incident {
                 since, informers, ..
             } = open.remove(place);
@@ -94,6 +110,12 @@ mod tests {
     use super::*;
     use crate::test_log::logged;
 
+    use Role::{Follower, Successor};
+
+    fn begin(incidents: &Incidents, source: &Source, role: Role, reason: &str) {
+        incidents.begin(source, role, reason, &AtomicBool::new(false));
+    }
+
     fn kind(name: &str) -> Source {
         Source::all(Kind::new("", "v1", name))
     }
@@ -103,14 +125,19 @@ mod tests {
         let (log, _guard) = logged();
         let incidents = Incidents::new("server:6443");
         for number in 0..50 {
-            incidents.begin(&kind(&format!("Kind{number}")), "it is gone");
+            begin(
+                &incidents,
+                &kind(&format!("Kind{number}")),
+                Follower,
+                "it is gone",
+            );
             tokio::time::advance(Duration::from_millis(200)).await;
         }
-        incidents.begin(&kind("Kind7"), "it is still gone");
+        begin(&incidents, &kind("Kind7"), Follower, "it is still gone");
         for number in 0..50 {
-            incidents.end(&kind(&format!("Kind{number}")));
+            incidents.end(&kind(&format!("Kind{number}")), Follower);
         }
-        incidents.end(&kind("Other"));
+        incidents.end(&kind("Other"), Follower);
         let lines = log.lines();
         let wanted = [
             " WARN watches fail; other kinds are likely to follow server=\"server:6443\" reason=\"it is gone\" kind=v1/Kind0",
@@ -123,16 +150,45 @@ mod tests {
     async fn what_fails_much_later_is_another_incident() {
         let (log, _guard) = logged();
         let incidents = Incidents::new("server:6443");
-        incidents.begin(&kind("Aggregated"), "its own server is gone");
+        begin(
+            &incidents,
+            &kind("Aggregated"),
+            Follower,
+            "its own server is gone",
+        );
         tokio::time::advance(TOGETHER).await;
         for name in ["Pod", "Service"] {
-            incidents.begin(&kind(name), "all is gone");
+            begin(&incidents, &kind(name), Follower, "all is gone");
         }
         for name in ["Service", "Pod"] {
-            incidents.end(&kind(name));
+            incidents.end(&kind(name), Follower);
         }
         let lines = log.lines();
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[2].ends_with("informers=2"), "{lines:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_becomes_of_a_successor_does_not_end_its_predecessor_s_incident() {
+        let (log, _guard) = logged();
+        let incidents = Incidents::new("server:6443");
+        for role in [Follower, Successor] {
+            begin(&incidents, &kind("Pod"), role, "it is gone");
+        }
+        incidents.end(&kind("Pod"), Successor);
+        assert_eq!(log.lines().len(), 1);
+        incidents.end(&kind("Pod"), Follower);
+        let lines = log.lines();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[1].ends_with("informers=1"), "{lines:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_watch_that_is_retired_begins_no_incident() {
+        let (log, _guard) = logged();
+        let incidents = Incidents::new("server:6443");
+        let is_retired = AtomicBool::new(true);
+        incidents.begin(&kind("Pod"), Follower, "it is gone", &is_retired);
+        assert_eq!(log.lines(), [""; 0]);
     }
 }

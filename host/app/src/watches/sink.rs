@@ -155,6 +155,9 @@ impl HubSink {
         } = &self.feed;
         debug!(kind = %source, ?payload, "another list-watch has taken over");
         let roles = [Role::Follower, Role::Successor];
+        for role in roles {
+            self.incidents.end(source, role);
+        }
         let was_in_trouble = roles.map(|role| self.troubles.forget(source, role));
         if was_in_trouble.contains(&true) {
             self.shared.change(|hub, _| hub.recovered());
@@ -217,13 +220,17 @@ impl CacheSink for HubSink {
         if self.feed.is_retired.load(Ordering::SeqCst) {
             return;
         }
+        let role = self.feed.role();
         match state {
             WatchState::Unreachable(reason) => {
-                self.incidents.begin(&self.feed.source, &reason);
+                let Feed {
+                    source, is_retired, ..
+                } = &self.feed;
+                self.incidents.begin(source, role, &reason, is_retired);
                 self.set_trouble(Some(reason));
             }
             WatchState::Error(reason) => {
-                self.incidents.end(&self.feed.source);
+                self.incidents.end(&self.feed.source, role);
                 if self.incident.is_none() {
                     self.incident = Some(Instant::now());
                     warn!(kind = %self.feed.source, reason, "watch failed");
@@ -233,7 +240,7 @@ impl CacheSink for HubSink {
                 self.set_trouble(Some(reason));
             }
             WatchState::Watching => {
-                self.incidents.end(&self.feed.source);
+                self.incidents.end(&self.feed.source, role);
                 if let Some(since) = self.incident.take() {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
                     info!(kind = %self.feed.source, lasted, "watch recovered");

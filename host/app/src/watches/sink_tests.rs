@@ -1,5 +1,5 @@
 use pilothouse_core::cache::Listing;
-use pilothouse_core::hub::Settings;
+use pilothouse_core::hub::{Hub, PluginId, Settings};
 use pilothouse_core::key::Kind;
 use pilothouse_core::manifest::{Limits, Manifest, ReadDeclaration, Subject};
 use pilothouse_core::object::Object;
@@ -7,9 +7,10 @@ use pilothouse_core::outcome::Outcome;
 use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::Reader;
 
+use super::super::{Begin, Running};
 use super::*;
 
-/// Reads whole pods.
+/// Reads pods.
 struct Reads(Manifest);
 
 impl Plugin for Reads {
@@ -42,34 +43,50 @@ fn listed(names: &[&str], at: u64, payload: Payload) -> Delta {
     })
 }
 
-/// A hub with a plugin, and what is told about its pods.
+/// A plugin that reads these fields of pods.
+fn join(shared: &Shared, name: &str, fields: &[&str]) -> PluginId {
+    let fields = fields.iter().copied().map(str::to_owned);
+    let manifest = Manifest {
+        name: name.into(),
+        version: "1.0.0".into(),
+        subject: Subject::Singleton,
+        reads: vec![ReadDeclaration::new(pods(), fields.collect())],
+        indexes: vec![],
+        writes: vec![],
+        limits: Limits::default(),
+        config_schema: None,
+    };
+    let plugin = Arc::new(Reads(manifest));
+    shared.join(plugin, &Settings::default()).unwrap()
+}
+
+/// A hub with a plugin that reads whole pods, and what is told about them.
 struct Rig {
     shared: Arc<Shared>,
     id: InformerId,
+    plugin: PluginId,
     troubles: Troubles,
 }
 
 impl Rig {
     fn new() -> Self {
         let shared = Arc::new(Shared::new(1));
-        let manifest = Manifest {
-            name: "reads".into(),
-            version: "1.0.0".into(),
-            subject: Subject::Singleton,
-            reads: vec![ReadDeclaration::new(pods(), vec![])],
-            indexes: vec![],
-            writes: vec![],
-            limits: Limits::default(),
-            config_schema: None,
-        };
-        let plugin = Arc::new(Reads(manifest));
-        shared.join(plugin, &Settings::default()).unwrap();
-        let wanted = shared.look(pilothouse_core::hub::Hub::wanted);
+        let plugin = join(&shared, "whole", &[]);
+        let wanted = shared.look(Hub::wanted);
         Self {
             id: *wanted.keys().next().unwrap(),
+            plugin,
             shared,
             troubles: Troubles::default(),
         }
+    }
+
+    /// What is to be begun for what the plugins want now.
+    fn begin(&self, running: &mut Running) -> Begin {
+        self.shared.look(|hub| {
+            let (_, payload) = hub.wanted()[&self.id].clone();
+            running.begin(payload, &hub.snapshot().informers[self.id])
+        })
     }
 
     /// A list-watch's sink, and the list-watch as its successor knows it.
@@ -96,9 +113,7 @@ impl Rig {
     }
 
     fn is_whole(&self) -> bool {
-        let is_whole = |hub: &pilothouse_core::hub::Hub| {
-            hub.snapshot().informers[self.id].is_synced(Payload::Full)
-        };
+        let is_whole = |hub: &Hub| hub.snapshot().informers[self.id].is_synced(Payload::Full);
         self.shared.look(is_whole)
     }
 }
@@ -161,4 +176,31 @@ async fn a_successor_that_is_not_wanted_any_more_takes_over_nothing() {
     old.apply(Delta::Upsert(pod("b", 12)));
     assert_eq!(rig.names(), ["a", "b"]);
     assert!(!rig.is_whole());
+}
+
+/// Its file went and came again while the server was slow.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_comes_back_before_less_was_listed_is_synced_again() {
+    let rig = Rig::new();
+    join(&rig.shared, "less", &[".metadata.labels"]);
+    let (mut old, follower) = rig.sink(Payload::Full, None);
+    old.apply(listed(&["a"], 10, Payload::Full));
+    let mut running = Running {
+        source: Source::all(pods()),
+        follower: follower.clone(),
+        successor: None,
+    };
+    assert!(matches!(rig.begin(&mut running), Begin::Nothing));
+    rig.shared.leave(rig.plugin);
+    assert!(matches!(rig.begin(&mut running), Begin::Successor));
+    running.successor = Some(rig.sink(Payload::Metadata, Some(follower.clone())).1);
+    join(&rig.shared, "whole", &[]);
+    assert!(!rig.is_whole());
+    assert!(matches!(rig.begin(&mut running), Begin::Successor));
+    let (mut new, successor) = rig.sink(Payload::Full, Some(follower));
+    running.successor = Some(successor);
+    assert!(matches!(rig.begin(&mut running), Begin::Nothing));
+    new.apply(listed(&["a"], 11, Payload::Full));
+    assert!(rig.is_whole());
+    assert!(matches!(rig.begin(&mut running), Begin::Nothing));
 }

@@ -60,6 +60,11 @@ impl Unread {
         self.newest = None;
     }
 
+    /// Whether nothing more is asked for during this list, stream or watch.
+    fn is_over(&self) -> bool {
+        self.left == 0 || self.time_left.is_zero()
+    }
+
     /// Those that are to be asked for again, in turn.
     fn next_open(&self) -> Vec<ObjectKey> {
         let after = match &self.turn {
@@ -109,7 +114,7 @@ impl ListWatch {
         if self.unread.hopeless.contains(&change.key) {
             return change;
         }
-        let answer = if self.unread.left == 0 || self.unread.time_left.is_zero() {
+        let answer = if self.unread.is_over() {
             Answer::None
         } else {
             let began = Instant::now();
@@ -165,6 +170,10 @@ impl ListWatch {
     /// keep the rest from theirs.
     pub(super) async fn reread_open(&mut self, sink: &mut impl CacheSink) {
         for key in self.unread.next_open() {
+            // What is not asked for has not had its turn.
+            if self.unread.is_over() {
+                break;
+            }
             let Some(open) = self.unread.open.remove(&key) else {
                 continue;
             };

@@ -252,6 +252,27 @@ async fn an_object_that_is_never_answered_keeps_no_other_from_its_answer() {
     );
 }
 
+/// Asking takes all the time there is, each time; what is not asked for has not had its turn.
+#[tokio::test(start_paused = true)]
+async fn objects_about_which_the_server_is_silent_keep_no_other_from_its_answer() {
+    use crate::fake::Answer;
+    let items = ["a", "b", "c"].map(|name| bad(name, "3"));
+    let silent = || [Answer::Silence, Answer::Silence];
+    let script = [page("10", &items, "")].into_iter().chain(silent());
+    // Before the second watch the first two are asked for again, before the third the last one.
+    let script = script
+        .chain([stream(&[], None)])
+        .chain(silent())
+        .chain([stream(&[], None), answer(&pod("c", "4"))]);
+    let played = play(script).await;
+    assert!(
+        played.record.contains(&"read n/c@4".to_owned()),
+        "{:?} {:?}",
+        played.record,
+        played.requests
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_hopeless_and_is_made_anew_is_asked_for() {
     let expired = || status(410, "Expired", "too old");
