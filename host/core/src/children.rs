@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::fields::FieldPath;
 use crate::key::ObjectKey;
 use crate::object::Object;
+use crate::permission::check_key;
 use crate::selector::Labels;
 
 /// The label of a member; its value is a digest of plugin, subject kind and key, so that a key's members can be selected.
@@ -34,5 +35,42 @@ pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
     let values = path.values(object.json());
     let (whose, key) = values.first()?.split_once(' ')?;
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    (whose == plugin).then(|| ObjectKey::new(namespace, name))
+    let key = ObjectKey::new(namespace, name);
+    // Whoever may annotate an object says this, and it is queued, logged and given to a guest.
+    let is_key = key == ObjectKey::singleton() || check_key(&key).is_ok();
+    (whose == plugin && is_key).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Kind;
+    use crate::object::Schema;
+
+    fn key_said(annotation: &str) -> Option<ObjectKey> {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "namespace": "default", "name": "a", "labels": {LABEL: "x"}, "annotations": {ANNOTATION: annotation}}});
+        let kind = Kind::new("", "v1", "ConfigMap");
+        let object = Object::parse(&kind, &object.to_string(), &Schema::default()).unwrap();
+        key_of("p", &object)
+    }
+
+    #[test]
+    fn an_annotation_leads_to_a_key_that_an_object_could_have() {
+        assert_eq!(key_said("p shop/web"), Some(ObjectKey::new("shop", "web")));
+        assert_eq!(key_said("p node-1"), Some(ObjectKey::new("", "node-1")));
+        assert_eq!(key_said("p "), Some(ObjectKey::singleton()));
+        assert_eq!(key_said("q shop/web"), None);
+        for key in [
+            "shop/..",
+            "shop/a/b",
+            "Shop/a",
+            "shop/a\n",
+            "shop/\u{1b}[8m",
+            "/a b",
+        ] {
+            assert_eq!(key_said(&format!("p {key}")), None, "{key:?}");
+        }
+        assert_eq!(key_said(&format!("p shop/{}", "a".repeat(254))), None);
+    }
 }

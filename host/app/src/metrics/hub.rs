@@ -88,6 +88,11 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
         value: |plugin| plugin.looping.len() as u64,
     },
     PerPlugin {
+        name: "pilothouse_coarse_keys",
+        help: "Keys whose reads are more than is remembered, and that any change of what they read wakes",
+        value: |plugin| plugin.coarse as u64,
+    },
+    PerPlugin {
         name: "pilothouse_plugin_cached_bytes",
         help: "The plugin's part of the caches, each shared evenly among its users",
         value: |plugin| plugin.cached_bytes as u64,

@@ -364,6 +364,7 @@ impl Seat {
             broken,
             looping: self.loops.looping(),
             recorded_reads: self.reads.len(),
+            coarse: self.reads.coarse(),
             concurrency: self.concurrency(),
             is_paused: self.settings.is_paused,
             quarantine: self.health.current(now).cloned(),

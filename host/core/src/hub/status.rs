@@ -86,6 +86,8 @@ pub struct SeatStatus {
     pub looping: Vec<LoopingKey>,
     /// Recorded reads.
     pub recorded_reads: usize,
+    /// Keys that have asked so much that they are taken to have read all of their kinds.
+    pub coarse: usize,
     /// Keys that may run at the same time.
     pub concurrency: usize,
     /// Whether it runs nothing because it is paused.
