@@ -10,6 +10,7 @@ use futures::FutureExt;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
 use pilothouse_wasm::{Engine, EngineOptions};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -39,6 +40,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until a signal comes. `defaults` are for what no settings say.
 pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
+    raise_descriptors();
     let mut signals = Signals::new()?;
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
@@ -186,6 +188,20 @@ async fn connect(
 }
 
 /// An engine with room for an instance on every worker, and as many that are being asked what they are.
+/// Each watch and each request takes a connection. The soft limit is 1,024 as a rule, for programs that still use `select`; Go's
+/// runtime raises it as well.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit.clone()
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        let descriptors = limit.current;
+        warn!(%error, descriptors, "the limit of open descriptors cannot be raised");
+    }
+}
+
 /// Where the host takes commands. Without such a place it does all else.
 fn commands_at(said: Option<PathBuf>, port: u16) -> Option<(UnixListener, Socket)> {
     if said.as_deref() == Some(Path::new("none")) {
