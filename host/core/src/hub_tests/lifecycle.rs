@@ -620,7 +620,7 @@ fn an_apply_of_what_is_gone_again_already_is_not_remembered() {
 }
 
 /// A plugin whose keys apply pod "x" and see of pods their names alone.
-fn applies_blindly() -> Rig {
+pub(super) fn applies_blindly() -> Rig {
     let mut blind = manifest("p");
     blind.reads[1].fields = vec![".metadata.name".into()];
     Rig::with(blind, |_, _| {
