@@ -5,6 +5,7 @@ mod planner;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -30,6 +31,24 @@ pub struct Plan {
     steps: Vec<Step>,
     actions: usize,
     warnings: BTreeSet<String>,
+}
+
+/// An object that is written, in whatever version of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    group: Arc<str>,
+    kind: Arc<str>,
+    key: ObjectKey,
+}
+
+impl Place {
+    fn of(kind: &Kind, key: &ObjectKey) -> Self {
+        Self {
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            key: key.clone(),
+        }
+    }
 }
 
 /// One write, or the answer where none is needed.
@@ -286,7 +305,7 @@ impl Plan {
                     intent,
                     finalizer,
                 } => {
-                    let target = (&write.kind, &write.key);
+                    let target = Place::of(&write.kind, &write.key);
                     let write = after_own(write, versions.get(&target));
                     let answer = cluster.write(author, &write).await;
                     let Answer {
@@ -365,7 +384,7 @@ struct Stop {
     /// No finalizer is removed: what it waits for may not be deleted yet.
     finalizers: bool,
     /// Nothing more is done to these.
-    objects: HashSet<(Kind, ObjectKey)>,
+    objects: HashSet<Place>,
 }
 
 impl Stop {
@@ -384,7 +403,7 @@ impl Stop {
         let is_delete = matches!(write.operation, Operation::Delete { .. });
         self.all |= is_about_cluster || !(is_delete || *finalizer == Some(false));
         self.finalizers |= is_delete;
-        self.objects.insert((write.kind.clone(), write.key.clone()));
+        self.objects.insert(Place::of(&write.kind, &write.key));
     }
 
     fn includes(&self, what: &What) -> bool {
@@ -394,7 +413,7 @@ impl Stop {
             What::Send {
                 write, finalizer, ..
             } => {
-                let target = (write.kind.clone(), write.key.clone());
+                let target = Place::of(&write.kind, &write.key);
                 (self.finalizers && *finalizer == Some(false)) || self.objects.contains(&target)
             }
         }
