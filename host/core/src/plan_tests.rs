@@ -1001,3 +1001,11 @@ fn a_child_that_is_wanted_in_one_version_is_not_deleted_in_another() {
         "{writes:?}"
     );
 }
+
+#[test]
+fn an_empty_status_in_an_apply_is_nothing_to_warn_of() {
+    let mut empty = object("a");
+    empty["status"] = json!({});
+    let plan = Rig::new(&[]).plan(&[apply(&empty)]).unwrap();
+    assert!(plan.warnings().is_empty(), "{:?}", plan.warnings());
+}

@@ -182,9 +182,10 @@ impl Planner<'_, '_> {
     }
 
     /// Which kinds have a status subresource is for the server to say; nearly all that have a
-    /// status do.
+    /// status do. Go writes an empty one of each object.
     fn warn_of_status(&mut self, object: &Value, kind: &Kind) {
-        if object.get("status").is_some_and(|status| !status.is_null()) {
+        let status = object.get("status");
+        if status.is_some_and(|status| !status.is_null() && *status != json!({})) {
             self.warnings.insert(format!(
                 "an apply of {kind} has a status, which the server drops if the kind has a status subresource: apply it with subresource \"status\""
             ));
