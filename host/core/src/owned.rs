@@ -91,8 +91,11 @@ fn is_same_map(
     count == intent.len()
         && parts.all(|(element, owned)| {
             let name = element.strip_prefix("f:");
-            let of = name.and_then(|name| Some((intent.get(name)?, current.get(name)?)));
-            of.is_some_and(|(intent, current)| is_same(owned, intent, current))
+            let of = name.and_then(|name| Some((intent.get(name)?, current.get(name))));
+            // The server keeps no null, and has it owned.
+            of.is_some_and(|(intent, current)| {
+                is_same(owned, intent, current.unwrap_or(&Value::Null))
+            })
         })
 }
 
@@ -426,6 +429,17 @@ mod tests {
                 "{metadata}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_null_is_absent() {
+        let with = |current| is_proved(json!({"f:t": {}}), json!({"t": null}), current);
+        assert!(
+            with(json!({})),
+            "Go writes a null creationTimestamp into templates"
+        );
+        assert!(!with(json!({"t": "now"})));
+        assert!(!is_proved(json!({"f:t": {}}), json!({"t": 1}), json!({})));
     }
 
     #[test]
