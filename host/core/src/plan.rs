@@ -420,20 +420,37 @@ impl Stop {
     }
 }
 
-/// An update of what the same outcome has written before is of the version that the server answered with.
+/// An update of what the same outcome has written before is of the version that the server answered
+/// with, and so is a patch that names a version.
 fn after_own<'a>(write: &'a Write, version: Option<&String>) -> Cow<'a, Write> {
-    let (Operation::Update { object }, Some(version)) = (&write.operation, version) else {
-        return Cow::Borrowed(write);
+    let operation = version.and_then(|version| of_version(&write.operation, version));
+    match operation {
+        Some(operation) => Cow::Owned(Write {
+            operation,
+            ..write.clone()
+        }),
+        None => Cow::Borrowed(write),
+    }
+}
+
+fn of_version(operation: &Operation, version: &str) -> Option<Operation> {
+    let (text, patch_type) = match operation {
+        Operation::Update { object } => (object, None),
+        Operation::Patch { patch_type, body } => (body, Some(*patch_type)),
+        _ => return None,
     };
-    let Ok(mut object) = serde_json::from_str::<Value>(object) else {
-        return Cow::Borrowed(write);
-    };
-    object["metadata"]["resourceVersion"] = version.as_str().into();
-    Cow::Owned(Write {
-        operation: Operation::Update {
-            object: object.to_string(),
+    let mut body: Value = serde_json::from_str(text).ok()?;
+    if patch_type.is_some() && body.pointer("/metadata/resourceVersion").is_none() {
+        return None;
+    }
+    body["metadata"]["resourceVersion"] = version.into();
+    let text = body.to_string();
+    Some(match patch_type {
+        Some(patch_type) => Operation::Patch {
+            patch_type,
+            body: text,
         },
-        ..write.clone()
+        None => Operation::Update { object: text },
     })
 }
 

@@ -236,11 +236,12 @@ fn settle_uid(
     Ok(())
 }
 
-/// An update always is of the version that was seen; an apply or a patch if it says so. What this outcome has written gets the version that
-/// the server answers with, once it has (see [`Plan::execute`](super::Plan::execute)).
+/// An update always is of the version that was seen; an apply or a patch if it says so. What this
+/// outcome has written gets the version that the server answers with, once it has (see
+/// [`Plan::execute`](super::Plan::execute)), but for an apply, which may make the object anew.
 fn settle_version(fields: &mut Map<String, Value>, how: Use, shown: &Shown, is_written: bool) {
     const NAME: &str = "resourceVersion";
-    if how == Use::Create || is_written {
+    if how == Use::Create || (is_written && how != Use::Patch) {
         fields.remove(NAME);
         return;
     }

@@ -330,3 +330,26 @@ fn a_finalizer_is_added_whatever_else_has_changed_meanwhile() {
     assert!(done.unwrap().failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
 }
+
+#[test]
+fn a_patch_that_names_a_version_is_of_the_one_that_the_outcome_itself_has_left() {
+    let guard = Action::Patch {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: json!({"metadata": {"resourceVersion": "any"}}).to_string(),
+    };
+    let rig = Rig::new(&[object("a")]);
+    let server = Server {
+        answers: vec![ActionResult::Done(Some("9".into()))].into(),
+        ..Server::default()
+    };
+    rig.execute(&[merge("patched"), guard], &server);
+    let seen = server.seen.lock().unwrap();
+    let Operation::Patch { body, .. } = &seen[1].operation else {
+        panic!("{seen:?}");
+    };
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["metadata"]["resourceVersion"], "9");
+}
