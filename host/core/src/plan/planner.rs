@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::identity::{self, Shown, Use};
+use super::identity::{self, Before, Shown, Use};
 use super::{ActionError, Context, MAX_BODY, Place, What};
 use crate::children;
 use crate::cluster::{Operation, Write};
@@ -139,7 +139,7 @@ impl Planner<'_, '_> {
     ) -> Result<(), ActionError> {
         let shown = Shown::of(self.reader, kind, key);
         let is_written = self.is_written(kind, key);
-        identity::settle(body, how, key, &shown, is_written, self.reader)?;
+        identity::settle(body, how, key, &shown, self.before(kind, key), self.reader)?;
         let is_missing = matches!(shown, Shown::Nothing) && !is_written;
         if how == Use::Create || (how == Use::Apply && is_missing) {
             self.note_birth(body, kind, key);
@@ -149,6 +149,14 @@ impl Planner<'_, '_> {
 
     fn is_written(&self, kind: &Kind, key: &ObjectKey) -> bool {
         self.written.contains(&Place::of(kind, key))
+    }
+
+    fn before(&self, kind: &Kind, key: &ObjectKey) -> Before<'_> {
+        let finalizers = self.finalizers.get(&Place::of(kind, key));
+        Before {
+            is_written: self.is_written(kind, key),
+            finalizers: finalizers.map(Vec::as_slice),
+        }
     }
 
     /// An object that this outcome makes has the finalizers of its body.
@@ -339,14 +347,8 @@ impl Planner<'_, '_> {
             }
             _ => {}
         }
-        identity::settle(
-            &mut object,
-            Use::Update,
-            &key,
-            &shown,
-            is_written,
-            self.reader,
-        )?;
+        let before = self.before(&kind, &key);
+        identity::settle(&mut object, Use::Update, &key, &shown, before, self.reader)?;
         let current = self.reader.look_at(&kind, &key).filter(|_| !is_written);
         let current =
             current.and_then(|current| serde_json::from_str::<Value>(current.json()).ok());
