@@ -608,6 +608,22 @@ fn a_second_write_is_of_the_version_that_the_first_has_left() {
     assert_eq!(shown(&cluster)["spec"], json!({"c": 3}));
 }
 
+#[test]
+fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
+    let mut stored = site(&json!({"a": 1}));
+    stored["metadata"]["finalizers"] = json!(["x/f"]);
+    let mut cluster = cluster().with(stored.clone());
+    stored["spec"] = json!({"b": 2});
+    let outcome = Outcome::done()
+        .with(Finalizer::remove(&sites(), &key(), "x/f"))
+        .with(Update::new(&stored).expect("JSON is JSON"));
+    let results = cluster.apply(&key(), &outcome);
+    assert!(results.iter().all(done), "{results:?}");
+    assert_eq!(shown(&cluster)["spec"], json!({"b": 2}));
+    let left = shown(&cluster)["metadata"]["finalizers"].clone();
+    assert!(left.as_array().is_none_or(Vec::is_empty), "{left}");
+}
+
 /// Says of its Site that it was seen as it is.
 struct Guards;
 

@@ -208,13 +208,17 @@ impl FakeCluster {
     }
 
     fn update(&mut self, update: &Update) -> ActionResult {
-        let object = document(&update.object);
+        let mut object = document(&update.object);
         let (kind, key) = addressed(&object);
         let Some(current) = self.object(&kind, &key).cloned() else {
             return not_found(&kind, &key);
         };
         if let Some(conflict) = self.version_conflict(&kind, &key, &object, Verb::Update) {
             return conflict;
+        }
+        // What it says of finalizers is what the turn saw.
+        if self.written.contains(&named(&kind, &key)) {
+            put_member(&mut object["metadata"], "finalizers", None);
         }
         let new = replaced(&current, object, update.subresource.as_deref());
         self.put(&kind, &key, new, Some(&current))
