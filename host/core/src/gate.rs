@@ -90,6 +90,9 @@ pub enum Passage {
     Ask(Vec<Question>, GateId, Time),
 }
 
+/// Gates by informers.
+type Waiting = HashMap<InformerId, HashSet<ObjectKey>>;
+
 /// The keys of one plugin whose last writes may not be visible yet.
 ///
 /// Invariant: a gate with held keys is among those of each informer that it waits for. Gates that nobody asks about are dropped when
@@ -99,7 +102,7 @@ pub struct Gates {
     /// By the key that has written; of a plugin whose keys share one, by the singleton's.
     closed: HashMap<ObjectKey, Gate>,
     /// The gates with held keys, by the informers that will show what they wait for.
-    waiting: HashMap<InformerId, HashSet<ObjectKey>>,
+    waiting: Waiting,
     /// Whether all keys share one gate.
     is_shared: bool,
     last_gate: GateId,
@@ -130,6 +133,13 @@ impl Gate {
     }
 }
 
+fn wait(waiting: &mut Waiting, gate: &ObjectKey, awaited: &[Awaited]) {
+    for awaited in awaited {
+        let of_informer = waiting.entry(awaited.informer).or_default();
+        of_informer.insert(gate.clone());
+    }
+}
+
 /// Fewer gates are not worth sweeping.
 const SWEEP_FROM: usize = 1024;
 
@@ -148,26 +158,35 @@ impl Gates {
     pub fn close(
         &mut self,
         key: &ObjectKey,
-        awaited: Vec<Awaited>,
+        mut awaited: Vec<Awaited>,
         snapshot: &Snapshot,
         now: Time,
     ) {
+        let [own, shared] = Self::names(key);
+        // What the key wrote before was visible when it ran.
+        self.open(&own);
+        let name = if self.is_shared { shared } else { own };
+        // Behind a shared gate another key may have written meanwhile: more run at a time if the
+        // operator says so, or ran when the version came.
+        let before = self.closed.get_mut(&name);
+        let before = before.map(|gate| std::mem::take(&mut gate.awaited));
+        let held = self.open(&name);
+        awaited.extend(before.into_iter().flatten());
+        awaited.retain(|awaited| !awaited.is_visible(snapshot));
+        if awaited.is_empty() {
+            return;
+        }
         self.last_gate += 1;
         let gate = Gate {
             id: self.last_gate,
             awaited,
             until: now + PATIENCE,
-            held: HashSet::new(),
+            held,
         };
-        Self::names(key)
-            .iter()
-            .for_each(|name| drop(self.open(name)));
-        if gate.is_open(snapshot) {
-            return;
+        if !gate.held.is_empty() {
+            wait(&mut self.waiting, &name, &gate.awaited);
         }
-        let [own, shared] = Self::names(key);
-        self.closed
-            .insert(if self.is_shared { shared } else { own }, gate);
+        self.closed.insert(name, gate);
         if self.closed.len() > self.sweep_at.max(SWEEP_FROM) {
             self.closed
                 .retain(|_, gate| !gate.held.is_empty() || !gate.is_open(snapshot));
@@ -188,10 +207,7 @@ impl Gates {
             return Passage::Open;
         };
         gate.held.insert(key.clone());
-        for awaited in &gate.awaited {
-            let waiting = self.waiting.entry(awaited.informer).or_default();
-            waiting.insert(name.clone());
-        }
+        wait(&mut self.waiting, &name, &gate.awaited);
         if !gate.must_ask(now) {
             return Passage::Until(gate.until);
         }

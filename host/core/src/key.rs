@@ -31,6 +31,11 @@ impl Kind {
         Self::new(group, version, kind)
     }
 
+    /// Whether this is that kind, in the same version or in another.
+    pub fn is_version_of(&self, other: &Self) -> bool {
+        (&self.group, &self.kind) == (&other.group, &other.kind)
+    }
+
     /// `apps/v1`, or `v1` in the core group: what an object's `apiVersion` says.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {

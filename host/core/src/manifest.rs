@@ -357,8 +357,11 @@ impl Manifest {
 
     fn validate_writes(&self) -> Result<(), ManifestError> {
         for write in &self.writes {
-            let mut reads = self.reads.iter();
-            let is_cut = reads.any(|read| read.kind == write.kind && !read.fields.is_empty());
+            let reads = self.reads.iter();
+            let reads = reads.filter(|read| read.kind.is_version_of(&write.kind));
+            // As what it is seen: in the version that is written, if that is read.
+            let read = reads.min_by_key(|read| read.kind != write.kind);
+            let is_cut = read.is_some_and(|read| !read.fields.is_empty());
             if write.subresource.is_none() && write.verbs.contains(&Verb::Update) && is_cut {
                 return Err(ManifestError::PartialUpdate(write.kind.clone()));
             }
@@ -510,6 +513,29 @@ mod tests {
             with(None, Verb::Update, &[".spec"]),
             Err(ManifestError::PartialUpdate(pod.clone()))
         );
+        let mut in_another = Manifest {
+            subject: Subject::Singleton,
+            indexes: vec![],
+            reads: vec![ReadDeclaration::new(
+                Kind::new("", "v1beta1", "Pod"),
+                vec![".spec".into()],
+            )],
+            ..manifest()
+        };
+        in_another.writes = vec![WriteDeclaration {
+            kind: pod.clone(),
+            subresource: None,
+            verbs: vec![Verb::Update],
+            children: false,
+        }];
+        assert_eq!(
+            in_another.validate(),
+            Err(ManifestError::PartialUpdate(pod.clone()))
+        );
+        in_another
+            .reads
+            .push(ReadDeclaration::new(pod.clone(), vec![]));
+        assert_eq!(in_another.validate(), Ok(()), "it can be seen as a whole");
         assert_eq!(with(None, Verb::Update, &[]), Ok(()));
         assert_eq!(with(None, Verb::Patch, &[".spec"]), Ok(()));
         assert_eq!(with(Some("status"), Verb::Update, &[".status"]), Ok(()));

@@ -350,10 +350,14 @@ impl Object {
         applied::find(entries, manager, subresource, &version)
     }
 
-    /// Whether another state of the object is the same on this side.
+    /// Whether another state of the object is the same on this side. What is not here, a Secret's
+    /// values, may be what has changed.
     pub fn is_same_on(&self, side: Side, other: &Self) -> bool {
         if self.json() == other.json() {
             return true;
+        }
+        if (self.payload, other.payload) != (Payload::Full, Payload::Full) {
+            return false;
         }
         let sides = (members(self.json()), members(other.json()));
         let (Ok(own), Ok(other)) = sides else {

@@ -189,6 +189,24 @@ fn schema_of(managers: &[&str]) -> Schema {
 }
 
 #[test]
+fn of_an_object_that_is_not_here_as_a_whole_every_change_may_be_on_either_side() {
+    let secret = Kind::new("", "v1", "Secret");
+    for payload in [Payload::WithoutValues, Payload::Metadata] {
+        let schema = Schema::new(1, payload, vec![], vec![]);
+        let state = |version: &str, value: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"a","uid":"u","resourceVersion":"{version}"}},"data":{{"k":"{value}"}}}}"#
+            );
+            Object::parse(&secret, &json, &schema).unwrap()
+        };
+        for side in [Side::Main, Side::Status] {
+            assert!(state("1", "a").is_same_on(side, &state("1", "a")));
+            assert!(!state("1", "a").is_same_on(side, &state("2", "b")));
+        }
+    }
+}
+
+#[test]
 fn a_change_is_on_the_side_of_the_status_or_on_the_other() {
     use serde_json::json;
     let with = |version: &str, change: &dyn Fn(&mut serde_json::Value)| {

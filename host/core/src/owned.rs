@@ -6,6 +6,10 @@
 //! has the intent's value. Then nothing is given up, nothing is taken, and nothing is set anew.
 //! fieldsV1 says where a value is one piece (a scalar, or an atomic map or list: `{}`) and where
 //! others may have parts beside it, so no schema is needed. Whatever is not clear is not proved.
+//!
+//! One thing it does not say: a member whose parts others have all taken is `{}` too. If these have
+//! the intent's values again, they stay with the others: an apply would share them, and leave the
+//! object as it is.
 
 use std::collections::HashMap;
 
@@ -87,8 +91,11 @@ fn is_same_map(
     count == intent.len()
         && parts.all(|(element, owned)| {
             let name = element.strip_prefix("f:");
-            let of = name.and_then(|name| Some((intent.get(name)?, current.get(name)?)));
-            of.is_some_and(|(intent, current)| is_same(owned, intent, current))
+            let of = name.and_then(|name| Some((intent.get(name)?, current.get(name))));
+            // The server keeps no null, and has it owned.
+            of.is_some_and(|(intent, current)| {
+                is_same(owned, intent, current.unwrap_or(&Value::Null))
+            })
         })
 }
 
@@ -213,8 +220,13 @@ fn meant(
 fn is_same_element(element: &Element, owned: &Value, item: &Value, current: &Value) -> bool {
     match element {
         Element::Value(_) => owned.as_object().is_some_and(Map::is_empty) && item == current,
-        // The element itself is owned too: whoever gives it up, it stays.
-        Element::Keys(_) => owned.get(".").is_some() && is_same(owned, item, current),
+        Element::Keys(_) => {
+            let parts = owned.as_object();
+            // The element itself is owned too: whoever gives it up, it stays. One that is one
+            // piece, as an owner reference is, has no parts to tell that by.
+            let is_member = parts.is_some_and(|parts| parts.is_empty() || parts.contains_key("."));
+            is_member && is_same(owned, item, current)
+        }
     }
 }
 
@@ -417,5 +429,38 @@ mod tests {
                 "{metadata}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_null_is_absent() {
+        let with = |current| is_proved(json!({"f:t": {}}), json!({"t": null}), current);
+        assert!(
+            with(json!({})),
+            "Go writes a null creationTimestamp into templates"
+        );
+        assert!(!with(json!({"t": "now"})));
+        assert!(!is_proved(json!({"f:t": {}}), json!({"t": 1}), json!({})));
+    }
+
+    #[test]
+    fn an_item_that_is_one_piece_must_be_equal_as_a_whole() {
+        let owned = || json!({"f:owners": {r#"k:{"uid":"u"}"#: {}}});
+        let with = |intent: Value, current: Value| {
+            is_proved(
+                owned(),
+                json!({"owners": intent}),
+                json!({"owners": current}),
+            )
+        };
+        let item = || json!({"uid": "u", "name": "a"});
+        assert!(with(
+            json!([item()]),
+            json!([{"uid": "v", "name": "b"}, item()])
+        ));
+        assert!(!with(
+            json!([item()]),
+            json!([{"uid": "u", "name": "a", "controller": true}])
+        ));
+        assert!(!with(json!([item()]), json!([{"uid": "u", "name": "b"}])));
     }
 }

@@ -6,6 +6,7 @@ mod planner;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -35,6 +36,24 @@ pub struct Plan {
     steps: Vec<Step>,
     actions: usize,
     warnings: BTreeSet<String>,
+}
+
+/// An object that is written, in whatever version of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    group: Arc<str>,
+    kind: Arc<str>,
+    key: ObjectKey,
+}
+
+impl Place {
+    fn of(kind: &Kind, key: &ObjectKey) -> Self {
+        Self {
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            key: key.clone(),
+        }
+    }
 }
 
 /// One write, or the answer where none is needed.
@@ -326,7 +345,7 @@ impl Plan {
                     intent,
                     finalizer,
                 } => {
-                    let target = (&write.kind, &write.key);
+                    let target = Place::of(&write.kind, &write.key);
                     let write = after_own(write, versions.get(&target));
                     let answer = cluster.write(author, &write).await;
                     let Answer {
@@ -407,7 +426,7 @@ struct Stop {
     /// No finalizer is removed: what it waits for may not be deleted yet.
     finalizers: bool,
     /// Nothing more is done to these.
-    objects: HashSet<(Kind, ObjectKey)>,
+    objects: HashSet<Place>,
 }
 
 impl Stop {
@@ -426,7 +445,7 @@ impl Stop {
         let is_delete = matches!(write.operation, Operation::Delete { .. });
         self.all |= is_about_cluster || !(is_delete || *finalizer == Some(false));
         self.finalizers |= is_delete;
-        self.objects.insert((write.kind.clone(), write.key.clone()));
+        self.objects.insert(Place::of(&write.kind, &write.key));
     }
 
     fn includes(&self, what: &What) -> bool {
@@ -436,27 +455,44 @@ impl Stop {
             What::Send {
                 write, finalizer, ..
             } => {
-                let target = (write.kind.clone(), write.key.clone());
+                let target = Place::of(&write.kind, &write.key);
                 (self.finalizers && *finalizer == Some(false)) || self.objects.contains(&target)
             }
         }
     }
 }
 
-/// An update of what the same outcome has written before is of the version that the server answered with.
+/// An update of what the same outcome has written before is of the version that the server answered
+/// with, and so is a patch that names a version.
 fn after_own<'a>(write: &'a Write, version: Option<&String>) -> Cow<'a, Write> {
-    let (Operation::Update { object }, Some(version)) = (&write.operation, version) else {
-        return Cow::Borrowed(write);
+    let operation = version.and_then(|version| of_version(&write.operation, version));
+    match operation {
+        Some(operation) => Cow::Owned(Write {
+            operation,
+            ..write.clone()
+        }),
+        None => Cow::Borrowed(write),
+    }
+}
+
+fn of_version(operation: &Operation, version: &str) -> Option<Operation> {
+    let (text, patch_type) = match operation {
+        Operation::Update { object } => (object, None),
+        Operation::Patch { patch_type, body } => (body, Some(*patch_type)),
+        _ => return None,
     };
-    let Ok(mut object) = serde_json::from_str::<Value>(object) else {
-        return Cow::Borrowed(write);
-    };
-    object["metadata"]["resourceVersion"] = version.as_str().into();
-    Cow::Owned(Write {
-        operation: Operation::Update {
-            object: object.to_string(),
+    let mut body: Value = serde_json::from_str(text).ok()?;
+    if patch_type.is_some() && body.pointer("/metadata/resourceVersion").is_none() {
+        return None;
+    }
+    body["metadata"]["resourceVersion"] = version.into();
+    let text = body.to_string();
+    Some(match patch_type {
+        Some(patch_type) => Operation::Patch {
+            patch_type,
+            body: text,
         },
-        ..write.clone()
+        None => Operation::Update { object: text },
     })
 }
 

@@ -27,6 +27,10 @@ fn config_map() -> Kind {
     Kind::new("", "v1", "ConfigMap")
 }
 
+fn other_version() -> Kind {
+    Kind::new("", "v2", "ConfigMap")
+}
+
 fn manifest() -> Manifest {
     let verbs = vec![
         Verb::Apply,
@@ -62,6 +66,8 @@ struct Rig {
     is_narrowed: bool,
     /// Whether the guest has listed them.
     is_listing: bool,
+    /// Whether the plugin also reads them in [`other_version`].
+    is_of_two_versions: bool,
 }
 
 impl Rig {
@@ -83,7 +89,20 @@ impl Rig {
             cache,
             is_narrowed: false,
             is_listing: false,
+            is_of_two_versions: false,
         }
+    }
+
+    /// May do the same to ConfigMaps in another version.
+    fn of_two_versions(mut self) -> Self {
+        let mut other = self.manifest.writes[0].clone();
+        other.kind = other_version();
+        self.manifest.writes.push(other);
+        let read = ReadDeclaration::new(other_version(), vec![]);
+        self.manifest.reads.push(read);
+        self.permissions = Permissions::of(&self.manifest, &Grants::as_requested());
+        self.is_of_two_versions = true;
+        self
     }
 
     fn plan(&self, actions: &[Action]) -> Result<Plan, PlanError> {
@@ -94,8 +113,10 @@ impl Rig {
     fn plan_after(&self, reads: usize, actions: &[Action]) -> Result<Plan, PlanError> {
         let mut whole = KindScope::whole(0);
         whole.parts[0].is_narrowed = self.is_narrowed;
+        let other = self.is_of_two_versions;
+        let other = other.then(|| (other_version(), whole.clone()));
         let scope = Scope {
-            kinds: [(config_map(), whole)].into(),
+            kinds: [(config_map(), whole)].into_iter().chain(other).collect(),
             ..Scope::default()
         };
         let snapshot = Snapshot {
@@ -1047,4 +1068,68 @@ fn an_apply_of_what_never_comes_into_the_cache_is_not_remembered() {
     shown.is_narrowed = true;
     shown.execute(&[apply(&object("b"))], &done());
     assert_eq!(shown.applied.len(), 1, "it is selected");
+}
+
+/// The object as it is in the other version.
+fn converted(mut object: Value) -> Value {
+    object["apiVersion"] = "v2".into();
+    object
+}
+
+#[test]
+fn what_was_written_in_one_version_of_a_kind_is_written_in_all() {
+    let rig = Rig::new(&[object("a")]).of_two_versions();
+    let patch = Action::Patch {
+        kind: other_version(),
+        key: ObjectKey::new("default", "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: json!({"data": {"k": "v"}}).to_string(),
+    };
+    let server = Server {
+        answers: vec![ActionResult::Done(Some("9".into()))].into(),
+        ..Server::default()
+    };
+    rig.execute(&[patch, update(&object("a"))], &server);
+    let seen = server.seen.lock().unwrap();
+    assert_eq!(
+        seen.len(),
+        2,
+        "the update puts back what the patch has changed"
+    );
+    let Operation::Update { object } = &seen[1].operation else {
+        panic!("{seen:?}");
+    };
+    let object: Value = serde_json::from_str(object).unwrap();
+    assert_eq!(object["metadata"]["resourceVersion"], "9");
+}
+
+#[test]
+fn a_child_that_is_wanted_in_one_version_is_not_deleted_in_another() {
+    let children = |text: &Value| Action::Children {
+        objects: vec![text.to_string()],
+    };
+    let rig = Rig::new(&[]);
+    let Operation::Apply { object: text, .. } =
+        rig.writes(children(&object("a"))).remove(0).operation
+    else {
+        panic!()
+    };
+    let member: Value = serde_json::from_str(&text).unwrap();
+    let rig = Rig::new(&[member]).of_two_versions();
+    let none = Action::Children { objects: vec![] };
+    assert_eq!(rig.writes(none).len(), 1, "it is one object");
+    let writes = rig.writes(children(&converted(object("a"))));
+    assert!(
+        matches!(&writes[..], [write] if matches!(write.operation, Operation::Apply { .. })),
+        "{writes:?}"
+    );
+}
+
+#[test]
+fn an_empty_status_in_an_apply_is_nothing_to_warn_of() {
+    let mut empty = object("a");
+    empty["status"] = json!({});
+    let plan = Rig::new(&[]).plan(&[apply(&empty)]).unwrap();
+    assert!(plan.warnings().is_empty(), "{:?}", plan.warnings());
 }

@@ -46,10 +46,7 @@ impl Scope {
     /// The kind, or the version of it that is read.
     pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
         let exact = self.kinds.get_key_value(kind).map(|(kind, _)| kind);
-        exact.or_else(|| {
-            let is_it = |have: &&Kind| have.group == kind.group && have.kind == kind.kind;
-            self.kinds.keys().find(is_it)
-        })
+        exact.or_else(|| self.kinds.keys().find(|have| have.is_version_of(kind)))
     }
 }
 

@@ -153,12 +153,18 @@ struct Typed {
 
 /// Booleans and numbers, whose zero values are not in the text, and names that are no paths
 /// (Kubernetes' `*ToSelectableFields`).
-const TYPED: [Typed; 6] = [
+const TYPED: [Typed; 7] = [
     Typed {
         of: ("", "Pod"),
         field: "spec.hostNetwork",
         paths: &["spec.hostNetwork"],
         absent: "false",
+    },
+    Typed {
+        of: ("", "Pod"),
+        field: "spec.host",
+        paths: &["spec.nodeName"],
+        absent: "",
     },
     Typed {
         of: ("", "Node"),
@@ -334,6 +340,14 @@ mod tests {
                 "false",
                 "true",
                 r#"{"spec":{"hostNetwork":true}}"#,
+            ),
+            (
+                "",
+                "Pod",
+                "spec.host",
+                "",
+                "a",
+                r#"{"spec":{"nodeName":"a"}}"#,
             ),
             (
                 "",

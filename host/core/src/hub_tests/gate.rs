@@ -507,6 +507,44 @@ fn keys_of_a_plugin_that_asks_to_run_one_at_a_time_see_each_others_writes() {
 }
 
 #[test]
+fn what_one_of_several_keys_with_one_gate_wrote_is_awaited_whoever_ends_after_it() {
+    let mut serial = manifest("p");
+    serial.limits.concurrency = Some(1);
+    // The operator lets more run at a time.
+    let settings = Settings {
+        concurrency: 2,
+        ..Settings::default()
+    };
+    let mut rig = Rig::default();
+    rig.join_with(serial, &settings, nothing);
+    rig.sync(&service());
+    rig.sync(&pod());
+    for name in ["a", "b", "c"] {
+        rig.put(&service(), name, "");
+    }
+    let mut first = rig.take().unwrap();
+    let mut second = rig.take().unwrap();
+    let decision = first.decide();
+    rig.hub.decided(&first, &decision, rig.now);
+    let executed = Executed {
+        accepted: vec![Accepted {
+            kind: pod(),
+            key: ObjectKey::new("default", "x"),
+            effect: Effect::Version(ResourceVersion::new("1000")),
+        }],
+        ..Executed::default()
+    };
+    rig.hub.settled(&first, None, executed, rig.now);
+    let decision = second.decide();
+    rig.finish(&second, decision);
+    assert_eq!(rig.run(), NONE, "the write is not visible yet");
+    let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
+    let id = rig.id(&pod());
+    rig.hub.apply(id, bookmark, rig.now);
+    assert_eq!(rig.run(), ["c"]);
+}
+
+#[test]
 fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     let mut rig = Rig::with(manifest("p"), nothing);
     let id = *rig.hub.seats.keys().next().unwrap();

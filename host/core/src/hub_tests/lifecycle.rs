@@ -620,7 +620,7 @@ fn an_apply_of_what_is_gone_again_already_is_not_remembered() {
 }
 
 /// A plugin whose keys apply pod "x" and see of pods their names alone.
-fn applies_blindly() -> Rig {
+pub(super) fn applies_blindly() -> Rig {
     let mut blind = manifest("p");
     blind.reads[1].fields = vec![".metadata.name".into()];
     Rig::with(blind, |_, _| {
@@ -658,6 +658,33 @@ fn drift_of_what_a_key_has_applied_wakes_it_though_it_sees_nothing_of_it() {
     assert_eq!(rig.run(), NONE, "the status is none of what it has applied");
     bring(&mut rig, r#""spec":{"a":2},"status":{"ready":true}"#);
     assert_eq!(rig.run(), ["web"]);
+}
+
+#[test]
+fn drift_in_a_secret_wakes_who_has_applied_it_though_its_values_are_not_kept() {
+    let secret = Kind::new("", "v1", "Secret");
+    let mut blind = manifest("p");
+    blind.reads[1] = ReadDeclaration::new(secret.clone(), vec![".metadata.name".into()]);
+    blind.writes[0].kind = secret.clone();
+    let mut rig = Rig::default();
+    rig.join(blind, |_, _| {
+        let object = r#"{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"default","name":"x"},"data":{"k":"dg=="}}"#;
+        Ok(Outcome {
+            actions: vec![Action::Apply {
+                object: object.into(),
+                subresource: None,
+                force: false,
+            }],
+            requeue_after: None,
+        })
+    });
+    rig.sync(&service());
+    rig.sync(&secret);
+    rig.put(&service(), "web", "");
+    rig.put(&secret, "x", "");
+    assert_eq!(rig.run(), ["web"]);
+    rig.put(&secret, "x", "");
+    assert_eq!(rig.run(), ["web"], "its values may have changed");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Keys that their own writes keep running.
 
+use super::lifecycle::applies_blindly;
 use super::*;
 
 /// Runs the next key as if it had written the object of the kind, and lets the watch show that. Says whether a key was due.
@@ -124,4 +125,19 @@ fn a_write_that_comes_to_rest_is_no_loop() {
         assert_eq!(rig.run(), ["web"], "it finds nothing more to do");
     }
     assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+}
+
+#[test]
+fn a_key_that_its_own_writes_to_what_it_has_applied_run_is_slowed_down_too() {
+    let mut rig = applies_blindly();
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    let mut runs = 0;
+    for run in 0..50 {
+        let before = rig.version;
+        write_again(&mut rig, &pod(), "x", &format!(r#""at":"{run}""#));
+        runs += usize::from(rig.version > before);
+    }
+    assert_eq!(runs, 11);
+    assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
 }

@@ -56,15 +56,23 @@ impl Shown {
     }
 }
 
+/// What the same outcome has done to the object before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Before<'a> {
+    /// It has written it, so that it is at a version nobody knows yet.
+    pub is_written: bool,
+    /// The finalizers that it has left there, if it has made or changed them.
+    pub finalizers: Option<&'a [String]>,
+}
+
 /// Checks these fields of a body that is of the object of this key, and makes uid, resourceVersion and what an update leaves out of
-/// `finalizers` those of the object that the snapshot shows. `is_written`: this very outcome has written the object before, so that it is
-/// at a version nobody knows yet.
+/// `finalizers` those of the object that the snapshot shows, or that the outcome has left.
 pub(super) fn settle(
     body: &mut Value,
     how: Use,
     key: &ObjectKey,
     shown: &Shown,
-    is_written: bool,
+    before: Before<'_>,
     reader: &Reader,
 ) -> Result<(), ActionError> {
     if how == Use::Patch && body.get("$patch").is_some() {
@@ -84,9 +92,9 @@ pub(super) fn settle(
     // Who owns a field is for the server to keep; with it one could take what is another's.
     fields.remove("managedFields");
     check_owners(fields, &key.namespace, shown, reader)?;
-    settle_finalizers(fields, how, shown)?;
-    settle_uid(fields, how, shown, is_written)?;
-    settle_version(fields, how, shown, is_written);
+    settle_finalizers(fields, how, shown, before.finalizers)?;
+    settle_uid(fields, how, shown, before.is_written)?;
+    settle_version(fields, how, shown, before.is_written);
     Ok(())
 }
 
@@ -221,6 +229,7 @@ fn settle_finalizers(
     fields: &mut Map<String, Value>,
     how: Use,
     shown: &Shown,
+    left: Option<&[String]>,
 ) -> Result<(), ActionError> {
     const NAME: &str = "finalizers";
     let is_new = how == Use::Create || (how == Use::Apply && matches!(shown, Shown::Nothing));
@@ -230,22 +239,26 @@ fn settle_finalizers(
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         Some(_) => return Err(metadata("finalizers must be a list")),
     };
-    let have = shown.object().map(Object::finalizers).unwrap_or_default();
-    let has = |name: &&str| have.iter().any(|have| have == name);
+    let seen = shown.object().map(Object::finalizers).unwrap_or_default();
+    let has = |name: &&str| seen.iter().any(|have| have == name);
     let is_fine = match how {
         _ if is_new => true,
         Use::Patch => !is_said,
         // What an apply leaves out it leaves alone, unless it was its own.
         Use::Apply => wanted.iter().all(has),
-        _ => !is_said || (wanted.len() == have.len() && wanted.iter().all(has)),
+        _ => !is_said || (wanted.len() == seen.len() && wanted.iter().all(has)),
     };
     if !is_fine {
         return Err(metadata(
             "finalizers of an object that exists are changed by a finalizer action alone",
         ));
     }
-    if how == Use::Update && !is_said && !have.is_empty() {
-        fields.insert(NAME.into(), have.into());
+    if how == Use::Update && (!is_said || left.is_some()) {
+        let kept = left.map_or(seen, <[String]>::to_vec);
+        fields.remove(NAME);
+        if !kept.is_empty() {
+            fields.insert(NAME.into(), kept.into());
+        }
     }
     Ok(())
 }
@@ -278,11 +291,12 @@ fn settle_uid(
     Ok(())
 }
 
-/// An update always is of the version that was seen; an apply or a patch if it says so. What this outcome has written gets the version that
-/// the server answers with, once it has (see [`Plan::execute`](super::Plan::execute)).
+/// An update always is of the version that was seen; an apply or a patch if it says so. What this
+/// outcome has written gets the version that the server answers with, once it has (see
+/// [`Plan::execute`](super::Plan::execute)), but for an apply, which may make the object anew.
 fn settle_version(fields: &mut Map<String, Value>, how: Use, shown: &Shown, is_written: bool) {
     const NAME: &str = "resourceVersion";
-    if how == Use::Create || is_written {
+    if how == Use::Create || (is_written && how != Use::Patch) {
         fields.remove(NAME);
         return;
     }

@@ -65,7 +65,11 @@ fn settled_as(name: &str, how: Use, fields: Value, is_written: bool) -> Result<V
     let reader = reader(&[kept(), object("b")]);
     let shown = Shown::of(&reader, &config_map(), &key(name));
     let mut body = Value::Object([("metadata".to_owned(), fields)].into_iter().collect());
-    settle(&mut body, how, &key(name), &shown, is_written, &reader)
+    let before = Before {
+        is_written,
+        ..Before::default()
+    };
+    settle(&mut body, how, &key(name), &shown, before, &reader)
         .map_err(|error| error.to_string())?;
     Ok(body["metadata"].take())
 }
@@ -199,7 +203,15 @@ fn of_what_the_plugin_does_not_read_nothing_is_known() {
     let shown = Shown::of(&reader, &config_map(), &key("a"));
     let settle = |how, fields| {
         let mut body = json!({ "metadata": fields });
-        settle(&mut body, how, &key("a"), &shown, false, &reader).map(|()| body["metadata"].take())
+        settle(
+            &mut body,
+            how,
+            &key("a"),
+            &shown,
+            Before::default(),
+            &reader,
+        )
+        .map(|()| body["metadata"].take())
     };
     let fields = json!({"uid": "u", "resourceVersion": "3"});
     assert_eq!(settle(Use::Update, fields.clone()), Ok(fields));
@@ -220,7 +232,14 @@ fn a_strategic_patch_cannot_go_around() {
         json!({"metadata": null}),
         json!({"metadata": []}),
     ] {
-        let result = settle(&mut body, Use::Patch, &key("a"), &shown, false, &reader);
+        let result = settle(
+            &mut body,
+            Use::Patch,
+            &key("a"),
+            &shown,
+            Before::default(),
+            &reader,
+        );
         assert!(result.is_err(), "{body}");
     }
 }

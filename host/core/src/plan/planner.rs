@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::identity::{self, Shown, Use};
-use super::{ActionError, Context, MAX_BODY, What};
+use super::identity::{self, Before, Shown, Use};
+use super::{ActionError, Context, MAX_BODY, Place, What};
 use crate::children;
 use crate::cluster::{Operation, Write};
 use crate::key::{Kind, ObjectKey};
@@ -28,11 +28,11 @@ pub(super) struct Planner<'a, 'r> {
     created: HashMap<String, usize>,
     /// The objects that are written so far. What the snapshot shows of them is history: nothing is
     /// left out because of it.
-    written: HashSet<(Kind, ObjectKey)>,
+    written: HashSet<Place>,
     /// Of these, those that are created, so that their uids are not known.
-    born: HashSet<(Kind, ObjectKey)>,
+    born: HashSet<Place>,
     /// The finalizers of objects as this outcome leaves them.
-    finalizers: HashMap<(Kind, ObjectKey), Vec<String>>,
+    finalizers: HashMap<Place, Vec<String>>,
     warnings: BTreeSet<String>,
     has_children: bool,
 }
@@ -63,7 +63,7 @@ impl Planner<'_, '_> {
         let steps = self.plan(action)?;
         let writes = steps.iter().filter_map(What::write);
         self.written
-            .extend(writes.map(|write| (write.kind.clone(), write.key.clone())));
+            .extend(writes.map(|write| Place::of(&write.kind, &write.key)));
         Ok(steps)
     }
 
@@ -143,7 +143,7 @@ impl Planner<'_, '_> {
     ) -> Result<(), ActionError> {
         let shown = Shown::of(self.reader, kind, key);
         let is_written = self.is_written(kind, key);
-        identity::settle(body, how, key, &shown, is_written, self.reader)?;
+        identity::settle(body, how, key, &shown, self.before(kind, key), self.reader)?;
         let is_missing = matches!(shown, Shown::Nothing) && !is_written;
         if how == Use::Create || (how == Use::Apply && is_missing) {
             self.note_birth(body, kind, key);
@@ -152,14 +152,22 @@ impl Planner<'_, '_> {
     }
 
     fn is_written(&self, kind: &Kind, key: &ObjectKey) -> bool {
-        self.written.contains(&(kind.clone(), key.clone()))
+        self.written.contains(&Place::of(kind, key))
+    }
+
+    fn before(&self, kind: &Kind, key: &ObjectKey) -> Before<'_> {
+        let finalizers = self.finalizers.get(&Place::of(kind, key));
+        Before {
+            is_written: self.is_written(kind, key),
+            finalizers: finalizers.map(Vec::as_slice),
+        }
     }
 
     /// An object that this outcome makes has the finalizers of its body.
     fn note_birth(&mut self, body: &Value, kind: &Kind, key: &ObjectKey) {
         let finalizers = body["metadata"]["finalizers"].as_array();
         let finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
-        let target = (kind.clone(), key.clone());
+        let target = Place::of(kind, key);
         self.finalizers
             .insert(target.clone(), finalizers.map(str::to_owned).collect());
         self.born.insert(target);
@@ -186,9 +194,10 @@ impl Planner<'_, '_> {
     }
 
     /// Which kinds have a status subresource is for the server to say; nearly all that have a
-    /// status do.
+    /// status do. Go writes an empty one of each object.
     fn warn_of_status(&mut self, object: &Value, kind: &Kind) {
-        if object.get("status").is_some_and(|status| !status.is_null()) {
+        let status = object.get("status");
+        if status.is_some_and(|status| !status.is_null() && *status != json!({})) {
             self.warnings.insert(format!(
                 "an apply of {kind} has a status, which the server drops if the kind has a status subresource: apply it with subresource \"status\""
             ));
@@ -342,14 +351,8 @@ impl Planner<'_, '_> {
             }
             _ => {}
         }
-        identity::settle(
-            &mut object,
-            Use::Update,
-            &key,
-            &shown,
-            is_written,
-            self.reader,
-        )?;
+        let before = self.before(&kind, &key);
+        identity::settle(&mut object, Use::Update, &key, &shown, before, self.reader)?;
         let current = self.reader.look_at(&kind, &key).filter(|_| !is_written);
         let current =
             current.and_then(|current| serde_json::from_str::<Value>(current.json()).ok());
@@ -377,7 +380,7 @@ impl Planner<'_, '_> {
         let own_version = delete.resource_version.clone();
         let own_version = own_version.filter(|version| !version.is_empty());
         self.check(Verb::Delete, kind, key, &None)?;
-        let is_born = self.born.contains(&(kind.clone(), key.clone()));
+        let is_born = self.born.contains(&Place::of(kind, key));
         let seen = self.reader.look_at(kind, key).filter(|_| !is_born);
         let uid = || seen.as_ref().map(|object| object.uid().to_owned());
         let is_as_seen = own_uid.is_none() && !self.is_written(kind, key);
@@ -437,7 +440,7 @@ impl Planner<'_, '_> {
         if !self.reader.may_read(kind) {
             return Err(Denied::NotRead(kind.clone()).into());
         }
-        let target = (kind.clone(), key.clone());
+        let target = Place::of(kind, key);
         let seen = self.reader.look_at(kind, key);
         let seen = seen.filter(|_| !self.born.contains(&target));
         let own = self.finalizers.get(&target).cloned();
@@ -495,7 +498,8 @@ impl Planner<'_, '_> {
     fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
-        let mut wanted = BTreeSet::new();
+        // What has its step, or needs none.
+        let mut settled = HashSet::new();
         for text in objects {
             let mut object = parse(text)?;
             let (kind, key) = address(&object)?;
@@ -514,7 +518,7 @@ impl Planner<'_, '_> {
             .ok_or_else(|| {
                 ActionError::Json("metadata.labels and .annotations must be objects".into())
             })?;
-            wanted.insert((kind.clone(), key.clone()));
+            settled.insert(Place::of(&kind, &key));
             let force = self.context.permissions.may_force(&kind, &key, None);
             steps.push(self.apply_unless_unchanged(&object, kind, key, &None, force));
         }
@@ -525,9 +529,9 @@ impl Planner<'_, '_> {
             for member in self.reader.members(kind, &selector) {
                 let key = member.key().to_key();
                 let owner = children::key_of(&self.context.manifest.name, &member);
-                if wanted.contains(&(kind.clone(), key.clone()))
-                    || member.is_being_deleted()
+                if member.is_being_deleted()
                     || owner.as_ref() != Some(self.context.key)
+                    || !settled.insert(Place::of(kind, &key))
                 {
                     continue;
                 }

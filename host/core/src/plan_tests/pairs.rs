@@ -331,3 +331,78 @@ fn a_finalizer_is_added_whatever_else_has_changed_meanwhile() {
     assert!(done.unwrap().failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
 }
+
+#[test]
+fn a_patch_that_names_a_version_is_of_the_one_that_the_outcome_itself_has_left() {
+    let guard = Action::Patch {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: json!({"metadata": {"resourceVersion": "any"}}).to_string(),
+    };
+    let rig = Rig::new(&[object("a")]);
+    let server = Server {
+        answers: vec![ActionResult::Done(Some("9".into()))].into(),
+        ..Server::default()
+    };
+    rig.execute(&[merge("patched"), guard], &server);
+    let seen = server.seen.lock().unwrap();
+    let Operation::Patch { body, .. } = &seen[1].operation else {
+        panic!("{seen:?}");
+    };
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["metadata"]["resourceVersion"], "9");
+}
+
+#[test]
+fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
+    let stored = |finalizers: Value| {
+        let mut stored = with_data("a", "old");
+        if !finalizers.is_null() {
+            stored["metadata"]["finalizers"] = finalizers;
+        }
+        stored
+    };
+    for (before, present, wanted) in [
+        (stored(Value::Null), true, vec!["x/y"]),
+        (stored(json!(["z/z"])), true, vec!["z/z", "x/y"]),
+        (stored(json!(["x/y"])), false, vec![]),
+        (stored(json!(["z/z", "x/y"])), false, vec!["z/z"]),
+    ] {
+        let mut copy = before.clone();
+        copy["data"]["v"] = "new".into();
+        for new in [body("new"), copy] {
+            let rig = Rig::new(std::slice::from_ref(&before));
+            let server = Versioned::with(std::slice::from_ref(&before));
+            let plan = rig
+                .plan(&[finalizer("x/y", present), update(&new)])
+                .unwrap();
+            let done = plan
+                .execute(&server, &Author::named("p"), &rig.applied)
+                .now_or_never();
+            assert!(done.unwrap().failure.is_none(), "{before} {new}");
+            let left = server.get("a").unwrap();
+            assert_eq!(finalizers(&left), wanted, "{before} {new}");
+            assert_eq!(left["data"]["v"], "new");
+        }
+    }
+}
+
+#[test]
+fn an_update_of_what_the_outcome_has_made_keeps_its_finalizers() {
+    let rig = Rig::new(&[]);
+    let server = Versioned::with(&[]);
+    let mut made = body("old");
+    made["metadata"]["finalizers"] = json!(["x/y"]);
+    let create = Action::Create {
+        object: made.to_string(),
+        subresource: None,
+    };
+    let plan = rig.plan(&[create, update(&body("new"))]).unwrap();
+    let done = plan
+        .execute(&server, &Author::named("p"), &rig.applied)
+        .now_or_never();
+    assert!(done.unwrap().failure.is_none());
+    assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
+}

@@ -10,7 +10,7 @@ mod texts;
 mod writes;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -26,6 +26,19 @@ use names::{kind_of, kind_text};
 
 /// Where an object is held, in the order in which objects are listed.
 type Place = (String, String);
+
+/// An object: its kind as the host prints it, and where it is held.
+type Named = (String, Place);
+
+/// What the last turn saw, until what it asks for is done.
+#[derive(Default)]
+struct Seen {
+    is_under_way: bool,
+    /// The resourceVersions of all there was.
+    versions: BTreeMap<Named, String>,
+    /// What it has read.
+    read: BTreeSet<Named>,
+}
 
 /// A cluster in memory, seen through one manifest.
 ///
@@ -50,6 +63,9 @@ pub struct FakeCluster {
     applied: BTreeMap<writes::Target, Value>,
     /// The resourceVersion of the last write.
     version: u64,
+    seen: RefCell<Seen>,
+    /// What the outcome that is being done has written.
+    written: BTreeSet<Named>,
 }
 
 impl FakeCluster {
@@ -74,6 +90,8 @@ impl FakeCluster {
             turns: BTreeMap::new(),
             applied: BTreeMap::new(),
             version: 1_000,
+            seen: RefCell::default(),
+            written: BTreeSet::new(),
         }
     }
 
@@ -146,7 +164,10 @@ impl FakeCluster {
             previous: told.map_or_else(|| self.previous.clone(), |(_, results)| results.clone()),
             config: self.config.clone(),
         };
-        let outcome = C::reconcile(&request, self)?;
+        self.seen.replace(self.all_seen());
+        let outcome = C::reconcile(&request, self);
+        self.seen.borrow_mut().is_under_way = false;
+        let outcome = outcome?;
         outcome::check(&outcome.actions, self).map_err(Failure::Terminal)?;
         Ok(outcome)
     }
@@ -178,6 +199,30 @@ impl FakeCluster {
     pub fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<&Value> {
         let place = (key.namespace.clone(), key.name.clone());
         self.objects.get(&kind_text(kind))?.get(&place)
+    }
+
+    /// As a turn begins.
+    fn all_seen(&self) -> Seen {
+        let objects = self.objects.iter();
+        let objects = objects.flat_map(|(kind, objects)| {
+            objects
+                .iter()
+                .map(|(place, object)| ((kind.clone(), place.clone()), object))
+        });
+        let versions =
+            objects.filter_map(|(named, object)| Some((named, writes::version_of(object)?)));
+        Seen {
+            is_under_way: true,
+            versions: versions.collect(),
+            read: BTreeSet::new(),
+        }
+    }
+
+    fn note_read(&self, kind: &Kind, place: &Place) {
+        let mut seen = self.seen.borrow_mut();
+        if seen.is_under_way {
+            seen.read.insert((kind_text(kind), place.clone()));
+        }
     }
 
     fn attempt_of(&self, place: &Place) -> u32 {
@@ -213,6 +258,9 @@ impl FakeCluster {
         let read = self.declared_in(kind, &key.namespace)?;
         let found = self.object(kind, key);
         let found = found.filter(|object| is_selected(read, object));
+        if found.is_some() {
+            self.note_read(kind, &(key.namespace.clone(), key.name.clone()));
+        }
         Ok(found.map(|object| fields::view(object, &read.fields)))
     }
 
@@ -273,6 +321,7 @@ impl Cluster for FakeCluster {
         let objects = self.objects.get(&kind_text(kind)).into_iter().flatten();
         let wanted = objects.filter(|(place, object)| is_wanted(place, object));
         let views: Vec<_> = wanted
+            .inspect(|(place, _)| self.note_read(kind, place))
             .map(|(_, object)| fields::view(object, &read.fields))
             .collect();
         Ok(Value::from(views).to_string())

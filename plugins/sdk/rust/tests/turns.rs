@@ -323,8 +323,18 @@ fn a_patch_is_done_as_its_rfc_says() {
         json!([{"op": "add", "path": "/spec/l/9", "value": 1}]),
     ] {
         let result = act(&mut cluster, json(steps));
-        assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");
+        assert!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
     }
+    let none = act(
+        &mut cluster,
+        json(json!([{"op": "append", "path": "/spec/f"}])),
+    );
+    assert!(matches!(none, ActionResult::Invalid(_)), "{none:?}");
+    let absent = json!([{"op": "test", "path": "/spec/nothing", "value": null}]);
+    assert!(
+        done(&act(&mut cluster, json(absent))),
+        "what is absent is null"
+    );
     assert_eq!(shown(&cluster)["spec"], wanted, "all of it or nothing");
 }
 
@@ -491,4 +501,162 @@ fn a_test_says_which_try_it_is_and_what_became_of_the_last() {
         cluster.lines(),
         ["INFO told attempt=3 previous=[ActionResult::Skipped]"]
     );
+}
+
+#[test]
+fn a_copy_of_a_childs_labels_is_no_child() {
+    let children = |names: &[&str]| {
+        let objects = names.iter().map(|name| config_map(name, &json!({})));
+        Children::new(objects).expect("JSON is JSON")
+    };
+    let mut cluster = cluster();
+    act(&mut cluster, children(&["x"]));
+    let child = |name: &str| ObjectKey::new("default", name);
+    let mut copy = config_map("copy", &json!({}));
+    let original = cluster.object(&config_maps(), &child("x"));
+    copy["metadata"]["labels"] = original.expect("it is there")["metadata"]["labels"].clone();
+    let mut cluster = cluster.with(copy);
+    act(&mut cluster, children(&[]));
+    assert!(cluster.object(&config_maps(), &child("x")).is_none());
+    assert!(cluster.object(&config_maps(), &child("copy")).is_some());
+}
+
+#[test]
+fn one_object_that_cannot_be_deleted_stops_only_what_may_count_on_it() {
+    let mut cluster = cluster().with(site(&json!({})));
+    let other = || Create::new(&config_map("new", &json!({}))).expect("JSON is JSON");
+    let touch = Patch::merge(&sites(), &key(), &json!({"spec": {"a": 1}}));
+    let outcome = Outcome::done()
+        .with(Delete::new(&sites(), &key()).uid("another"))
+        .with(other())
+        .with(touch.expect("JSON is JSON"))
+        .with(Finalizer::remove(&config_maps(), &key(), "x/f"))
+        .with(other())
+        .with(Create::new(&config_map("more", &json!({}))).expect("JSON is JSON"));
+    let results = cluster.apply(&key(), &outcome);
+    assert!(
+        matches!(results[0], ActionResult::Conflict(_)),
+        "{results:?}"
+    );
+    assert!(done(&results[1]), "{results:?}");
+    assert_eq!(results[2], ActionResult::Skipped, "the same object");
+    assert_eq!(
+        results[3],
+        ActionResult::Skipped,
+        "it may wait for the deletion"
+    );
+    assert!(
+        matches!(results[4], ActionResult::AlreadyExists(_)),
+        "{results:?}"
+    );
+    assert_eq!(results[5], ActionResult::Skipped, "after any other failure");
+}
+
+/// Keeps three ConfigMaps, whatever their names.
+struct Three;
+
+impl Controller for Three {
+    fn manifest() -> Manifest {
+        manifest()
+    }
+
+    fn reconcile(_: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let all = &pilothouse_sdk::Filter::Everything;
+        let have: Vec<Value> = cluster.list(&config_maps(), Some("default"), all)?;
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"namespace": "default", "generateName": "one-"},
+        });
+        let create = Create::new(&object)?;
+        let missing = (have.len()..3).map(|_| create.clone());
+        Ok(missing.fold(Outcome::done(), Outcome::with))
+    }
+}
+
+#[test]
+fn a_generated_name_is_none_that_an_object_has_which_the_turn_has_read() -> Result<(), Failure> {
+    let mut cluster = cluster();
+    let names = |cluster: &FakeCluster| -> Vec<String> {
+        let all: Vec<Value> = (cluster as &dyn Cluster)
+            .list(&config_maps(), None, &pilothouse_sdk::Filter::Everything)
+            .expect("permitted");
+        let names = all.iter().map(|object| object["metadata"]["name"].as_str());
+        names
+            .map(|name| name.unwrap_or_default().to_owned())
+            .collect()
+    };
+    cluster.turn::<Three>("default", "a")?;
+    for _ in 0..5 {
+        assert_eq!(names(&cluster).len(), 3);
+        let second = names(&cluster).remove(1);
+        cluster.delete(&config_maps(), &ObjectKey::new("default", &second));
+        cluster.turn::<Three>("default", "a")?;
+    }
+    assert_eq!(names(&cluster).len(), 3);
+    Ok(())
+}
+
+#[test]
+fn a_second_write_is_of_the_version_that_the_first_has_left() {
+    let mut cluster = cluster().with(site(&json!({"a": 1})));
+    let patch = Patch::merge(&sites(), &key(), &json!({"spec": {"b": 2}}));
+    let outcome = Outcome::done()
+        .with(patch.expect("JSON is JSON"))
+        .with(Update::new(&site(&json!({"c": 3}))).expect("JSON is JSON"));
+    let results = cluster.apply(&key(), &outcome);
+    assert!(results.iter().all(done), "{results:?}");
+    assert_eq!(shown(&cluster)["spec"], json!({"c": 3}));
+}
+
+#[test]
+fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
+    let mut stored = site(&json!({"a": 1}));
+    stored["metadata"]["finalizers"] = json!(["x/f"]);
+    let mut cluster = cluster().with(stored.clone());
+    stored["spec"] = json!({"b": 2});
+    let outcome = Outcome::done()
+        .with(Finalizer::remove(&sites(), &key(), "x/f"))
+        .with(Update::new(&stored).expect("JSON is JSON"));
+    let results = cluster.apply(&key(), &outcome);
+    assert!(results.iter().all(done), "{results:?}");
+    assert_eq!(shown(&cluster)["spec"], json!({"b": 2}));
+    let left = shown(&cluster)["metadata"]["finalizers"].clone();
+    assert!(left.as_array().is_none_or(Vec::is_empty), "{left}");
+}
+
+/// Says of its Site that it was seen as it is.
+struct Guards;
+
+impl Controller for Guards {
+    fn manifest() -> Manifest {
+        manifest()
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let site = cluster.get::<Value>(&sites(), &request.key)?;
+        cluster.info(
+            "saw",
+            &[("spec", &site.unwrap_or_default()["spec"].to_string())],
+        );
+        let any = json!({"metadata": {"resourceVersion": "any"}});
+        Ok(Outcome::done().with(Patch::merge(&sites(), &request.key, &any)?))
+    }
+}
+
+#[test]
+fn a_patch_that_names_a_version_is_of_the_one_that_the_turn_saw() -> Result<(), Failure> {
+    let mut cluster = cluster().with(site(&json!({"a": 1})));
+    let outcome = cluster.reconcile::<Guards>("default", "a")?;
+    let results = cluster.apply(&key(), &outcome);
+    assert!(results.iter().all(done), "{results:?}");
+    let outcome = cluster.reconcile::<Guards>("default", "a")?;
+    let mut changed = site(&json!({"a": 2}));
+    changed["metadata"]["resourceVersion"] = "5000".into();
+    let mut cluster = cluster.with(changed);
+    let results = cluster.apply(&key(), &outcome);
+    assert!(
+        matches!(results[0], ActionResult::Conflict(_)),
+        "{results:?}"
+    );
+    Ok(())
 }

@@ -115,30 +115,42 @@ pub(super) fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// RFC 6902.
-pub(super) fn json_patch(object: &mut Value, body: &Value) -> Result<(), String> {
+/// Why a JSON Patch is not done.
+pub(super) enum Unpatched {
+    /// It does not fit the object as it is.
+    Misfit(String),
+    /// It is none.
+    NoPatch(String),
+}
+
+/// RFC 6902. As to the server, what is absent is null to a test.
+pub(super) fn json_patch(object: &mut Value, body: &Value) -> Result<(), Unpatched> {
+    use Unpatched::{Misfit, NoPatch};
     for step in body.as_array().into_iter().flatten() {
         let text = |name: &str| step[name].as_str().unwrap_or_default();
-        let path = pointer(text("path"))?;
+        let path = pointer(text("path")).map_err(NoPatch)?;
+        let from = || pointer(text("from")).map_err(NoPatch);
+        let have = object.pointer(text("path")).unwrap_or(&Value::Null);
         match text("op") {
-            "test" if object.pointer(text("path")) == Some(&step["value"]) => {}
-            "test" => return Err(format!("the test of {} failed", text("path"))),
-            "add" => add(object, &path, step["value"].clone())?,
+            "test" if *have == step["value"] => Ok(()),
+            "test" => Err(format!("the test of {} failed", text("path"))),
+            "add" => add(object, &path, step["value"].clone()),
             "replace" => {
-                take(object, &path)?;
-                add(object, &path, step["value"].clone())?;
+                take(object, &path).and_then(|_| add(object, &path, step["value"].clone()))
             }
-            "remove" => drop(take(object, &path)?),
-            "move" => {
-                let value = take(object, &pointer(text("from"))?)?;
-                add(object, &path, value)?;
-            }
+            "remove" => take(object, &path).map(drop),
+            "move" => take(object, &from()?).and_then(|value| add(object, &path, value)),
             "copy" => {
                 let value = object.pointer(text("from")).cloned();
-                add(object, &path, value.ok_or_else(|| no_value(text("from")))?)?;
+                let value = value.ok_or_else(|| no_value(text("from")));
+                value.and_then(|value| add(object, &path, value))
             }
-            other => return Err(format!("{other:?} is not an operation of a JSON Patch")),
+            other => {
+                let none = format!("{other:?} is not an operation of a JSON Patch");
+                return Err(NoPatch(none));
+            }
         }
+        .map_err(Misfit)?;
     }
     Ok(())
 }

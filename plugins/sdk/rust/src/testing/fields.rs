@@ -13,6 +13,63 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// What comes along whatever the manifest's fields are.
 const ALWAYS: [&str; 3] = [".metadata.namespace", ".metadata.name", ".metadata.uid"];
 
+/// A field that the server does not answer by the object's text: apiVersion, kind, its name, where
+/// it is (the first of these that is there counts), and what it is where it is not there.
+type Typed = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+);
+
+/// As the host has them.
+const TYPED: [Typed; 7] = [
+    (
+        "v1",
+        "Pod",
+        "spec.hostNetwork",
+        &["spec.hostNetwork"],
+        "false",
+    ),
+    ("v1", "Pod", "spec.host", &["spec.nodeName"], ""),
+    (
+        "v1",
+        "Node",
+        "spec.unschedulable",
+        &["spec.unschedulable"],
+        "false",
+    ),
+    (
+        "v1",
+        "ReplicationController",
+        "status.replicas",
+        &["status.replicas"],
+        "0",
+    ),
+    (
+        "apps/v1",
+        "ReplicaSet",
+        "status.replicas",
+        &["status.replicas"],
+        "0",
+    ),
+    (
+        "batch/v1",
+        "Job",
+        "status.successful",
+        &["status.succeeded"],
+        "0",
+    ),
+    (
+        "v1",
+        "Event",
+        "source",
+        &["source.component", "reportingComponent"],
+        "",
+    ),
+];
+
 /// The wanted parts below one place of an object.
 #[derive(Default)]
 struct Node {
@@ -31,7 +88,7 @@ pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     for path in paths.iter().map(String::as_str).chain(ALWAYS) {
         root.insert(&steps(path));
     }
-    root.cut(object)
+    cut(&[&root], object)
 }
 
 /// Whether the value at the end of these names is in the view, whole.
@@ -55,15 +112,27 @@ pub(super) fn values(object: &Value, paths: &[String]) -> Vec<String> {
     found
 }
 
-/// Whether an object is selected by a field selector: `spec.nodeName=a,status.phase!=Failed`. A field that is not there is empty.
+/// Whether an object is selected by a field selector: `spec.nodeName=a,status.phase!=Failed`. A
+/// field that is not there is empty, but for the `TYPED` ones.
 pub(super) fn matches(object: &Value, selector: &str) -> bool {
     let mut terms = selector.split(',').filter(|term| !term.is_empty());
     terms.all(|term| {
         let (field, value) = term.split_once('=').unwrap_or((term, ""));
         let is_negated = field.ends_with('!');
-        let path = format!(".{}", field.trim_end_matches('!').trim());
-        let have = values(object, &[path]).into_iter().next();
-        let is_equal = have.unwrap_or_default() == value.trim_start_matches('=').trim();
+        let field = field.trim_end_matches('!').trim();
+        let of = (object["apiVersion"].as_str(), object["kind"].as_str());
+        let typed = TYPED.iter().find(|(api_version, kind, name, ..)| {
+            (of, field) == ((Some(*api_version), Some(*kind)), *name)
+        });
+        let own = [field];
+        let (paths, absent) = match typed {
+            Some((.., paths, absent)) => (*paths, *absent),
+            None => (&own[..], ""),
+        };
+        let paths: Vec<String> = paths.iter().map(|path| format!(".{path}")).collect();
+        let have = values(object, &paths);
+        let have = have.iter().find(|value| !value.is_empty());
+        let is_equal = have.map_or(absent, String::as_str) == value.trim_start_matches('=').trim();
         is_equal != is_negated
     })
 }
@@ -145,22 +214,35 @@ impl Node {
         };
         below.insert(rest);
     }
+}
 
-    fn cut(&self, value: &Value) -> Value {
-        match (value, &self.each) {
-            _ if self.is_leaf => value.clone(),
-            (Value::Object(members), _) => {
-                let below = |name: &String| self.members.get(name).or(self.each.as_deref());
-                let kept = members
-                    .iter()
-                    .filter_map(|(name, value)| Some((name.clone(), below(name)?.cut(value))));
-                Value::Object(kept.collect::<Map<_, _>>())
-            }
-            (Value::Array(elements), Some(each)) => {
-                elements.iter().map(|element| each.cut(element)).collect()
-            }
-            _ => Value::Null,
+/// A value cut down to what several paths want of it: where some say a name and others `[*]`, both
+/// go on.
+fn cut(nodes: &[&Node], value: &Value) -> Value {
+    if nodes.iter().any(|node| node.is_leaf) {
+        return value.clone();
+    }
+    let each: Vec<&Node> = nodes
+        .iter()
+        .filter_map(|node| node.each.as_deref())
+        .collect();
+    match value {
+        Value::Object(members) => {
+            let below = |name: &String| -> Vec<&Node> {
+                let named = nodes.iter().filter_map(|node| node.members.get(name));
+                named.chain(each.iter().copied()).collect()
+            };
+            let kept = members
+                .iter()
+                .map(|(name, value)| (name, below(name), value));
+            let kept = kept.filter(|(_, below, _)| !below.is_empty());
+            let kept = kept.map(|(name, below, value)| (name.clone(), cut(&below, value)));
+            Value::Object(kept.collect::<Map<_, _>>())
         }
+        Value::Array(elements) if !each.is_empty() => {
+            elements.iter().map(|element| cut(&each, element)).collect()
+        }
+        _ => Value::Null,
     }
 }
 
@@ -240,5 +322,37 @@ mod tests {
         assert_eq!(found(".spec.ports[*][*]"), ["x", "1", "2"]);
         assert_eq!(found(".spec.is"), ["true"]);
         assert!(found(".spec").is_empty(), "an object is not a value");
+    }
+
+    #[test]
+    fn a_name_and_each_at_one_level_are_both_followed() {
+        let object = json!({"m": {"a": {"x": 1, "y": 2, "z": 3}, "b": {"x": 4, "y": 5}}});
+        let paths = [".m['a'].x", ".m[*].y"].map(str::to_owned);
+        let kept = view(&object, &paths);
+        assert_eq!(kept["m"], json!({"a": {"x": 1, "y": 2}, "b": {"y": 5}}));
+    }
+
+    #[test]
+    fn typed_fields_are_selected_as_the_server_does() {
+        let is = |api_version: &str, kind: &str, rest: Value, selector: &str| {
+            let mut object = json!({"apiVersion": api_version, "kind": kind});
+            for (name, value) in rest.as_object().into_iter().flatten() {
+                object[name] = value.clone();
+            }
+            matches(&object, selector)
+        };
+        assert!(is("v1", "Node", json!({}), "spec.unschedulable=false"));
+        let cordoned = || json!({"spec": {"unschedulable": true}});
+        assert!(is("v1", "Node", cordoned(), "spec.unschedulable=true"));
+        assert!(!is("v1", "Node", cordoned(), "spec.unschedulable=false"));
+        assert!(is("batch/v1", "Job", json!({}), "status.successful=0"));
+        let component = json!({"source": {}, "reportingComponent": "x"});
+        assert!(is("v1", "Event", component, "source=x"));
+        assert!(is(
+            "example.com/v1",
+            "Node",
+            json!({}),
+            "spec.unschedulable="
+        ));
     }
 }

@@ -120,9 +120,26 @@ fn indexes(manifest: &Manifest) -> Result<(), String> {
 
 fn writes(manifest: &Manifest) -> Result<(), String> {
     for write in &manifest.writes {
+        whole_update(manifest, write)?;
         if write.children {
             children(manifest, write)?;
         }
+    }
+    Ok(())
+}
+
+/// What a view leaves out, an update made from it would take away.
+fn whole_update(manifest: &Manifest, write: &Write) -> Result<(), String> {
+    let of = |kind: &Kind| (kind.group.clone(), kind.kind.clone());
+    let reads = manifest.reads.iter();
+    let reads = reads.filter(|read| of(&read.kind) == of(&write.kind));
+    let read = reads.min_by_key(|read| read.kind != write.kind);
+    let is_cut = read.is_some_and(|read| !read.fields.is_empty());
+    if write.subresource.is_none() && write.verbs.contains(&Verb::Update) && is_cut {
+        return Err(format!(
+            "writes: update of {} replaces the whole object, but the manifest reads only some fields of it: read it whole (no fields), or write it with patch or apply",
+            kind_text(&write.kind)
+        ));
     }
     Ok(())
 }

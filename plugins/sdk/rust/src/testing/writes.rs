@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::documents::{
-    at, insert, is_empty_map, json_patch, leaves, merge, overlay, put_member, remove,
+    Unpatched, at, insert, is_empty_map, json_patch, leaves, merge, overlay, put_member, remove,
 };
 use super::names::kind_text;
 use super::outcome::address;
-use super::{FakeCluster, Place};
+use super::{FakeCluster, Named, Place, Seen};
 use crate::{
-    Action, ActionResult, Children, Create, Delete, Finalizer, Kind, ObjectKey, Outcome, Patch,
-    PatchType, Subject, Update, rfc3339,
+    Action, ActionResult, Children, Create, Delete, Event, Finalizer, Kind, ObjectKey, Outcome,
+    Patch, PatchType, Subject, Update, Verb, rfc3339,
 };
 
 /// The label and the annotation by which the host knows the members of a `children` action.
@@ -53,7 +53,11 @@ impl FakeCluster {
     /// - `children` marks the members with a label and deletes those that are no longer wanted.
     /// - `resourceVersion`, `uid` and `generation` are kept up. Defaults are not filled in, and
     ///   schemas, quotas and admission are not looked at.
-    /// - After an action that fails the others are skipped.
+    /// - After an action that fails the others are skipped, but for what the contract says of a
+    ///   `delete` and of the removal of a finalizer.
+    /// - The outcome is taken to be that of the last turn, if that one has not been done yet: a
+    ///   generated name is none that an object has which the turn has read, and what is of the
+    ///   version that was seen is of the one that the turn saw.
     ///
     /// # Panics
     ///
@@ -63,18 +67,24 @@ impl FakeCluster {
         if let Err(reason) = super::outcome::check(&outcome.actions, self) {
             panic!("the host refuses the outcome: {reason}");
         }
+        self.written.clear();
         let mut created = BTreeMap::new();
+        let mut stop = Stop::default();
         let mut has_failed = false;
         let mut results = Vec::new();
         for action in &outcome.actions {
-            let result = if has_failed {
+            let result = if stop.includes(action) {
                 ActionResult::Skipped
             } else {
                 self.act(key, action, &mut created)
             };
-            has_failed |= is_error(&result);
+            if is_error(&result) {
+                stop.after(action);
+                has_failed = true;
+            }
             results.push(result);
         }
+        self.seen.replace(Seen::default());
         let place = (key.namespace.clone(), key.name.clone());
         let attempt = if has_failed {
             self.attempt_of(&place) + 1
@@ -103,9 +113,8 @@ impl FakeCluster {
             }
             Action::Create(create) => {
                 let number = created.entry(create.object.clone()).or_default();
-                *number += 1;
                 let seed = format!("{key} {}", create.object);
-                self.create(create, &seed, *number)
+                self.create(create, &seed, number)
             }
             Action::Update(update) => self.update(update),
             Action::Patch(patch) => self.patch(patch),
@@ -130,7 +139,7 @@ impl FakeCluster {
         if subresource.is_some() && current.is_none() {
             return not_found(&kind, &key);
         }
-        if let Some(conflict) = version_conflict(&object, current.as_ref()) {
+        if let Some(conflict) = self.version_conflict(&kind, &key, &object, Verb::Apply) {
             return conflict;
         }
         let wanted = own_part(object, subresource);
@@ -172,10 +181,18 @@ impl FakeCluster {
         self.put(&kind, &key, object, current.as_ref())
     }
 
-    fn create(&mut self, create: &Create, seed: &str, number: usize) -> ActionResult {
-        let mut object = document(&create.object);
-        derive_name(&mut object, seed, number);
-        let (kind, key) = addressed(&object);
+    /// `number` is the last with which a name was derived for this text.
+    fn create(&mut self, create: &Create, seed: &str, number: &mut usize) -> ActionResult {
+        let (object, kind, key) = loop {
+            *number += 1;
+            let mut object = document(&create.object);
+            let is_derived = derive_name(&mut object, seed, *number);
+            let (kind, key) = addressed(&object);
+            let is_taken = self.seen.borrow().read.contains(&named(&kind, &key));
+            if !(is_derived && is_taken) {
+                break (object, kind, key);
+            }
+        };
         if create.subresource.is_some() {
             return ActionResult::Done(None);
         }
@@ -191,13 +208,17 @@ impl FakeCluster {
     }
 
     fn update(&mut self, update: &Update) -> ActionResult {
-        let object = document(&update.object);
+        let mut object = document(&update.object);
         let (kind, key) = addressed(&object);
         let Some(current) = self.object(&kind, &key).cloned() else {
             return not_found(&kind, &key);
         };
-        if let Some(conflict) = version_conflict(&object, Some(&current)) {
+        if let Some(conflict) = self.version_conflict(&kind, &key, &object, Verb::Update) {
             return conflict;
+        }
+        // What it says of finalizers is what the turn saw.
+        if self.written.contains(&named(&kind, &key)) {
+            put_member(&mut object["metadata"], "finalizers", None);
         }
         let new = replaced(&current, object, update.subresource.as_deref());
         self.put(&kind, &key, new, Some(&current))
@@ -212,16 +233,16 @@ impl FakeCluster {
         let mut object = current.clone();
         match patch.patch_type {
             PatchType::MergePatch => merge(&mut object, &body),
-            PatchType::JsonPatch => {
-                if let Err(reason) = json_patch(&mut object, &body) {
-                    return ActionResult::Invalid(reason);
-                }
-            }
+            PatchType::JsonPatch => match json_patch(&mut object, &body) {
+                Ok(()) => {}
+                Err(Unpatched::Misfit(reason)) => return ActionResult::Conflict(reason),
+                Err(Unpatched::NoPatch(reason)) => return ActionResult::Invalid(reason),
+            },
             PatchType::StrategicMergePatch => {
                 panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
             }
         }
-        if let Some(conflict) = version_conflict(&body, Some(&current)) {
+        if let Some(conflict) = self.version_conflict(kind, key, &body, Verb::Patch) {
             return conflict;
         }
         let new = replaced(&current, object, patch.subresource.as_deref());
@@ -297,14 +318,14 @@ impl FakeCluster {
 
     fn children(&mut self, key: &ObjectKey, children: &Children) -> ActionResult {
         let label = self.children_label(key);
+        let mark = format!("{} {key}", self.manifest.name);
         let mut so_far = ActionResult::Unchanged;
         let mut wanted = BTreeSet::new();
         for text in &children.objects {
             let mut object = document(text);
             let (kind, child) = addressed(&object);
-            let mark = format!("{} {key}", self.manifest.name);
             object["metadata"]["labels"][CHILDREN_LABEL] = label.as_str().into();
-            object["metadata"]["annotations"][CHILDREN_ANNOTATION] = mark.into();
+            object["metadata"]["annotations"][CHILDREN_ANNOTATION] = mark.as_str().into();
             wanted.insert((kind_text(&kind), place_of(&child)));
             match self.apply_object(object, None, true) {
                 ActionResult::Unchanged => {}
@@ -320,6 +341,7 @@ impl FakeCluster {
             let unwanted = of_kind.filter(|(place, object)| {
                 let metadata = &object["metadata"];
                 metadata["labels"][CHILDREN_LABEL] == label
+                    && metadata["annotations"][CHILDREN_ANNOTATION] == mark
                     && metadata["deletionTimestamp"].is_null()
                     && !wanted.contains(&(kind_text(&kind), (*place).clone()))
             });
@@ -335,11 +357,38 @@ impl FakeCluster {
     /// A text that depends on the plugin and the key alone. (The host's is another.)
     fn children_label(&self, key: &ObjectKey) -> String {
         let kind = match &self.manifest.subject {
-            Subject::Each(selection) => kind_text(&selection.kind),
+            Subject::Each(selection) => format!("{}/{}", selection.kind.group, selection.kind.kind),
             Subject::Singleton => String::new(),
         };
         let text = format!("{} {kind} {key}", self.manifest.name);
         format!("{:016x}", digest(&text))
+    }
+
+    /// Whether an object is at another version than the body of a write says, and than the turn
+    /// saw; an update always is of a version. What this outcome has written is at one that nobody
+    /// could have said.
+    fn version_conflict(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        body: &Value,
+        how: Verb,
+    ) -> Option<ActionResult> {
+        let have = version_of(self.object(kind, key)?)?;
+        let named = named(kind, key);
+        let seen = self.seen.borrow();
+        let said = version_of(body);
+        let mut meant = said.iter().chain(seen.versions.get(&named));
+        let is_any = match how {
+            Verb::Update => meant.clone().next().is_none(),
+            _ => said.is_none(),
+        };
+        if is_any || meant.any(|meant| *meant == have) || self.written.contains(&named) {
+            return None;
+        }
+        Some(ActionResult::Conflict(format!(
+            "the object has been modified: it is at resourceVersion {have}"
+        )))
     }
 
     /// Stores what a write has made of an object, with what the server keeps up.
@@ -353,6 +402,7 @@ impl FakeCluster {
         if current == Some(&object) {
             return ActionResult::Unchanged;
         }
+        self.written.insert(named(kind, key));
         self.version += 1;
         let version = self.version.to_string();
         let metadata = &mut object["metadata"];
@@ -391,22 +441,69 @@ impl FakeCluster {
     }
 }
 
-/// A name for `generateName` that is the same on every retry.
-pub(super) fn derive_name(object: &mut Value, seed: &str, number: usize) {
+/// What is not done any more, because something failed: the host's rule.
+#[derive(Default)]
+struct Stop {
+    all: bool,
+    /// No finalizer is removed.
+    finalizers: bool,
+    objects: BTreeSet<Named>,
+}
+
+impl Stop {
+    fn after(&mut self, action: &Action) {
+        match action {
+            Action::Delete(Delete { kind, key, .. }) => {
+                self.finalizers = true;
+                self.objects.insert(named(kind, key));
+            }
+            Action::Finalizer(Finalizer { kind, key, .. }) if is_removal(action) => {
+                self.objects.insert(named(kind, key));
+            }
+            _ => self.all = true,
+        }
+    }
+
+    fn includes(&self, action: &Action) -> bool {
+        let (kind, key) = match action {
+            Action::Apply(apply) => addressed(&document(&apply.object)),
+            Action::Create(create) => addressed(&document(&create.object)),
+            Action::Update(update) => addressed(&document(&update.object)),
+            Action::Patch(Patch { kind, key, .. })
+            | Action::Delete(Delete { kind, key, .. })
+            | Action::Event(Event { kind, key, .. })
+            | Action::Finalizer(Finalizer { kind, key, .. }) => (kind.clone(), key.clone()),
+            Action::Children(_) => return self.all,
+        };
+        let is_held = self.finalizers && is_removal(action);
+        self.all || is_held || self.objects.contains(&named(&kind, &key))
+    }
+}
+
+fn is_removal(action: &Action) -> bool {
+    matches!(action, Action::Finalizer(finalizer) if !finalizer.present)
+}
+
+pub(super) fn named(kind: &Kind, key: &ObjectKey) -> Named {
+    (kind_text(kind), place_of(key))
+}
+
+/// A name for `generateName` that is the same on every retry. Says whether it has got one.
+pub(super) fn derive_name(object: &mut Value, seed: &str, number: usize) -> bool {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
+        return false;
     };
     let name = metadata.get("name").and_then(Value::as_str);
     let has_name = name.is_some_and(|name| !name.is_empty());
     let prefix = metadata.remove("generateName");
-    if let (false, Some(Value::String(prefix))) = (has_name, prefix) {
-        let prefix: String = prefix.chars().take(63 - 8).collect();
-        let digest = digest(&format!("{number} {seed}"));
-        metadata.insert(
-            "name".into(),
-            format!("{prefix}{:08x}", digest >> 32).into(),
-        );
-    }
+    let (false, Some(Value::String(prefix))) = (has_name, prefix) else {
+        return false;
+    };
+    let prefix: String = prefix.chars().take(63 - 8).collect();
+    let digest = digest(&format!("{number} {seed}"));
+    let name = format!("{prefix}{:08x}", digest >> 32);
+    metadata.insert("name".into(), name.into());
+    true
 }
 
 /// FNV-1a: the same on every machine and in every version of the standard library.
@@ -501,18 +598,10 @@ fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value 
     new
 }
 
-fn version_conflict(body: &Value, current: Option<&Value>) -> Option<ActionResult> {
-    let version = |object: &Value| {
-        let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
-        Some(version.to_owned()).filter(|version| !matches!(version.as_str(), "" | "0"))
-    };
-    let wanted = version(body)?;
-    let have = version(current?)?;
-    (wanted != have).then(|| {
-        ActionResult::Conflict(format!(
-            "the object has been modified: it is at resourceVersion {have}, not {wanted}"
-        ))
-    })
+/// Empty and "0" are any.
+pub(super) fn version_of(object: &Value) -> Option<String> {
+    let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
+    Some(version.to_owned()).filter(|version| !matches!(version.as_str(), "" | "0"))
 }
 
 fn empty_or_absent(list: &Value) -> bool {
