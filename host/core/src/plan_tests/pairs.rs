@@ -379,7 +379,7 @@ fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
                 .plan(&[finalizer("x/y", present), update(&new)])
                 .unwrap();
             let done = plan
-                .execute(&server, &Author::named("p"), &rig.applied)
+                .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
                 .now_or_never();
             assert!(done.unwrap().failure.is_none(), "{before} {new}");
             let left = server.get("a").unwrap();
@@ -401,7 +401,7 @@ fn an_update_of_what_the_outcome_has_made_keeps_its_finalizers() {
     };
     let plan = rig.plan(&[create, update(&body("new"))]).unwrap();
     let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied)
+        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
         .now_or_never();
     assert!(done.unwrap().failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
