@@ -168,3 +168,22 @@ fn long_lists_are_looked_up_piece_by_piece() {
     }
     assert_eq!(sizes, [64, 64, 23], "150 pods and the service");
 }
+
+#[test]
+fn a_lookup_that_cannot_be_made_yet_keeps_nobody_awake() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    let id = *rig.hub.seats.keys().next().unwrap();
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let paused = Settings {
+        is_paused: true,
+        ..Settings::default()
+    };
+    rig.hub.configure(id, &paused, rig.now);
+    rig.now += Duration::from_secs(60);
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("a paused plugin does something");
+    };
+    assert_eq!(due, None);
+}
