@@ -64,7 +64,7 @@ impl Seat {
                 None => Some(self.queue.next(now)?),
             };
             let Some(taken) = taken.and_then(|taken| self.keep_if_mine(taken, now)) else {
-                self.end_empty_outage();
+                self.end_empty_outage(now);
                 continue;
             };
             if self.slow_down(&taken, now) {
@@ -371,11 +371,11 @@ impl Seat {
             TurnError::Write { .. } => self.rescue(false),
             _ => self.try_the_next_at_once(turn, now),
         }
-        self.end_empty_outage();
         if self.queue.is_broken(key) {
             self.reasons.insert(key.clone(), error.to_string());
         }
         self.queue.done(key, now);
+        self.end_empty_outage(now);
     }
 
     /// A key that was tried has ended without an answer of the cluster, and without having missed one.
@@ -410,8 +410,9 @@ impl Seat {
     }
 
     /// An outage with nobody left to try with would never end.
-    fn end_empty_outage(&mut self) {
-        if self.looking == 0 && self.outage.as_ref().is_some_and(Outage::is_empty) {
+    fn end_empty_outage(&mut self, now: Time) {
+        let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
+        if is_empty && self.looking == 0 && !self.queue.is_ready(now) {
             self.rescue(false);
         }
     }
@@ -474,6 +475,7 @@ impl Seat {
             }
         }
         self.queue.done(key, now);
+        self.end_empty_outage(now);
         looping
     }
 
