@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::running::HURRY;
 use crate::cache::Change;
 use crate::key::{ObjectKey, ResourceVersion};
+use crate::queue::Time;
 use crate::snapshot::InformerId;
 
 /// After so many self-triggered runs in a row that wrote the same object, a key is slowed down.
@@ -55,8 +56,8 @@ struct Cycle {
     trigger: Vec<State>,
     /// Self-triggered runs in a row that wrote what had triggered them.
     runs: u32,
-    /// It has waited as long as it has to.
-    has_waited: bool,
+    /// Until when it waits, once it is known that it has to.
+    until: Option<Time>,
     /// The first field in which its last write differed from the state before.
     field: String,
 }
@@ -114,14 +115,15 @@ impl Loops {
         }
     }
 
-    /// How long a key that is due has to wait; asked once for each run.
-    pub fn wait(&mut self, key: &ObjectKey) -> Option<Duration> {
+    /// How long a key that is due has to wait. The next of its writes to be shown does not make it longer, nor shorter.
+    pub fn wait(&mut self, key: &ObjectKey, now: Time) -> Option<Duration> {
         let cycle = self.keys.get_mut(key)?;
-        if cycle.runs < SLOW_AFTER || cycle.has_waited || !cycle.is_self_triggered() {
+        if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
             return None;
         }
-        cycle.has_waited = true;
-        Some(HURRY.delay(cycle.runs - SLOW_AFTER + 1))
+        let delay = HURRY.delay(cycle.runs - SLOW_AFTER + 1);
+        let until = *cycle.until.get_or_insert(now + delay);
+        (now < until).then(|| until - now)
     }
 
     /// A key is handed out. Says whether the run is self-triggered.
@@ -135,7 +137,7 @@ impl Loops {
         }
         cycle.wrote.clear();
         cycle.is_foreign = false;
-        cycle.has_waited = false;
+        cycle.until = None;
         is_self_triggered
     }
 

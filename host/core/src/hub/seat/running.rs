@@ -103,7 +103,7 @@ impl Seat {
         if self.queue.is_draining() {
             return false;
         }
-        let Some(delay) = self.loops.wait(&taken.key) else {
+        let Some(delay) = self.loops.wait(&taken.key, now) else {
             return false;
         };
         self.queue.add_after(&taken.key, delay, taken.priority, now);

@@ -89,6 +89,7 @@ impl Seat {
         let drifted = self.reads.drifted(informer, key, change);
         if !drifted.is_empty() && !self.is_own_apply(snapshot, informer, key, change) {
             for key in drifted {
+                self.loops.caused(key, informer, change);
                 self.queue.add(key, priority, now);
             }
         }
