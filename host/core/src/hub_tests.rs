@@ -474,6 +474,37 @@ fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
 }
 
 #[test]
+fn a_key_whose_object_came_back_keeps_its_reads_though_it_fails() {
+    let mut rig = Rig::with(manifest("p"), |request, reader| {
+        let is_there = reader.get(&service(), &request.key).unwrap().is_some();
+        lists_pods(request, reader)?;
+        match is_there {
+            true => Err(Failure::Terminal("there are no pods".into()).into()),
+            false => Ok(Outcome::default()),
+        }
+    });
+    rig.put(&service(), "back", "");
+    rig.run();
+    rig.remove(&service(), "back");
+    assert_eq!(rig.run(), ["back (gone)"]);
+    rig.put(&service(), "back", "");
+    assert_eq!(rig.run(), ["back"]);
+    for number in 0..3_000 {
+        let name = format!("s{number}");
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
+        let id = rig.id(&pod());
+        rig.hub.apply(id, bookmark, rig.now);
+    }
+    rig.now += Duration::from_secs(60);
+    rig.put(&pod(), "x", r#""app":"back""#);
+    assert_eq!(rig.run(), ["back"]);
+}
+
+#[test]
 fn a_key_whose_object_left_the_selection_is_woken_by_what_it_reads_of_it() {
     let mut selected = manifest("p");
     let labels = LabelSelector {

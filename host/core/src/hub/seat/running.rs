@@ -318,6 +318,9 @@ impl Seat {
         now: Time,
     ) {
         let key = &turn.request.key;
+        if !turn.is_gone {
+            self.gone.remove(key);
+        }
         self.reconciles.error += 1;
         self.last_error = Some(LastError {
             key: key.clone(),
