@@ -432,16 +432,16 @@ impl Hub {
     ) {
         let mut is_answered = true;
         for (question, answer) in answered {
-            let is_known = match answer {
+            let known = match answer {
                 Ok(found) => self.overlay(question, found.as_deref(), now),
-                Err(ReadFailure::Refused(_)) => true,
+                Err(ReadFailure::Refused(_)) => Known::All,
                 Err(ReadFailure::NoAnswer(_)) => {
                     is_answered = false;
-                    false
+                    Known::Nothing
                 }
             };
-            if let Some(seat) = self.seats.get_mut(&lookup.plugin).filter(|_| is_known) {
-                seat.looked_up(&lookup.key, gate, question, &self.snapshot);
+            if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
+                seat.looked_up(&lookup.key, gate, question, &known, &self.snapshot);
             }
         }
         if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
@@ -510,8 +510,8 @@ impl Hub {
         if is_it { cache.repair(object) } else { None }
     }
 
-    /// Brings into a cache what was found of an object. Says whether that has answered the question.
-    fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
+    /// Brings into a cache what was found of an object. Says how far that has answered the question.
+    fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> Known {
         let Question {
             informer,
             kind,
@@ -520,7 +520,7 @@ impl Hub {
         } = question;
         let cache = self.snapshot.cache_mut(*informer);
         if cache.users() == 0 {
-            return true;
+            return Known::All;
         }
         let state = match found.map(|json| (json, Object::parse(kind, json, cache.schema()))) {
             None => Found::Nothing,
@@ -528,14 +528,16 @@ impl Hub {
                 match cache.source().selects(&object, json) {
                     true => Found::Object(object),
                     // What field selectors select is for the server to say, as it understands them: its watch will.
-                    false if cache.source().labels.matches(&object) => return false,
+                    false if cache.source().labels.matches(&object) => {
+                        return Known::Version(object.resource_version().clone());
+                    }
                     // The server would say that it is gone, as far as this informer is concerned.
-                    false if cache.is_newer_than(&object) => return true,
+                    false if cache.is_newer_than(&object) => return Known::All,
                     false => Found::Nothing,
                 }
             }
             Some((json, Err(error))) if is_of(json, key) => Found::Unreadable(error.to_string()),
-            Some(_) => return false,
+            Some(_) => return Known::Nothing,
         };
         let has_moved = cache.version_of(key) != question.cached.as_ref();
         let changes = match state {
@@ -544,11 +546,11 @@ impl Hub {
                 if cache.unreadable().contains_key(key)
                     && *cache.resource_version() != question.at =>
             {
-                return false;
+                return Known::Nothing;
             }
             Found::Object(object) => cache.apply(Delta::Read(object)),
             // Which of this and what the watch has brought since is older cannot be said. It will be shown, or is asked again.
-            _ if has_moved => return false,
+            _ if has_moved => return Known::Nothing,
             Found::Nothing => {
                 let gone = cache.overlay_gone(key, question.uid.as_deref());
                 gone.into_iter().collect()
@@ -560,7 +562,7 @@ impl Hub {
             })),
         };
         self.spread(*informer, changes, NORMAL, now);
-        true
+        Known::All
     }
 
     /// The cluster can be reached again: a list-watch that had failed works. The keys whose writes had no answer can run.
@@ -654,6 +656,16 @@ impl Hub {
 
 /// What the cluster has of an object, as JSON.
 type Answer = Result<Option<String>, ReadFailure>;
+
+/// What an answer says of an object that a key has written.
+enum Known {
+    /// Nothing, or nothing that holds any more.
+    Nothing,
+    /// All there is to know, and the cache shows it.
+    All,
+    /// That the cluster has come so far with it: once its informer has come that far as well, the cache shows what there is.
+    Version(ResourceVersion),
+}
 
 /// What a lookup has found.
 enum Found {

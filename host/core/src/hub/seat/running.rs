@@ -13,7 +13,7 @@ use crate::hub::changelog::Missed;
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::status::LastError;
 use crate::hub::turn::{Controller, Decision, Start, Turn, TurnError};
-use crate::hub::{Lookup, PluginId, Purpose, Question};
+use crate::hub::{Known, Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
 use crate::plan::{Accepted, Effect, Executed};
@@ -153,15 +153,21 @@ impl Seat {
         }
     }
 
-    /// What a key waited for has been looked up, and is in the caches.
+    /// What a key waited for has been looked up.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,
         gate: GateId,
         question: &Question,
+        known: &Known,
         snapshot: &Snapshot,
     ) {
-        for key in self.gates.looked_up(key, gate, question, snapshot) {
+        let at = match known {
+            Known::Nothing => return,
+            Known::All => None,
+            Known::Version(version) => Some(version),
+        };
+        for key in self.gates.looked_up(key, gate, question, at, snapshot) {
             self.queue.release(&key);
         }
     }
