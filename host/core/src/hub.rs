@@ -456,31 +456,39 @@ impl Hub {
         now: Time,
     ) -> Vec<Question> {
         let (mut states, mut repaired) = (Vec::new(), Vec::new());
+        let mut is_answered = true;
         for (question, answer) in answered {
-            let Ok(found) = answer else {
-                continue;
+            let is_known = match answer {
+                Ok(found) => {
+                    let is_known =
+                        self.is_as_asked(question) || (found.is_none() && self.is_absent(question));
+                    if is_known && self.put_right(question, found.as_deref(), now) {
+                        repaired.push(question.clone());
+                    }
+                    is_known
+                }
+                Err(ReadFailure::Refused(_)) => true,
+                Err(ReadFailure::NoAnswer(_)) => {
+                    is_answered = false;
+                    false
+                }
             };
             // What has come since is not what was asked about.
-            if !self.is_as_asked(question) {
-                continue;
+            if is_known {
+                let state = Question::of(&self.snapshot, question.informer, question.key.clone());
+                states.push(state);
             }
-            let changes = self.put_right(question, found.as_deref());
-            if changes.is_some() {
-                repaired.push(question.clone());
-            }
-            self.spread(
-                question.informer,
-                changes.into_iter().collect(),
-                NORMAL,
-                now,
-            );
-            let state = Question::of(&self.snapshot, question.informer, question.key.clone());
-            states.push(state);
         }
         if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-            seat.doubt_ended(lookup, states);
+            seat.doubt_ended(lookup, states, is_answered, now);
         }
         repaired
+    }
+
+    /// Whether a cache has no such object now.
+    fn is_absent(&self, question: &Question) -> bool {
+        let cache = &self.snapshot.informers[question.informer];
+        cache.version_of(&question.key).is_none()
     }
 
     /// Whether a cache shows of an object what it showed when the question was asked. Of what was not there nobody can say whether it has
@@ -492,8 +500,9 @@ impl Hub {
         cache.users() > 0 && is_same && is_still
     }
 
-    /// Puts into a cache what the cluster has of an object, if the cache shows something else that is not newer.
-    fn put_right(&mut self, question: &Question, found: Option<&str>) -> Option<Change> {
+    /// Puts into a cache what the cluster has of an object, if the cache shows something else that is not newer. Says whether the
+    /// cache had come so far that it should not have.
+    fn put_right(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
         let Question {
             informer,
             kind,
@@ -502,12 +511,18 @@ impl Hub {
             ..
         } = question;
         let cache = self.snapshot.cache_mut(*informer);
-        let Some(json) = found else {
-            return cache.repair_gone(key, uid.as_deref());
+        let repairs = cache.repairs();
+        let change = match found {
+            None => cache.repair_gone(key, uid.as_deref()),
+            Some(json) => Object::parse(kind, json, cache.schema())
+                .ok()
+                .filter(|object| object.key() == key.parts())
+                .filter(|object| cache.source().selects(object, json))
+                .and_then(|object| cache.repair(object)),
         };
-        let object = Object::parse(kind, json, cache.schema()).ok()?;
-        let is_it = object.key() == key.parts() && cache.source().selects(&object, json);
-        if is_it { cache.repair(object) } else { None }
+        let is_repair = cache.repairs() > repairs;
+        self.spread(*informer, change.into_iter().collect(), NORMAL, now);
+        is_repair
     }
 
     /// Brings into a cache what was found of an object. Says how far that has answered the question.

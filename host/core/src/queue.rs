@@ -475,6 +475,12 @@ impl WorkQueue {
         is_idle
     }
 
+    /// Whether a key failed when it last ran.
+    pub fn is_failing(&self, key: &ObjectKey) -> bool {
+        let entry = self.entries.get(key);
+        entry.is_some_and(|entry| entry.failures > 0)
+    }
+
     /// Whether a key is broken.
     pub fn is_broken(&self, key: &ObjectKey) -> bool {
         self.entries

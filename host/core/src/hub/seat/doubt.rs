@@ -4,7 +4,8 @@
 //! cache until the object changes, and a guest that cannot make sense of it fails each time. client-go decodes into types, finds this
 //! by that, and lists anew; the host knows no types. But it knows what a failing key has read. So from the third failure in a row on, and
 //! after one that is terminal, it reads these objects from the server itself, some at a time, and what differs is put right. Each
-//! state of an object is looked up once, so a guest that fails for a reason of its own costs the server no more than that.
+//! state of an object is looked up once, as far as that can be remembered, so a guest that fails for a reason of its own costs the
+//! server no more than that. What was not answered is asked again, as long as the key fails.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -25,8 +26,11 @@ const MAX_QUESTIONS: usize = 64;
 /// Time between two lookups of one plugin: a plugin that fails everywhere is to cost the server little.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// More states are not remembered; then all are forgotten, and looked up again if need be.
-const MAX_CONFIRMED: usize = 16_384;
+/// Time until the next lookup after one that was not answered.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// More states are not remembered. Then all are forgotten, and looked up again when a key fails once more.
+const MAX_CONFIRMED: usize = if cfg!(test) { 512 } else { 16_384 };
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -70,7 +74,7 @@ impl Seat {
         self.doubts.due().filter(|due| *due <= now)?;
         while let Some(key) = self.doubts.keys.pop_first() {
             let questions = self.questions(&key, snapshot);
-            if questions.is_empty() {
+            if questions.is_empty() || !self.queue.is_failing(&key) {
                 continue;
             }
             self.doubts.is_asking = true;
@@ -96,20 +100,31 @@ impl Seat {
         open.take(MAX_QUESTIONS).collect()
     }
 
-    /// A lookup for a doubt has ended. `states`: what the caches show now of each object whose answer is in.
-    pub fn doubt_ended(&mut self, lookup: &Lookup, states: Vec<Question>) {
+    /// A lookup for a doubt has ended. `states`: what the caches show now of each object of which nothing more is to be asked.
+    /// `is_answered`: whether there was an answer to each question.
+    pub fn doubt_ended(
+        &mut self,
+        lookup: &Lookup,
+        states: Vec<Question>,
+        is_answered: bool,
+        now: Time,
+    ) {
         self.doubts.is_asking = false;
-        let is_answered = states.len() == lookup.questions.len();
-        if self.doubts.confirmed.len() + states.len() > MAX_CONFIRMED {
+        if !is_answered {
+            self.doubts.next = now + ASK_AGAIN_AFTER;
+        }
+        // It may have read more than was asked for at once, and what is still open is asked again.
+        let is_open =
+            states.len() < lookup.questions.len() || lookup.questions.len() == MAX_QUESTIONS;
+        let is_full = self.doubts.confirmed.len() + states.len() > MAX_CONFIRMED;
+        if is_full {
             self.doubts.confirmed.clear();
+        } else if is_open {
+            self.doubts.add(&lookup.key);
         }
         let states = states.into_iter();
         let states = states.map(|state| ((state.informer, state.key), state.cached));
         self.doubts.confirmed.extend(states);
-        // It may have read more than was asked for at once.
-        if is_answered && lookup.questions.len() == MAX_QUESTIONS {
-            self.doubts.add(&lookup.key);
-        }
     }
 }
 
