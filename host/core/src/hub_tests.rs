@@ -474,6 +474,30 @@ fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
 }
 
 #[test]
+fn keys_whose_objects_are_gone_are_looked_at_a_few_at_a_time() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    let mut before = 0;
+    for number in 0..1_500 {
+        let name = format!("s{number}");
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
+        let id = rig.id(&pod());
+        rig.hub.apply(id, bookmark, rig.now);
+        let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+        assert!(
+            recorded + 2 > before,
+            "{} keys are looked at while everybody waits",
+            before - recorded
+        );
+        before = recorded;
+    }
+    assert!((900..=1_100).contains(&before), "{before}");
+}
+
+#[test]
 fn a_key_whose_object_came_back_keeps_its_reads_though_it_fails() {
     let mut rig = Rig::with(manifest("p"), |request, reader| {
         let is_there = reader.get(&service(), &request.key).unwrap().is_some();
