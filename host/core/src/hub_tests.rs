@@ -474,6 +474,30 @@ fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
 }
 
 #[test]
+fn keys_whose_objects_went_long_ago_do_not_pile_up_whatever_they_read() {
+    let mut rig = Rig::with(manifest("p"), |_, reader| {
+        let settings = ObjectKey::new("default", "settings");
+        reader.get(&pod(), &settings).unwrap();
+        Ok(Outcome::default())
+    });
+    rig.put(&pod(), "settings", "");
+    for number in 0..5_000 {
+        let name = format!("s{number}");
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        rig.now += Duration::from_secs(10);
+        if number == 1_000 {
+            rig.put(&pod(), "settings", r#""changed":"yes""#);
+            assert_eq!(rig.run().len(), 1_001, "all of them are told");
+        }
+    }
+    let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+    assert!((1_000..=1_500).contains(&recorded), "{recorded}");
+}
+
+#[test]
 fn keys_whose_objects_are_gone_are_looked_at_a_few_at_a_time() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     let mut before = 0;

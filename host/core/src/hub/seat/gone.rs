@@ -3,7 +3,8 @@
 //! What such a key has read wakes it as it does any other: there may be something left to clean up, which has to go first, and
 //! informers are not equally far, so that something which belonged to the object may yet come. But nobody deletes a key, and a cluster in
 //! which objects come and go would fill the host with what they once read. So a key is forgotten when what it read has no answer any
-//! more, and every informer it read has come further than the object's end. When such keys have come to be many, that is looked at, of
+//! more, and every informer it read has come further than the object's end; and an hour after that end in any case, for what it read may
+//! be there for good: settings that all keys read, say. When such keys have come to be many, that is looked at, of
 //! a few of them with each that comes: to find out that a list is empty may take a look at every object.
 
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ const LOOK_AT: usize = 2;
 /// An informer that has not come so far in this time never will: its kind is kept in a store of its own, with versions of its own.
 const LONGEST_SKEW: Duration = Duration::from_secs(600);
 
+/// What has not gone in this time after a key's object is not what the key waits for.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct GoneKeys {
@@ -32,7 +36,7 @@ pub(super) struct GoneKeys {
     last: Option<ObjectKey>,
 }
 
-/// When an object was seen to be gone.
+/// When an object was first seen to be gone.
 #[derive(Debug)]
 struct End {
     /// How far the informer had come that showed it.
@@ -71,7 +75,7 @@ impl Seat {
             version: version.cloned().unwrap_or_default(),
             at: now,
         };
-        self.gone.keys.insert(key.clone(), end);
+        self.gone.keys.entry(key.clone()).or_insert(end);
         if self.gone.keys.len() > LOOK_FROM {
             (0..LOOK_AT).for_each(|_| self.forget_next_gone(snapshot, now));
         }
@@ -93,10 +97,11 @@ impl Seat {
     /// Whether what a key has read may yet wake it.
     fn is_awaiting(&self, key: &ObjectKey, end: &End, snapshot: &Snapshot, now: Time) -> bool {
         let may_be_behind = now < end.at + LONGEST_SKEW;
+        let may_go = now < end.at + LONGEST_WAIT;
         self.reads.of(key).any(|read| {
             let version = snapshot.informers[read.informer()].resource_version();
             let is_behind = *version != end.version && version.is_at_most(&end.version);
-            (is_behind && may_be_behind) || read.has_answer(snapshot)
+            (is_behind && may_be_behind) || (may_go && read.has_answer(snapshot))
         })
     }
 }
