@@ -458,10 +458,11 @@ impl WorkQueue {
         }
     }
 
-    /// The keys that are remembered for their failures alone. Linear in the number of remembered keys.
-    pub fn idle(&self) -> impl Iterator<Item = &ObjectKey> {
-        let idle = self.entries.iter();
-        idle.filter(|(_, entry)| matches!(entry.state, State::Idle))
+    /// The keys that failed when they last ran. Linear in the number of remembered keys.
+    pub fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
+        let failed = self.entries.iter();
+        failed
+            .filter(|(_, entry)| entry.failures > 0)
             .map(|(key, _)| key)
     }
 
@@ -500,10 +501,7 @@ impl WorkQueue {
 
     /// How many keys failed when they last ran. Linear in the number of remembered keys.
     pub fn failing(&self) -> usize {
-        self.entries
-            .values()
-            .filter(|entry| entry.failures > 0)
-            .count()
+        self.failed().count()
     }
 
     /// Counters for metrics.
