@@ -306,3 +306,38 @@ fn a_lookup_that_cannot_be_made_yet_keeps_nobody_awake() {
     };
     assert_eq!(due, None);
 }
+
+#[test]
+fn of_many_failing_keys_few_are_looked_at_at_a_time() {
+    let mut rig = Rig::with(manifest("p"), |_, reader| {
+        reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+        Err(Failure::Retry("for a reason of its own".into()).into())
+    });
+    for number in 0..300 {
+        rig.put(&pod(), &format!("y{number}"), "");
+    }
+    for number in 0..20 {
+        rig.put(&service(), &format!("s{number}"), "");
+    }
+    let (mut asked, mut waits) = (0, 0);
+    while rig.now < Duration::from_secs(5_000) {
+        match rig.hub.next(rig.now, 0) {
+            Next::Run(mut turn) => {
+                let decision = turn.decide();
+                rig.finish(&turn, decision);
+            }
+            Next::Look(lookup) => {
+                asked += lookup.questions.len();
+                let answers = shown(&rig, &lookup);
+                rig.hub.looked(&lookup, answers, rig.now);
+            }
+            Next::Idle(Some(due)) => {
+                waits += usize::from(due - rig.now == Duration::from_secs(1) && asked == 320);
+                rig.now = due;
+            }
+            Next::Idle(None) => panic!("the keys fail on"),
+        }
+    }
+    assert_eq!(asked, 320, "each object once");
+    assert!(waits >= 20, "20 keys of 300 objects: {waits} pauses");
+}
