@@ -304,3 +304,27 @@ fn an_outage_ends_when_the_last_key_that_found_no_cluster_needs_none_any_more() 
     assert_eq!(rig.run(), ["a"]);
     assert!(!rig.hub.is_cut_off(id), "nobody is left to try with");
 }
+
+#[test]
+fn an_outage_goes_on_while_the_last_key_that_found_no_cluster_is_tried() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "b", "");
+    let (mut found_none, mut needs_none) = (rig.take().unwrap(), rig.take().unwrap());
+    let fail = |rig: &mut Rig, turn: &mut Turn| {
+        let decision = turn.decide();
+        rig.hub.decided(turn, &decision, rig.now);
+        let error = TurnError::Unavailable("no answer".into());
+        rig.hub.failed(turn, &error, Executed::default(), rig.now);
+    };
+    fail(&mut rig, &mut found_none);
+    rig.now += Duration::from_secs(1);
+    fail_unavailable(&mut rig);
+    rig.now += Duration::from_secs(1);
+    let mut tried = rig.take().unwrap();
+    let decision = needs_none.decide();
+    rig.finish(&needs_none, decision);
+    fail(&mut rig, &mut tried);
+    let id = *rig.hub.seats.keys().next().unwrap();
+    assert!(rig.hub.is_cut_off(id));
+}

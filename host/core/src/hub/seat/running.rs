@@ -421,7 +421,8 @@ impl Seat {
     /// An outage with nobody left to try with would never end.
     fn end_empty_outage(&mut self, now: Time) {
         let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
-        if is_empty && self.looking == 0 && !self.queue.is_ready(now) {
+        let is_trying = self.looking > 0 || self.queue.running() > 0 || self.queue.is_ready(now);
+        if is_empty && !is_trying {
             self.rescue(false);
         }
     }
