@@ -37,8 +37,9 @@ pub struct Cache {
     indexes: Vec<Tree<Posting>>,
     /// Objects that are there, of which nothing but the key can be read, and why.
     unreadable: Arc<BTreeMap<ObjectKey, String>>,
-    /// Objects that were looked up and are not there any more. What the list-watch has yet to bring of them is old. An entry ends with
-    /// the object's deletion, with another object of its name, and with a list that lacks it, each if it is not older still.
+    /// Objects that were looked up and are not there any more. What the list-watch has yet to bring
+    /// of them is old. An entry ends with the object's deletion, with another object of its name,
+    /// and with a list that lacks it, each if it is not older still.
     gone: Arc<BTreeMap<ObjectKey, Gone>>,
     /// Keys that have become unreadable, or are so no more, since somebody asked.
     turned: Vec<ObjectKey>,
@@ -61,7 +62,8 @@ pub struct Cache {
 #[derive(Clone, Debug)]
 struct Gone {
     uid: Box<str>,
-    /// Its last state that was here; empty if there was none. What is not newer is older than its end, of whichever object of its name.
+    /// Its last state that was here; empty if there was none. What is not newer is older than its
+    /// end, of whichever object of its name.
     last: ResourceVersion,
 }
 
@@ -390,8 +392,8 @@ impl Cache {
         changes
     }
 
-    /// A list without the objects that are known to be gone: it is older than that. What it does not have it is past, if it has come so
-    /// far. `until`: its version, if that counts.
+    /// A list without the objects that are known to be gone: it is older than that. What it does
+    /// not have it is past, if it has come so far. `until`: its version, if that counts.
     fn without_gone(
         &mut self,
         mut objects: Vec<Object>,

@@ -533,7 +533,8 @@ fn of_two_objects_of_one_name_that_are_gone_neither_rises_again() {
     let mut cache = pods();
     let first = state(&cache, "first", 40);
     cache.apply(replace(vec![first], "50"));
-    // The watch is late: at 60 the first was deleted, at 70 the second was made, at 120 that was deleted.
+    // The watch is late: at 60 the first was deleted, at 70 the second was made, at 120 that was
+    // deleted.
     cache.overlay_gone(&key, None);
     let second = state(&cache, "second", 70);
     cache.apply(Delta::Read(second));

@@ -201,9 +201,9 @@ impl Gates {
         Passage::Ask(questions.collect(), gate.id, gate.until)
     }
 
-    /// An object that a key waits for has been looked up for this gate, and the cache shows what was found, or it cannot be known: there
-    /// is nothing more to wait for; or it will be shown once the cache has come to the version `at`. Returns the held keys that may run
-    /// now.
+    /// An object that a key waits for has been looked up for this gate, and the cache shows what
+    /// was found, or it cannot be known: there is nothing more to wait for; or it will be shown
+    /// once the cache has come to the version `at`. Returns the held keys that may run now.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,

@@ -500,8 +500,8 @@ impl Hub {
         cache.users() > 0 && is_same && is_still
     }
 
-    /// Puts into a cache what the cluster has of an object, if the cache shows something else that is not newer. Says whether the
-    /// cache had come so far that it should not have.
+    /// Puts into a cache what the cluster has of an object, if the cache shows something else that
+    /// is not newer. Says whether the cache had come so far that it should not have.
     fn put_right(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
         let Question {
             informer,
@@ -525,7 +525,8 @@ impl Hub {
         is_repair
     }
 
-    /// Brings into a cache what was found of an object. Says how far that has answered the question.
+    /// Brings into a cache what was found of an object. Says how far that has answered the
+    /// question.
     fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> Known {
         let Question {
             informer,
@@ -678,7 +679,8 @@ enum Known {
     Nothing,
     /// All there is to know, and the cache shows it.
     All,
-    /// That the cluster has come so far with it: once its informer has come that far as well, the cache shows what there is.
+    /// That the cluster has come so far with it: once its informer has come that far as well, the
+    /// cache shows what there is.
     Version(ResourceVersion),
 }
 

@@ -1,9 +1,10 @@
 //! What a plugin does while its writes find no cluster: it tries with one key a second.
 //!
-//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this plugin needs. It may be needed by
-//! one key alone, so the keys that are tried are in turn those that found no cluster and those that have not been tried. A run
-//! that needs no cluster says nothing of it, and the next key is tried at once; but however many of these there are, a key that
-//! found no cluster is tried every two seconds. Any answer, a refusal too, ends the outage.
+//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this
+//! plugin needs. It may be needed by one key alone, so the keys that are tried are in turn those
+//! that found no cluster and those that have not been tried. A run that needs no cluster says
+//! nothing of it, and the next key is tried at once; but however many of these there are, a key
+//! that found no cluster is tried every two seconds. Any answer, a refusal too, ends the outage.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

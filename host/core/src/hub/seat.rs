@@ -163,7 +163,8 @@ impl Seat {
         self.gates.share(is_serial(manifest));
         self.queue.end_cool_downs();
         self.loops = loops::Loops::default();
-        // Nothing else wakes them, or not soon: what they read is known no more, and there may be no object of their names.
+        // Nothing else wakes them, or not soon: what they read is known no more, and there may be
+        // no object of their names.
         let failed: Vec<ObjectKey> = self.queue.failed().cloned().collect();
         for key in failed.into_iter().chain(self.gone.take()) {
             self.queue.add(&key, LOW, now);

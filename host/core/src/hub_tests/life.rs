@@ -1,6 +1,8 @@
-//! Whatever comes between: no key runs twice at once, no cache goes back in time, and in the end the last version has seen the last state of
-//! everything, every cache shows the world as it is, and each key's child is there if it is wanted, and as it is wanted. Watches may be
-//! late, garble objects and list anew; answers to lookups may be older than they are. The plugins see different parts of the objects.
+//! Whatever comes between: no key runs twice at once, no cache goes back in time, and in the end
+//! the last version has seen the last state of everything, every cache shows the world as it is,
+//! and each key's child is there if it is wanted, and as it is wanted. Watches may be late, garble
+//! objects and list anew; answers to lookups may be older than they are. The plugins see different
+//! parts of the objects.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -270,7 +272,8 @@ struct Life {
     terminal: BTreeSet<ObjectKey>,
     /// The keys that have ever had a child, and by what it was marked.
     parents: BTreeMap<ObjectKey, (Place, Marks)>,
-    /// Of which kinds a version has had companions, or kept children: the keys that these have queued stay.
+    /// Of which kinds a version has had companions, or kept children: the keys that these have
+    /// queued stay.
     had_companions: BTreeSet<bool>,
     had_children: BTreeSet<bool>,
     /// What each cache showed last: of each object the uid and the version.
@@ -598,8 +601,8 @@ impl Life {
         hub.failed(&turn, &error, executed, now);
     }
 
-    /// Does one write of a key's run, as a server does: what would change nothing changes nothing, and what is not of the state that
-    /// was seen is a conflict.
+    /// Does one write of a key's run, as a server does: what would change nothing changes nothing,
+    /// and what is not of the state that was seen is a conflict.
     fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, TurnError> {
         let place = (write.kind == pod(), write.key.clone());
         let here = self.world.get(&place);
@@ -740,7 +743,8 @@ impl Life {
         self.follow_caches()
     }
 
-    /// No cache goes back in time: each object's version rises, and what has ended does not come back.
+    /// No cache goes back in time: each object's version rises, and what has ended does not come
+    /// back.
     fn follow_caches(&mut self) -> Result<(), TestCaseError> {
         let listed: BTreeSet<InformerId> = self.listed().into_iter().map(|(id, _)| id).collect();
         self.shown.retain(|id, _| listed.contains(id));
@@ -836,8 +840,9 @@ impl Life {
         }
     }
 
-    /// Of each key of a plugin, the last state of everything must have been seen, by the last version. Of an object that is gone a
-    /// version may know nothing that came after, unless a companion is there; an earlier one has seen that it is gone.
+    /// Of each key of a plugin, the last state of everything must have been seen, by the last
+    /// version. Of an object that is gone a version may know nothing that came after, unless a
+    /// companion is there; an earlier one has seen that it is gone.
     fn check(&self, name: &str, version: &Version, number: usize) -> Result<(), TestCaseError> {
         let seen = self.seen.lock().unwrap();
         let places = self.ever.iter().chain(self.world.keys());
@@ -862,7 +867,8 @@ impl Life {
         Ok(())
     }
 
-    /// The children that the last version keeps are those that are wanted, but for keys that have failed for good.
+    /// The children that the last version keeps are those that are wanted, but for keys that have
+    /// failed for good.
     fn check_children(&self) -> Result<(), TestCaseError> {
         if !self.version.keeps_children() {
             return Ok(());

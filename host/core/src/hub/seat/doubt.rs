@@ -1,11 +1,13 @@
 //! Keys that keep failing, on what may not be there.
 //!
-//! What a watch brings may be valid JSON and yet not what the server has: a proxy or a broken etcd node can garble it. It stays in the
-//! cache until the object changes, and a guest that cannot make sense of it fails each time. client-go decodes into types, finds this
-//! by that, and lists anew; the host knows no types. But it knows what a failing key has read. So from the third failure in a row on, and
-//! after one that is terminal, it reads these objects from the server itself, some at a time, and what differs is put right. Each
-//! state of an object is looked up once, as far as that can be remembered, so a guest that fails for a reason of its own costs the
-//! server no more than that. What was not answered is asked again, as long as the key fails.
+//! What a watch brings may be valid JSON and yet not what the server has: a proxy or a broken etcd
+//! node can garble it. It stays in the cache until the object changes, and a guest that cannot make
+//! sense of it fails each time. client-go decodes into types, finds this by that, and lists anew;
+//! the host knows no types. But it knows what a failing key has read. So from the third failure in
+//! a row on, and after one that is terminal, it reads these objects from the server itself, some at
+//! a time, and what differs is put right. Each state of an object is looked up once, as far as that
+//! can be remembered, so a guest that fails for a reason of its own costs the server no more than
+//! that. What was not answered is asked again, as long as the key fails.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -23,8 +25,8 @@ pub(super) const DOUBT_AFTER: u32 = 3;
 /// Most objects looked up at a time.
 const MAX_QUESTIONS: usize = 64;
 
-/// After so many objects that were looked at the next have their time: others wait for the hub meanwhile. A key is looked at
-/// as a whole.
+/// After so many objects that were looked at the next have their time: others wait for the hub
+/// meanwhile. A key is looked at as a whole.
 const MAX_LOOKED_AT: usize = if cfg!(test) { 1_000 } else { 10_000 };
 
 /// Time between two lookups of one plugin: a plugin that fails everywhere is to cost the server little.
@@ -33,7 +35,8 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Time until the next lookup after one that was not answered.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// More states are not remembered. Then all are forgotten, and looked up again when a key fails once more.
+/// More states are not remembered. Then all are forgotten, and looked up again when a key fails
+/// once more.
 const MAX_CONFIRMED: usize = if cfg!(test) { 512 } else { 16_384 };
 
 /// See the module's documentation.
@@ -105,7 +108,8 @@ impl Seat {
         None
     }
 
-    /// What a key has read and nobody has confirmed yet, and how many objects were looked at for that.
+    /// What a key has read and nobody has confirmed yet, and how many objects were looked at for
+    /// that.
     fn questions(&self, key: &ObjectKey, snapshot: &Snapshot) -> (Vec<Question>, usize) {
         let subject = self.subject.as_ref();
         let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
@@ -127,8 +131,8 @@ impl Seat {
         (questions, looked_at)
     }
 
-    /// A lookup for a doubt has ended. `states`: what the caches show now of each object of which nothing more is to be asked.
-    /// `is_answered`: whether there was an answer to each question.
+    /// A lookup for a doubt has ended. `states`: what the caches show now of each object of which
+    /// nothing more is to be asked. `is_answered`: whether there was an answer to each question.
     pub fn doubt_ended(
         &mut self,
         lookup: &Lookup,

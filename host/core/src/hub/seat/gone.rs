@@ -1,11 +1,13 @@
 //! Keys whose objects are gone.
 //!
-//! What such a key has read wakes it as it does any other: there may be something left to clean up, which has to go first, and
-//! informers are not equally far, so that something which belonged to the object may yet come. But nobody deletes a key, and a cluster in
-//! which objects come and go would fill the host with what they once read. So a key is forgotten when what it read has no answer any
-//! more, and every informer it read has come further than the object's end; and an hour after that end in any case, for what it read may
-//! be there for good: settings that all keys read, say. When such keys have come to be many, that is looked at, of
-//! a few of them with each that comes: to find out that a list is empty may take a look at every object.
+//! What such a key has read wakes it as it does any other: there may be something left to clean up,
+//! which has to go first, and informers are not equally far, so that something which belonged to
+//! the object may yet come. But nobody deletes a key, and a cluster in which objects come and go
+//! would fill the host with what they once read. So a key is forgotten when what it read has no
+//! answer any more, and every informer it read has come further than the object's end; and an hour
+//! after that end in any case, for what it read may be there for good: settings that all keys read,
+//! say. When such keys have come to be many, that is looked at, of a few of them with each that
+//! comes: to find out that a list is empty may take a look at every object.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -81,7 +83,8 @@ impl Seat {
         }
     }
 
-    /// Forgets the next of these keys, if nothing that it has read can wake it and it is not queued.
+    /// Forgets the next of these keys, if nothing that it has read can wake it and it is not
+    /// queued.
     fn forget_next_gone(&mut self, snapshot: &Snapshot, now: Time) {
         let Some(key) = self.gone.next() else {
             return;

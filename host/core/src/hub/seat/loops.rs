@@ -115,7 +115,8 @@ impl Loops {
         }
     }
 
-    /// How long a key that is due has to wait. The next of its writes to be shown does not make it longer, nor shorter.
+    /// How long a key that is due has to wait. The next of its writes to be shown does not make it
+    /// longer, nor shorter.
     pub fn wait(&mut self, key: &ObjectKey, now: Time) -> Option<Duration> {
         let cycle = self.keys.get_mut(key)?;
         if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
