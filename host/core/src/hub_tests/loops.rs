@@ -185,3 +185,42 @@ fn drift_of_what_a_looping_key_has_applied_runs_it_at_once() {
     assert_eq!(rig.run(), ["web"]);
     assert_eq!(rig.hub.status(rig.now)[0].looping, []);
 }
+
+#[test]
+fn a_key_that_writes_many_objects_each_time_is_slowed_down_as_well() {
+    for is_watch_faster in [false, true] {
+        let mut rig = Rig::with(manifest("p"), lists_pods);
+        rig.put(&service(), "web", "");
+        for run in 0..11 {
+            let mut turn = rig.take().unwrap();
+            let decision = turn.decide();
+            rig.hub.decided(&turn, &decision, rig.now);
+            let first = rig.version + 1;
+            let show = |rig: &mut Rig| {
+                (0..30).for_each(|number| {
+                    let labels = format!(r#""app":"web","at":"{run}""#);
+                    rig.put(&pod(), &format!("x{number}"), &labels);
+                });
+            };
+            if is_watch_faster {
+                show(&mut rig);
+            }
+            let accepted = |number: u64| Accepted {
+                kind: pod(),
+                key: ObjectKey::new("default", &format!("x{number}")),
+                effect: Effect::Version(ResourceVersion::new(&(first + number).to_string())),
+            };
+            let executed = Executed {
+                accepted: (0..30).map(accepted).collect(),
+                ..Executed::default()
+            };
+            rig.hub.settled(&turn, None, executed, rig.now);
+            if !is_watch_faster {
+                show(&mut rig);
+            }
+        }
+        assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+        rig.put(&pod(), "y", r#""app":"web""#);
+        assert_eq!(rig.run(), ["web"], "somebody else's change runs it at once");
+    }
+}

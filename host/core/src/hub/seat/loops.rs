@@ -20,8 +20,9 @@ use crate::snapshot::InformerId;
 /// After so many self-triggered runs in a row that wrote the same object, a key is slowed down.
 pub const SLOW_AFTER: u32 = 10;
 
-/// Most changes told apart that queue a key between two runs. More are not all its own.
-const MAX_CAUSES: usize = 16;
+/// Most changes told apart that queue a key while it runs, when it is not known yet which are its
+/// own.
+const MAX_CAUSES: usize = 1024;
 
 /// A state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,9 +46,11 @@ pub(super) struct Loops {
 
 #[derive(Debug, Default)]
 struct Cycle {
-    /// The changes that have queued the key since it was handed out last. Whether they are its own may not be known yet: a watch can be
-    /// faster than the answer to the write.
+    /// The changes that have queued the key since it was handed out last. While it runs it is not
+    /// known yet whether they are its own: a watch can be faster than the answer to the write.
+    /// After that all of them are.
     causes: Vec<State>,
+    is_running: bool,
     /// Something that is not its own has queued it.
     is_foreign: bool,
     /// What its last run wrote.
@@ -64,8 +67,13 @@ struct Cycle {
 
 impl Cycle {
     fn is_self_triggered(&self) -> bool {
-        let is_own = |cause| self.wrote.contains(cause);
-        !self.is_foreign && !self.causes.is_empty() && self.causes.iter().all(is_own)
+        !self.is_foreign && !self.causes.is_empty()
+    }
+
+    /// Something that is not its own has queued the key: nothing else matters.
+    fn is_caused_otherwise(&mut self) {
+        self.is_foreign = true;
+        self.causes = Vec::new();
     }
 }
 
@@ -86,20 +94,19 @@ impl Loops {
         let Some(cycle) = self.keys.get_mut(key) else {
             return;
         };
-        let Some(new) = &change.new else {
-            cycle.is_foreign = true;
-            return;
-        };
-        let state = State {
+        let state = change.new.as_ref().map(|new| State {
             informer,
             key: new.key().to_key(),
             version: new.resource_version().clone(),
+        });
+        let may_be_own = |state: &State| match cycle.is_running {
+            true => cycle.causes.len() < MAX_CAUSES,
+            false => cycle.wrote.contains(state),
+        };
+        let Some(state) = state.filter(|state| !cycle.is_foreign && may_be_own(state)) else {
+            return cycle.is_caused_otherwise();
         };
         if cycle.causes.contains(&state) {
-            return;
-        }
-        if cycle.causes.len() >= MAX_CAUSES {
-            cycle.is_foreign = true;
             return;
         }
         if cycle.runs + 1 >= SLOW_AFTER {
@@ -111,7 +118,7 @@ impl Loops {
     /// Something else queues a key.
     pub fn caused_otherwise(&mut self, key: &ObjectKey) {
         if let Some(cycle) = self.keys.get_mut(key) {
-            cycle.is_foreign = true;
+            cycle.is_caused_otherwise();
         }
     }
 
@@ -138,6 +145,7 @@ impl Loops {
         }
         cycle.wrote.clear();
         cycle.is_foreign = false;
+        cycle.is_running = true;
         cycle.until = None;
         is_self_triggered
     }
@@ -155,6 +163,10 @@ impl Loops {
             false => 0,
         };
         cycle.wrote = wrote;
+        cycle.is_running = false;
+        if !cycle.causes.iter().all(|cause| cycle.wrote.contains(cause)) {
+            cycle.is_caused_otherwise();
+        }
         (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle))
     }
 
