@@ -37,9 +37,10 @@ pub struct Cache {
     indexes: Vec<Tree<Posting>>,
     /// Objects that are there, of which nothing but the key can be read, and why.
     unreadable: Arc<BTreeMap<ObjectKey, String>>,
-    /// Objects that were looked up and are not there any more, each with its uid. What the list-watch has yet to bring of them is old.
-    /// An entry ends with the object's deletion, with another object of its name, and with a list that lacks it.
-    gone: Arc<BTreeMap<ObjectKey, Box<str>>>,
+    /// Objects that were looked up and are not there any more. What the list-watch has yet to bring
+    /// of them is old. An entry ends with the object's deletion, with another object of its name,
+    /// and with a list that lacks it, each if it is not older still.
+    gone: Arc<BTreeMap<ObjectKey, Gone>>,
     /// Keys that have become unreadable, or are so no more, since somebody asked.
     turned: Vec<ObjectKey>,
     layout: Arc<Layout>,
@@ -55,6 +56,21 @@ pub struct Cache {
     stale: u64,
     /// How often what was here was put right.
     repairs: u64,
+}
+
+/// An object whose end the list-watch has yet to bring.
+#[derive(Clone, Debug)]
+struct Gone {
+    uid: Box<str>,
+    /// Its last state that was here; empty if there was none. What is not newer is older than its
+    /// end, of whichever object of its name.
+    last: ResourceVersion,
+}
+
+impl Gone {
+    fn includes(&self, object: &Object) -> bool {
+        *self.uid == *object.uid() || object.resource_version().is_at_most(&self.last)
+    }
 }
 
 impl Cache {
@@ -207,7 +223,7 @@ impl Cache {
                 if !self.advance_past(&resource_version) {
                     return Vec::new();
                 }
-                self.forget_gone(key.parts());
+                self.forget_gone(key.parts(), &resource_version);
                 self.set_unreadable(&key, None);
                 self.remove(key.parts(), &resource_version)
             }
@@ -248,7 +264,13 @@ impl Cache {
         let last = change.as_ref().and_then(|change| change.old.as_ref());
         let uid = last.map(|last| last.uid()).or(uid);
         if let Some(uid) = uid.filter(|uid| !uid.is_empty()) {
-            Arc::make_mut(&mut self.gone).insert(key.clone(), uid.into());
+            let before = self.gone.get(key).map(|gone| &gone.last);
+            let version = last.map(|last| last.resource_version()).or(before);
+            let gone = Gone {
+                uid: uid.into(),
+                last: version.cloned().unwrap_or_default(),
+            };
+            Arc::make_mut(&mut self.gone).insert(key.clone(), gone);
         }
         change
     }
@@ -296,12 +318,13 @@ impl Cache {
     /// Whether this is a state of an object that has been looked up, and is not there any more.
     fn is_gone(&self, object: &Object) -> bool {
         let gone = || self.gone.get(&object.key().to_key());
-        !self.gone.is_empty() && gone().is_some_and(|uid| **uid == *object.uid())
+        !self.gone.is_empty() && gone().is_some_and(|gone| gone.includes(object))
     }
 
-    /// The list-watch has come to the end of an object, or past it.
-    fn forget_gone(&mut self, key: KeyRef<'_>) {
-        if !self.gone.is_empty() {
+    /// The list-watch has come to the end of an object of this name at this version, or past it.
+    fn forget_gone(&mut self, key: KeyRef<'_>, at: &ResourceVersion) {
+        let gone = || self.gone.get(&key.to_key());
+        if !self.gone.is_empty() && gone().is_some_and(|gone| !at.is_at_most(&gone.last)) {
             Arc::make_mut(&mut self.gone).remove(&key.to_key());
         }
     }
@@ -347,7 +370,7 @@ impl Cache {
         }
         let until = (!is_rollback).then_some(&resource_version);
         let brought = objects.iter().map(Object::payload).min();
-        let objects = self.without_gone(objects, is_rollback);
+        let objects = self.without_gone(objects, until);
         let mut changes = self.remove_unlisted(&objects, until);
         self.replace_unreadable(unreadable);
         for object in objects {
@@ -369,25 +392,30 @@ impl Cache {
         changes
     }
 
-    /// A list without the objects that are known to be gone: it is older than that. What it does not have it is past.
-    fn without_gone(&mut self, mut objects: Vec<Object>, is_rollback: bool) -> Vec<Object> {
+    /// A list without the objects that are known to be gone: it is older than that. What it does
+    /// not have it is past, if it has come so far. `until`: its version, if that counts.
+    fn without_gone(
+        &mut self,
+        mut objects: Vec<Object>,
+        until: Option<&ResourceVersion>,
+    ) -> Vec<Object> {
         if self.gone.is_empty() {
             return objects;
         }
         let gone = std::mem::take(&mut self.gone);
-        if is_rollback {
+        let Some(until) = until else {
             return objects;
-        }
-        let mut still = BTreeMap::new();
+        };
+        let is_later = |gone: &Gone| *until != gone.last && until.is_at_most(&gone.last);
+        let later = gone.iter().filter(|(_, gone)| is_later(gone));
+        let mut still: BTreeMap<ObjectKey, Gone> = later
+            .map(|(key, gone)| (key.clone(), gone.clone()))
+            .collect();
         objects.retain(|object| {
             let known = gone.get_key_value(&object.key().to_key());
-            let is_gone = known.is_some_and(|(_, uid)| **uid == *object.uid());
-            still.extend(
-                known
-                    .filter(|_| is_gone)
-                    .map(|(key, uid)| (key.clone(), uid.clone())),
-            );
-            !is_gone
+            let known = known.filter(|(_, gone)| gone.includes(object));
+            still.extend(known.map(|(key, gone)| (key.clone(), gone.clone())));
+            known.is_none()
         });
         self.gone = Arc::new(still);
         objects
@@ -426,7 +454,7 @@ impl Cache {
             self.stale += 1;
             return None;
         }
-        self.forget_gone(object.key());
+        self.forget_gone(object.key(), object.resource_version());
         let old = self.get(object.key()).cloned();
         let is_older = |old: &Arc<Object>| is_after(old, object.resource_version());
         if old.as_ref().is_some_and(is_older) {

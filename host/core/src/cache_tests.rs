@@ -520,3 +520,60 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn of_two_objects_of_one_name_that_are_gone_neither_rises_again() {
+    let state = |cache: &Cache, uid: &str, version: u64| {
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"default","name":"a","uid":"{uid}","resourceVersion":"{version}"}}}}"#
+        );
+        Object::parse(cache.kind(), &json, cache.schema()).unwrap()
+    };
+    let key = ObjectKey::new("default", "a");
+    let mut cache = pods();
+    let first = state(&cache, "first", 40);
+    cache.apply(replace(vec![first], "50"));
+    // The watch is late: at 60 the first was deleted, at 70 the second was made, at 120 that was
+    // deleted.
+    cache.overlay_gone(&key, None);
+    let second = state(&cache, "second", 70);
+    cache.apply(Delta::Read(second));
+    cache.overlay_gone(&key, None);
+    let late = state(&cache, "first", 55);
+    let late = [
+        Delta::Upsert(late),
+        Delta::Delete {
+            key: key.clone(),
+            resource_version: ResourceVersion::new("60"),
+        },
+        Delta::Upsert(state(&cache, "second", 70)),
+        Delta::Upsert(state(&cache, "second", 80)),
+    ];
+    for delta in late {
+        let text = format!("{delta:?}");
+        assert!(cache.apply(delta).is_empty(), "{text}");
+        assert!(cache.is_empty(), "{text}");
+    }
+    cache.apply(Delta::Delete {
+        key,
+        resource_version: ResourceVersion::new("120"),
+    });
+    let third = state(&cache, "third", 130);
+    cache.apply(Delta::Upsert(third));
+    assert_eq!(version(&cache, "a").as_deref(), Some("130"));
+}
+
+#[test]
+fn a_list_from_before_an_object_was_made_says_nothing_of_its_end() {
+    let mut cache = pods();
+    let made = pod(&cache, "a", "n1", 70);
+    cache.apply(replace(vec![], "50"));
+    cache.apply(Delta::Read(made));
+    cache.overlay_gone(&ObjectKey::new("default", "a"), None);
+    cache.apply(replace(vec![], "60"));
+    let late = pod(&cache, "a", "n1", 70);
+    cache.apply(Delta::Upsert(late));
+    assert!(cache.is_empty());
+    cache.apply(replace(vec![], "130"));
+    assert!(cache.gone.is_empty(), "the list is past its end");
+}

@@ -218,13 +218,15 @@ impl Gates {
         Passage::Ask(questions.collect(), gate.id, gate.until)
     }
 
-    /// An object that a key waits for has been looked up for this gate, and the cache shows what was found, or it cannot be known: there
-    /// is nothing more to wait for. Returns the held keys that may run now.
+    /// An object that a key waits for has been looked up for this gate, and the cache shows what
+    /// was found, or it cannot be known: there is nothing more to wait for; or it will be shown
+    /// once the cache has come to the version `at`. Returns the held keys that may run now.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,
         id: GateId,
         question: &Question,
+        at: Option<&ResourceVersion>,
         snapshot: &Snapshot,
     ) -> HashSet<ObjectKey> {
         let is_it = |name: &ObjectKey| self.closed.get(name).is_some_and(|gate| gate.id == id);
@@ -234,8 +236,16 @@ impl Gates {
         let Some(gate) = self.closed.get_mut(&name) else {
             return HashSet::new();
         };
-        gate.awaited.retain(|awaited| {
-            (awaited.informer, &awaited.key) != (question.informer, &question.key)
+        gate.awaited.retain_mut(|awaited| {
+            if (awaited.informer, &awaited.key) != (question.informer, &question.key) {
+                return true;
+            }
+            if let Some(version) = at
+                && !matches!(awaited.sign, Sign::Version(_))
+            {
+                awaited.sign = Sign::Version(version.clone());
+            }
+            at.is_some()
         });
         match gate.is_open(snapshot) {
             true => self.open(&name),

@@ -439,16 +439,16 @@ impl Hub {
     ) {
         let mut is_answered = true;
         for (question, answer) in answered {
-            let is_known = match answer {
+            let known = match answer {
                 Ok(found) => self.overlay(question, found.as_deref(), now),
-                Err(ReadFailure::Refused(_)) => true,
+                Err(ReadFailure::Refused(_)) => Known::All,
                 Err(ReadFailure::NoAnswer(_)) => {
                     is_answered = false;
-                    false
+                    Known::Nothing
                 }
             };
-            if let Some(seat) = self.seats.get_mut(&lookup.plugin).filter(|_| is_known) {
-                seat.looked_up(&lookup.key, gate, question, &self.snapshot);
+            if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
+                seat.looked_up(&lookup.key, gate, question, &known, &self.snapshot);
             }
         }
         if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
@@ -463,31 +463,39 @@ impl Hub {
         now: Time,
     ) -> Vec<Question> {
         let (mut states, mut repaired) = (Vec::new(), Vec::new());
+        let mut is_answered = true;
         for (question, answer) in answered {
-            let Ok(found) = answer else {
-                continue;
+            let is_known = match answer {
+                Ok(found) => {
+                    let is_known =
+                        self.is_as_asked(question) || (found.is_none() && self.is_absent(question));
+                    if is_known && self.put_right(question, found.as_deref(), now) {
+                        repaired.push(question.clone());
+                    }
+                    is_known
+                }
+                Err(ReadFailure::Refused(_)) => true,
+                Err(ReadFailure::NoAnswer(_)) => {
+                    is_answered = false;
+                    false
+                }
             };
             // What has come since is not what was asked about.
-            if !self.is_as_asked(question) {
-                continue;
+            if is_known {
+                let state = Question::of(&self.snapshot, question.informer, question.key.clone());
+                states.push(state);
             }
-            let changes = self.put_right(question, found.as_deref());
-            if changes.is_some() {
-                repaired.push(question.clone());
-            }
-            self.spread(
-                question.informer,
-                changes.into_iter().collect(),
-                NORMAL,
-                now,
-            );
-            let state = Question::of(&self.snapshot, question.informer, question.key.clone());
-            states.push(state);
         }
         if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-            seat.doubt_ended(lookup, states);
+            seat.doubt_ended(lookup, states, is_answered, now);
         }
         repaired
+    }
+
+    /// Whether a cache has no such object now.
+    fn is_absent(&self, question: &Question) -> bool {
+        let cache = &self.snapshot.informers[question.informer];
+        cache.version_of(&question.key).is_none()
     }
 
     /// Whether a cache shows of an object what it showed when the question was asked. Of what was not there nobody can say whether it has
@@ -499,8 +507,9 @@ impl Hub {
         cache.users() > 0 && is_same && is_still
     }
 
-    /// Puts into a cache what the cluster has of an object, if the cache shows something else that is not newer.
-    fn put_right(&mut self, question: &Question, found: Option<&str>) -> Option<Change> {
+    /// Puts into a cache what the cluster has of an object, if the cache shows something else that
+    /// is not newer. Says whether the cache had come so far that it should not have.
+    fn put_right(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
         let Question {
             informer,
             kind,
@@ -509,16 +518,23 @@ impl Hub {
             ..
         } = question;
         let cache = self.snapshot.cache_mut(*informer);
-        let Some(json) = found else {
-            return cache.repair_gone(key, uid.as_deref());
+        let repairs = cache.repairs();
+        let change = match found {
+            None => cache.repair_gone(key, uid.as_deref()),
+            Some(json) => Object::parse(kind, json, cache.schema())
+                .ok()
+                .filter(|object| object.key() == key.parts())
+                .filter(|object| cache.source().selects(object, json))
+                .and_then(|object| cache.repair(object)),
         };
-        let object = Object::parse(kind, json, cache.schema()).ok()?;
-        let is_it = object.key() == key.parts() && cache.source().selects(&object, json);
-        if is_it { cache.repair(object) } else { None }
+        let is_repair = cache.repairs() > repairs;
+        self.spread(*informer, change.into_iter().collect(), NORMAL, now);
+        is_repair
     }
 
-    /// Brings into a cache what was found of an object. Says whether that has answered the question.
-    fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
+    /// Brings into a cache what was found of an object. Says how far that has answered the
+    /// question.
+    fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> Known {
         let Question {
             informer,
             kind,
@@ -527,7 +543,7 @@ impl Hub {
         } = question;
         let cache = self.snapshot.cache_mut(*informer);
         if cache.users() == 0 {
-            return true;
+            return Known::All;
         }
         let state = match found.map(|json| (json, Object::parse(kind, json, cache.schema()))) {
             None => Found::Nothing,
@@ -535,14 +551,16 @@ impl Hub {
                 match cache.source().selects(&object, json) {
                     true => Found::Object(object),
                     // What field selectors select is for the server to say, as it understands them: its watch will.
-                    false if cache.source().labels.matches(&object) => return false,
+                    false if cache.source().labels.matches(&object) => {
+                        return Known::Version(object.resource_version().clone());
+                    }
                     // The server would say that it is gone, as far as this informer is concerned.
-                    false if cache.is_newer_than(&object) => return true,
+                    false if cache.is_newer_than(&object) => return Known::All,
                     false => Found::Nothing,
                 }
             }
             Some((json, Err(error))) if is_of(json, key) => Found::Unreadable(error.to_string()),
-            Some(_) => return false,
+            Some(_) => return Known::Nothing,
         };
         let has_moved = cache.version_of(key) != question.cached.as_ref();
         let changes = match state {
@@ -551,11 +569,11 @@ impl Hub {
                 if cache.unreadable().contains_key(key)
                     && *cache.resource_version() != question.at =>
             {
-                return false;
+                return Known::Nothing;
             }
             Found::Object(object) => cache.apply(Delta::Read(object)),
             // Which of this and what the watch has brought since is older cannot be said. It will be shown, or is asked again.
-            _ if has_moved => return false,
+            _ if has_moved => return Known::Nothing,
             Found::Nothing => {
                 let gone = cache.overlay_gone(key, question.uid.as_deref());
                 gone.into_iter().collect()
@@ -567,7 +585,7 @@ impl Hub {
             })),
         };
         self.spread(*informer, changes, NORMAL, now);
-        true
+        Known::All
     }
 
     /// The cluster can be reached again: a list-watch that had failed works. The keys whose writes had no answer can run.
@@ -661,6 +679,17 @@ impl Hub {
 
 /// What the cluster has of an object, as JSON.
 type Answer = Result<Option<String>, ReadFailure>;
+
+/// What an answer says of an object that a key has written.
+enum Known {
+    /// Nothing, or nothing that holds any more.
+    Nothing,
+    /// All there is to know, and the cache shows it.
+    All,
+    /// That the cluster has come so far with it: once its informer has come that far as well, the
+    /// cache shows what there is.
+    Version(ResourceVersion),
+}
 
 /// What a lookup has found.
 enum Found {

@@ -474,6 +474,85 @@ fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
 }
 
 #[test]
+fn keys_whose_objects_went_long_ago_do_not_pile_up_whatever_they_read() {
+    let mut rig = Rig::with(manifest("p"), |_, reader| {
+        let settings = ObjectKey::new("default", "settings");
+        reader.get(&pod(), &settings).unwrap();
+        Ok(Outcome::default())
+    });
+    rig.put(&pod(), "settings", "");
+    for number in 0..5_000 {
+        let name = format!("s{number}");
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        rig.now += Duration::from_secs(10);
+        if number == 1_000 {
+            rig.put(&pod(), "settings", r#""changed":"yes""#);
+            assert_eq!(rig.run().len(), 1_001, "all of them are told");
+        }
+    }
+    let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+    assert!((1_000..=1_500).contains(&recorded), "{recorded}");
+}
+
+#[test]
+fn keys_whose_objects_are_gone_are_looked_at_a_few_at_a_time() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    let mut before = 0;
+    for number in 0..1_500 {
+        let name = format!("s{number}");
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
+        let id = rig.id(&pod());
+        rig.hub.apply(id, bookmark, rig.now);
+        let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+        assert!(
+            recorded + 2 > before,
+            "{} keys are looked at while everybody waits",
+            before - recorded
+        );
+        before = recorded;
+    }
+    assert!((900..=1_100).contains(&before), "{before}");
+}
+
+#[test]
+fn a_key_whose_object_came_back_keeps_its_reads_though_it_fails() {
+    let mut rig = Rig::with(manifest("p"), |request, reader| {
+        let is_there = reader.get(&service(), &request.key).unwrap().is_some();
+        lists_pods(request, reader)?;
+        match is_there {
+            true => Err(Failure::Terminal("there are no pods".into()).into()),
+            false => Ok(Outcome::default()),
+        }
+    });
+    rig.put(&service(), "back", "");
+    rig.run();
+    rig.remove(&service(), "back");
+    assert_eq!(rig.run(), ["back (gone)"]);
+    rig.put(&service(), "back", "");
+    assert_eq!(rig.run(), ["back"]);
+    for number in 0..3_000 {
+        let name = format!("s{number}");
+        rig.put(&service(), &name, "");
+        rig.run();
+        rig.remove(&service(), &name);
+        rig.run();
+        let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
+        let id = rig.id(&pod());
+        rig.hub.apply(id, bookmark, rig.now);
+    }
+    rig.now += Duration::from_secs(60);
+    rig.put(&pod(), "x", r#""app":"back""#);
+    assert_eq!(rig.run(), ["back"]);
+}
+
+#[test]
 fn a_key_whose_object_left_the_selection_is_woken_by_what_it_reads_of_it() {
     let mut selected = manifest("p");
     let labels = LabelSelector {

@@ -458,10 +458,11 @@ impl WorkQueue {
         }
     }
 
-    /// The keys that are remembered for their failures alone. Linear in the number of remembered keys.
-    pub fn idle(&self) -> impl Iterator<Item = &ObjectKey> {
-        let idle = self.entries.iter();
-        idle.filter(|(_, entry)| matches!(entry.state, State::Idle))
+    /// The keys that failed when they last ran. Linear in the number of remembered keys.
+    pub fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
+        let failed = self.entries.iter();
+        failed
+            .filter(|(_, entry)| entry.failures > 0)
             .map(|(key, _)| key)
     }
 
@@ -473,6 +474,12 @@ impl WorkQueue {
             self.remove_entry(key);
         }
         is_idle
+    }
+
+    /// Whether a key failed when it last ran.
+    pub fn is_failing(&self, key: &ObjectKey) -> bool {
+        let entry = self.entries.get(key);
+        entry.is_some_and(|entry| entry.failures > 0)
     }
 
     /// Whether a key is broken.
@@ -494,10 +501,7 @@ impl WorkQueue {
 
     /// How many keys failed when they last ran. Linear in the number of remembered keys.
     pub fn failing(&self) -> usize {
-        self.entries
-            .values()
-            .filter(|entry| entry.failures > 0)
-            .count()
+        self.failed().count()
     }
 
     /// Counters for metrics.

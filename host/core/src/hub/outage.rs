@@ -1,8 +1,10 @@
 //! What a plugin does while its writes find no cluster: it tries with one key a second.
 //!
-//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this plugin needs. It may be needed by
-//! one key alone, so the keys that are tried are in turn those that found no cluster and those that have not been tried. A run
-//! that needs no cluster says nothing of it, and the next key is tried at once. Any answer, a refusal too, ends the outage.
+//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this
+//! plugin needs. It may be needed by one key alone, so the keys that are tried are in turn those
+//! that found no cluster and those that have not been tried. A run that needs no cluster says
+//! nothing of it, and the next key is tried at once; but however many of these there are, a key
+//! that found no cluster is tried every two seconds. Any answer, a refusal too, ends the outage.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,8 +23,8 @@ pub(super) struct Outage {
     stranded: BTreeSet<ObjectKey>,
     /// Of those, the one that has been looked up for since.
     favourite: Option<ObjectKey>,
-    /// Whether the last try was with a key from the queue, so that the next is with one that found no cluster.
-    was_from_queue: bool,
+    /// From this time on the next try is with a key that found no cluster, whatever the queue has.
+    stranded_first_at: Time,
 }
 
 /// Which key is to be tried.
@@ -40,7 +42,7 @@ impl Outage {
             next_probe: now + PROBE_EVERY,
             stranded: BTreeSet::new(),
             favourite: None,
-            was_from_queue: false,
+            stranded_first_at: now + PROBE_EVERY * 2,
         }
     }
 
@@ -52,13 +54,12 @@ impl Outage {
     /// The cluster has answered a question for this key: it is the next to try, at once.
     pub(super) fn favour(&mut self, key: ObjectKey, now: Time) {
         self.next_probe = now;
-        self.favourite = Some(key);
+        self.stranded.extend(self.favourite.replace(key));
     }
 
-    /// The last try has not needed the cluster: the next need not wait, and may be with a key from the queue again.
+    /// The last try has not needed the cluster: the next need not wait.
     pub(super) fn hurry(&mut self, now: Time) {
         self.next_probe = self.next_probe.min(now);
-        self.was_from_queue = false;
     }
 
     /// Before this time nothing is tried.
@@ -79,11 +80,10 @@ impl Outage {
         if let Some(key) = self.favourite.take() {
             return Some(Probe::Stranded(key));
         }
-        if is_queued && (!self.was_from_queue || self.stranded.is_empty()) {
-            self.was_from_queue = true;
+        if is_queued && (now < self.stranded_first_at || self.stranded.is_empty()) {
             return Some(Probe::Queued);
         }
-        self.was_from_queue = false;
+        self.stranded_first_at = now + PROBE_EVERY * 2;
         self.stranded.pop_first().map(Probe::Stranded)
     }
 

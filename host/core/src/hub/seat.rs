@@ -167,9 +167,10 @@ impl Seat {
         self.gates.share(is_serial(manifest));
         self.queue.end_cool_downs();
         self.loops = loops::Loops::default();
-        // Nothing else wakes them: what they read is known no more, and no object has their names.
-        let idle: Vec<ObjectKey> = self.queue.idle().cloned().collect();
-        for key in idle.into_iter().chain(self.gone.take()) {
+        // Nothing else wakes them, or not soon: what they read is known no more, and there may be
+        // no object of their names.
+        let failed: Vec<ObjectKey> = self.queue.failed().cloned().collect();
+        for key in failed.into_iter().chain(self.gone.take()) {
             self.queue.add(&key, LOW, now);
         }
         self.configure(settings, now);
@@ -261,16 +262,17 @@ impl Seat {
     /// When something is to be done though nothing changes.
     pub fn next_due(&self, threads: usize) -> Option<Time> {
         let key = match &self.outage {
-            _ if self.settings.is_paused || !self.has_room() || self.deciding >= threads => None,
             Some(outage) if !outage.is_empty() => Some(outage.next_probe()),
             _ => self.queue.next_ready(),
         };
         let outage = self.outage.as_ref().map(Outage::next_probe);
         let key = key.map(|due| due.max(outage.unwrap_or_default()));
-        let key = key.into_iter().chain(self.doubts.due()).min();
-        let key = key.map(|due| due.max(self.health.until()));
+        let work = key.into_iter().chain(self.doubts.due()).min();
+        let is_held = self.settings.is_paused || !self.has_room() || self.deciding >= threads;
+        let work = work.filter(|_| !is_held);
+        let work = work.map(|due| due.max(self.health.until()));
         let resync = self.resync.as_ref().map(Resync::due);
-        key.into_iter().chain(resync).min()
+        work.into_iter().chain(resync).min()
     }
 
     pub fn is_synced(&self, snapshot: &Snapshot) -> bool {

@@ -168,3 +168,176 @@ fn long_lists_are_looked_up_piece_by_piece() {
     }
     assert_eq!(sizes, [64, 64, 23], "150 pods and the service");
 }
+
+/// The next lookup, which must be there.
+fn lookup(rig: &mut Rig) -> Lookup {
+    match rig.hub.next(rig.now, 0) {
+        Next::Look(lookup) => lookup,
+        Next::Run(turn) => panic!("{turn:?} runs"),
+        Next::Idle(due) => panic!("nothing to do until {due:?}"),
+    }
+}
+
+/// What the caches show of what is asked for.
+fn shown(rig: &Rig, lookup: &Lookup) -> Vec<Result<Option<String>, ReadFailure>> {
+    let questions = lookup.questions.iter();
+    let answers = questions.map(|question| {
+        let cache = &rig.hub.snapshot().informers[question.informer];
+        let object = cache.get(question.key.parts());
+        Ok(object.map(|object| object.json().to_owned()))
+    });
+    answers.collect()
+}
+
+#[test]
+fn what_nobody_answered_is_asked_again() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    let cached = rig.version;
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let first = lookup(&mut rig);
+    let no_answer = || Err(ReadFailure::NoAnswer("no route".into()));
+    let answers = first.questions.iter().map(|_| no_answer()).collect();
+    rig.hub.looked(&first, answers, rig.now);
+    let Next::Idle(Some(due)) = rig.hub.next(rig.now, 0) else {
+        panic!("nothing is to be looked up again, or at once");
+    };
+    rig.now = due;
+    let again = lookup(&mut rig);
+    assert_eq!(again.questions, first.questions);
+    let mut answers = shown(&rig, &again);
+    answers[1] = Ok(Some(text("x", cached, "")));
+    assert_eq!(rig.hub.looked(&again, answers, rig.now).len(), 1);
+    assert_eq!(rig.run(), ["web"]);
+    assert_eq!(rig.hub.status(rig.now)[0].failing, 0);
+}
+
+#[test]
+fn what_may_not_be_looked_up_is_asked_for_once() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(false));
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    rig.put(&service(), "web", "");
+    let mut lookups = 0;
+    for _ in 0..100_000 {
+        match rig.hub.next(rig.now, 0) {
+            Next::Run(mut turn) => {
+                let decision = turn.decide();
+                rig.finish(&turn, decision);
+            }
+            Next::Look(lookup) => {
+                lookups += 1;
+                let refused = |_| Err(ReadFailure::Refused("cannot get".into()));
+                let answers = lookup.questions.iter().map(refused).collect();
+                rig.hub.looked(&lookup, answers, rig.now);
+            }
+            Next::Idle(_) => rig.now += Duration::from_millis(1),
+        }
+    }
+    assert_eq!(lookups, 1);
+}
+
+#[test]
+fn a_key_that_fails_no_more_is_not_looked_up_for() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    for number in 0..150 {
+        rig.put(&pod(), &format!("y{number}"), "");
+    }
+    rig.put(&pod(), "z", r#""garbled":"yes""#);
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let first = lookup(&mut rig);
+    rig.put(&pod(), "z", "");
+    assert_eq!(rig.run(), ["web"]);
+    let answers = shown(&rig, &first);
+    rig.hub.looked(&first, answers, rig.now);
+    rig.now += Duration::from_secs(60);
+    assert!(matches!(rig.hub.next(rig.now, 0), Next::Idle(None)));
+}
+
+#[test]
+fn more_objects_than_are_remembered_are_not_looked_up_for_ever() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    for number in 0..1_000 {
+        rig.put(&pod(), &format!("y{number}"), r#""garbled":"yes""#);
+    }
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let mut asked = 0;
+    for _ in 0..600 {
+        if let Next::Look(lookup) = rig.hub.next(rig.now, 0) {
+            asked += lookup.questions.len();
+            let answers = shown(&rig, &lookup);
+            rig.hub.looked(&lookup, answers, rig.now);
+        }
+        rig.now += Duration::from_secs(1);
+    }
+    assert!((500..=1_001).contains(&asked), "{asked} objects");
+}
+
+#[test]
+fn a_watch_that_is_merely_late_has_garbled_nothing() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let lookup = lookup(&mut rig);
+    let mut answers = shown(&rig, &lookup);
+    answers[1] = Ok(Some(text("x", 1000, "")));
+    assert_eq!(rig.hub.looked(&lookup, answers, rig.now), []);
+    assert_eq!(rig.run(), ["web"], "it sees the newer state all the same");
+}
+
+#[test]
+fn a_lookup_that_cannot_be_made_yet_keeps_nobody_awake() {
+    let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
+    let id = *rig.hub.seats.keys().next().unwrap();
+    rig.put(&pod(), "x", r#""garbled":"yes""#);
+    rig.put(&service(), "web", "");
+    run_one(&mut rig);
+    let paused = Settings {
+        is_paused: true,
+        ..Settings::default()
+    };
+    rig.hub.configure(id, &paused, rig.now);
+    rig.now += Duration::from_secs(60);
+    let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
+        panic!("a paused plugin does something");
+    };
+    assert_eq!(due, None);
+}
+
+#[test]
+fn of_many_failing_keys_few_are_looked_at_at_a_time() {
+    let mut rig = Rig::with(manifest("p"), |_, reader| {
+        reader.list(&pod(), None, &ListFilter::Everything).unwrap();
+        Err(Failure::Retry("for a reason of its own".into()).into())
+    });
+    for number in 0..300 {
+        rig.put(&pod(), &format!("y{number}"), "");
+    }
+    for number in 0..20 {
+        rig.put(&service(), &format!("s{number}"), "");
+    }
+    let (mut asked, mut waits) = (0, 0);
+    while rig.now < Duration::from_secs(5_000) {
+        match rig.hub.next(rig.now, 0) {
+            Next::Run(mut turn) => {
+                let decision = turn.decide();
+                rig.finish(&turn, decision);
+            }
+            Next::Look(lookup) => {
+                asked += lookup.questions.len();
+                let answers = shown(&rig, &lookup);
+                rig.hub.looked(&lookup, answers, rig.now);
+            }
+            Next::Idle(Some(due)) => {
+                waits += usize::from(due - rig.now == Duration::from_secs(1) && asked == 320);
+                rig.now = due;
+            }
+            Next::Idle(None) => panic!("the keys fail on"),
+        }
+    }
+    assert_eq!(asked, 320, "each object once");
+    assert!(waits >= 20, "20 keys of 300 objects: {waits} pauses");
+}

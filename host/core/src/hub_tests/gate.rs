@@ -592,3 +592,28 @@ fn a_key_that_took_the_last_finalizer_waits_until_the_object_is_gone() {
     rig.remove(&pod(), "x");
     assert_eq!(rig.run(), ["web"]);
 }
+
+#[test]
+fn what_the_server_does_not_select_by_fields_holds_nobody_for_ever() {
+    let mut narrowed = manifest("p");
+    narrowed.reads[1].field_selector = Some("spec.nodeName=here".into());
+    let mut rig = Rig::default();
+    rig.join(narrowed, nothing);
+    for (id, _) in rig.hub.wanted() {
+        let delta = Delta::Replace(Listing::default());
+        rig.hub.apply(id, delta, rig.now);
+    }
+    let wanted = rig.hub.wanted().into_iter();
+    let mut pods = wanted.filter(|(_, (source, _))| source.kind == pod());
+    let (id, _) = pods.next().unwrap();
+    rig.put(&service(), "web", "");
+    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    rig.put(&service(), "web", r#""touched":"yes""#);
+    let lookup = lookup(&mut rig);
+    rig.hub
+        .looked(&lookup, vec![Ok(Some(live("x", 1000)))], rig.now);
+    assert_eq!(rig.run(), NONE, "the watch may have to bring it yet");
+    let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
+    rig.hub.apply(id, bookmark, rig.now);
+    assert_eq!(rig.run(), ["web"]);
+}

@@ -1,11 +1,16 @@
-//! Whatever comes between: no key runs twice at once, and in the end the last version has seen the last state of everything, and every cache
-//! shows the world as it is. Watches may be late, garble objects and list anew; answers to lookups may be older than they are.
+//! Whatever comes between: no key runs twice at once, no cache goes back in time, and in the end
+//! the last version has seen the last state of everything, every cache shows the world as it is,
+//! and each key's child is there if it is wanted, and as it is wanted. Watches may be late, garble
+//! objects and list anew; answers to lookups may be older than they are. The plugins see different
+//! parts of the objects.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::children;
+use crate::cluster::{Operation, Write};
 use crate::grants::Grants;
 use crate::manifest::IndexDeclaration;
 
@@ -38,6 +43,8 @@ enum Step {
     /// The watches bring an object so that nothing but its name can be read.
     Garble(Place),
     Answer(usize, bool),
+    /// A child that was pruned shows up again, as one does that somebody restores.
+    Restore(usize),
     Wait(u64),
 }
 
@@ -45,9 +52,9 @@ enum Step {
 enum End {
     Well,
     Requeued,
-    /// It wrote what no watch will show.
+    /// It wrote, and besides what no watch will show.
     Unseen,
-    /// It wrote, and had no answer.
+    /// It wrote, also what it was to write, and had no answer.
     Unknown,
     Retry,
     Terminal,
@@ -60,7 +67,14 @@ enum End {
 struct Version {
     of_pods: bool,
     reads_other: bool,
+    /// All that it sees of an object.
     field: Option<&'static str>,
+    /// Only objects with an even label are its subjects.
+    selects_even: bool,
+    /// The other kind's objects are companions. Only if it reads them.
+    companions: bool,
+    /// Each key keeps a child of the other kind. Only if it reads these.
+    children: bool,
     namespaces: Vec<&'static str>,
     concurrency: u32,
     is_paused: bool,
@@ -72,6 +86,9 @@ impl Version {
             of_pods: false,
             reads_other: true,
             field: None,
+            selects_even: false,
+            companions: false,
+            children: false,
             namespaces: vec![],
             concurrency: 2,
             is_paused: false,
@@ -80,6 +97,58 @@ impl Version {
 
     fn grants(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.contains(&namespace)
+    }
+
+    fn has_companions(&self) -> bool {
+        self.companions && self.reads_other
+    }
+
+    fn keeps_children(&self) -> bool {
+        self.children && self.reads_other
+    }
+
+    fn selects(&self, thing: &Thing) -> bool {
+        !self.selects_even || thing.is_even()
+    }
+
+    fn manifest(&self, name: &str) -> Manifest {
+        let (subject, other) = (kind_of(self.of_pods), kind_of(!self.of_pods));
+        let fields: Vec<String> = self.field.map(str::to_owned).into_iter().collect();
+        let even = Requirement::Equals("parity".into(), "even".into());
+        let mut manifest = manifest(name);
+        manifest.subject = Subject::Each(Selection {
+            kind: subject.clone(),
+            labels: LabelSelector {
+                requirements: self.selects_even.then_some(even).into_iter().collect(),
+            },
+            companions: self
+                .has_companions()
+                .then(|| other.clone())
+                .into_iter()
+                .collect(),
+            ..selection()
+        });
+        manifest.reads = vec![ReadDeclaration::new(subject, fields.clone())];
+        manifest.writes.clear();
+        if self.reads_other {
+            manifest
+                .reads
+                .push(ReadDeclaration::new(other.clone(), fields));
+            manifest.indexes.push(IndexDeclaration {
+                name: "parity".into(),
+                kind: other.clone(),
+                paths: vec![".metadata.labels.parity".into()],
+            });
+        }
+        if self.keeps_children() {
+            manifest.writes.push(WriteDeclaration {
+                kind: other,
+                subresource: None,
+                verbs: vec![Verb::Apply, Verb::Delete],
+                children: true,
+            });
+        }
+        manifest
     }
 
     fn settings(&self) -> Settings {
@@ -108,7 +177,7 @@ struct Seen(BTreeMap<(String, ObjectKey), Sight>);
 struct Sight {
     /// Of the plugin's version.
     number: usize,
-    /// The state of the subject, and of the other kind's object of the same name.
+    /// What is seen of the subject, and of the other kind's object of the same name.
     states: [Option<String>; 2],
     /// The other kind's objects in the namespace with an even state, asked for by label, and with an odd one, asked for by index.
     others: [String; 2],
@@ -120,12 +189,48 @@ struct Thing {
     state: u32,
     uid: u64,
     version: u64,
+    /// The labels and annotations of whose child it is; none if it is nobody's.
+    marks: Option<Marks>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Marks {
+    label: String,
+    annotation: String,
 }
 
 impl Thing {
-    fn is_even(&self) -> bool {
-        self.state.is_multiple_of(2)
+    /// What its labels say of its state.
+    fn label(&self) -> u32 {
+        self.state / 4
     }
+
+    /// What the rest says.
+    fn note(&self) -> u32 {
+        self.state % 4
+    }
+
+    fn is_even(&self) -> bool {
+        self.label().is_multiple_of(2)
+    }
+
+    /// What a plugin sees that sees these fields.
+    fn seen_by(&self, version: &Version) -> String {
+        match version.field {
+            None => format!("{} {}", self.label(), self.note()),
+            Some(_) => self.label().to_string(),
+        }
+    }
+}
+
+/// The name of the child of the key of this name; none if it has none, whatever its object is.
+fn child_of(name: &str) -> Option<String> {
+    NAMES.contains(&name).then(|| format!("{name}-child"))
+}
+
+/// Whether the object with this label wants its child. It is to have the same label.
+fn wants_child(label: u32) -> bool {
+    label.is_multiple_of(3)
 }
 
 /// Something that a watch has not brought yet.
@@ -163,6 +268,18 @@ struct Life {
     listed: BTreeMap<InformerId, Payload>,
     turns: Vec<(Turn, Decision)>,
     lookups: Vec<(Lookup, Answers)>,
+    /// The keys of `a` whose last run failed for good.
+    terminal: BTreeSet<ObjectKey>,
+    /// The keys that have ever had a child, and by what it was marked.
+    parents: BTreeMap<ObjectKey, (Place, Marks)>,
+    /// Of which kinds a version has had companions, or kept children: the keys that these have
+    /// queued stay.
+    had_companions: BTreeSet<bool>,
+    had_children: BTreeSet<bool>,
+    /// What each cache showed last: of each object the uid and the version.
+    shown: BTreeMap<InformerId, BTreeMap<ObjectKey, (String, u64)>>,
+    /// The uids of what was shown, and then not any more.
+    ended: BTreeSet<(InformerId, String)>,
 }
 
 impl Life {
@@ -181,6 +298,12 @@ impl Life {
             listed: BTreeMap::new(),
             turns: Vec::new(),
             lookups: Vec::new(),
+            terminal: BTreeSet::new(),
+            parents: BTreeMap::new(),
+            had_companions: BTreeSet::new(),
+            had_children: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            ended: BTreeSet::new(),
         };
         for name in ["b", "a"] {
             let plugin = life.plugin(name, &Version::first());
@@ -191,53 +314,36 @@ impl Life {
     }
 
     fn plugin(&self, name: &str, version: &Version) -> Arc<dyn Plugin> {
-        let fields = version.field.map(str::to_owned).into_iter().collect();
-        let subject = kind_of(version.of_pods);
-        let mut manifest = manifest(name);
-        manifest.subject = Subject::Each(Selection {
-            kind: subject.clone(),
-            ..selection()
-        });
-        manifest.reads = vec![ReadDeclaration::new(subject.clone(), fields)];
-        let other = version.reads_other.then(|| kind_of(!version.of_pods));
-        let reads = other
-            .iter()
-            .map(|kind| ReadDeclaration::new(kind.clone(), vec![]));
-        manifest.reads.extend(reads);
-        manifest.writes.clear();
-        manifest.indexes = other
-            .iter()
-            .map(|kind| IndexDeclaration {
-                name: "parity".into(),
-                kind: kind.clone(),
-                paths: vec![".metadata.labels.parity".into()],
-            })
-            .collect();
+        let (subject, other) = (kind_of(version.of_pods), kind_of(!version.of_pods));
+        let manifest = version.manifest(name);
         let (seen, name, number) = (self.seen.clone(), name.to_owned(), self.number);
+        let (reads_other, keeps_children) = (version.reads_other, version.keeps_children());
         let reconcile = move |request: &Request, reader: &mut Reader| {
-            let states = [
-                state_of(reader, &subject, &request.key)?,
-                other
-                    .as_ref()
-                    .map_or(Ok(None), |kind| state_of(reader, kind, &request.key))?,
-            ];
-            let parity = |value: &str| Requirement::Equals("parity".into(), value.into());
-            let even = ListFilter::Labels(LabelSelector {
-                requirements: vec![parity("even")],
-            });
-            let odd = ListFilter::Index("parity".into(), "odd".into());
-            let mut list = |filter| match &other {
-                Some(kind) => names(reader, kind, &request.key.namespace, &filter),
-                None => Ok(String::new()),
-            };
-            let sight = Sight {
+            let own = state_of(reader, &subject, &request.key)?;
+            let label = own.as_deref().map(label_of);
+            let mut sight = Sight {
                 number,
-                states,
-                others: [list(even)?, list(odd)?],
+                states: [own, None],
+                others: Default::default(),
             };
+            if reads_other {
+                sight.states[1] = state_of(reader, &other, &request.key)?;
+                let parity = |value: &str| Requirement::Equals("parity".into(), value.into());
+                let even = ListFilter::Labels(LabelSelector {
+                    requirements: vec![parity("even")],
+                });
+                let odd = ListFilter::Index("parity".into(), "odd".into());
+                let mut list = |filter| names(reader, &other, &request.key.namespace, &filter);
+                sight.others = [list(even)?, list(odd)?];
+            }
             let mut seen = seen.lock().unwrap();
             seen.0.insert((name.clone(), request.key.clone()), sight);
-            Ok(Outcome::default())
+            let objects = child(&other, &request.key, label);
+            let actions = keeps_children.then_some(Action::Children { objects });
+            Ok(Outcome {
+                actions: actions.into_iter().collect(),
+                requeue_after: None,
+            })
         };
         Arc::new(Fake {
             manifest,
@@ -247,15 +353,23 @@ impl Life {
 
     fn json((_, key): &Place, thing: &Thing) -> String {
         let parity = if thing.is_even() { "even" } else { "odd" };
-        let Thing {
-            state,
-            uid,
-            version,
-        } = thing;
-        format!(
-            r#"{{"metadata":{{"namespace":"{}","name":"{}","uid":"u{uid}","resourceVersion":"{version}","labels":{{"state":"{state}","parity":"{parity}"}}}}}}"#,
-            key.namespace, key.name
-        )
+        let Thing { uid, version, .. } = thing;
+        let mut object = serde_json::json!({
+            "metadata": {
+                "namespace": &*key.namespace,
+                "name": &*key.name,
+                "uid": format!("u{uid}"),
+                "resourceVersion": version.to_string(),
+                "labels": { "state": thing.label().to_string(), "parity": parity },
+            },
+            "spec": { "note": thing.note().to_string() },
+        });
+        if let Some(marks) = &thing.marks {
+            object["metadata"]["labels"][children::LABEL] = marks.label.clone().into();
+            let annotations = serde_json::json!({ children::ANNOTATION: marks.annotation });
+            object["metadata"]["annotations"] = annotations;
+        }
+        object.to_string()
     }
 
     /// The informers that show this object, if they have been listed.
@@ -270,6 +384,12 @@ impl Life {
     }
 
     fn change(&mut self, place: &Place, state: Option<u32>) {
+        let thing = self.world.get(place);
+        let marks = thing.and_then(|thing| thing.marks.clone());
+        self.change_to(place, state, marks);
+    }
+
+    fn change_to(&mut self, place: &Place, state: Option<u32>, marks: Option<Marks>) {
         self.rig.version += 1;
         let version = self.rig.version;
         let old = self.world.remove(place);
@@ -281,6 +401,7 @@ impl Life {
                     state,
                     uid: old.map_or(version, |old| old.uid),
                     version,
+                    marks,
                 };
                 self.world.insert(place.clone(), thing.clone());
                 self.ever.insert(place.clone());
@@ -372,7 +493,11 @@ impl Life {
     /// Says when there will be something to do, if there is nothing now.
     fn take(&mut self) -> Result<Option<Time>, TestCaseError> {
         match self.rig.hub.next(self.rig.now, 0) {
-            Next::Idle(due) => return Ok(Some(due.unwrap_or(Time::MAX))),
+            Next::Idle(due) => {
+                let due = due.unwrap_or(Time::MAX);
+                prop_assert!(due > self.rig.now, "nothing is to be done at {due:?}");
+                return Ok(Some(due));
+            }
             Next::Look(lookup) => {
                 let answers = self.answers(&lookup);
                 self.lookups.push((lookup, answers));
@@ -384,8 +509,7 @@ impl Life {
                 };
                 prop_assert!(!self.turns.iter().any(is_running), "{turn:?} runs twice");
                 if turn.plugin == self.id {
-                    let place = (self.version.of_pods, key.clone());
-                    prop_assert!(self.ever.contains(&place), "there never was {place:?}");
+                    prop_assert!(self.may_be_run(key), "there never was {key}");
                     prop_assert!(self.version.grants(&key.namespace), "{key} is not granted");
                 }
                 let decision = turn.decide();
@@ -395,56 +519,133 @@ impl Life {
         Ok(None)
     }
 
+    /// Whether there was something once that this key may be run for.
+    fn may_be_run(&self, key: &ObjectKey) -> bool {
+        let was = |is_pod| self.ever.contains(&(is_pod, key.clone()));
+        let Version { of_pods, .. } = self.version;
+        was(of_pods)
+            || (self.had_companions.contains(&of_pods) && was(!of_pods))
+            || (self.had_children.contains(&of_pods) && self.parents.contains_key(key))
+    }
+
     fn end(&mut self, number: usize, end: End) {
         if self.turns.is_empty() {
             return;
         }
         let (turn, mut decision) = self.turns.swap_remove(number % self.turns.len());
-        let (hub, now) = (&mut self.rig.hub, self.rig.now);
-        let wrote = |effect| Executed {
-            accepted: vec![Accepted {
-                kind: service(),
-                key: turn.request.key.clone(),
-                effect,
-            }],
+        if turn.plugin == self.id {
+            self.terminal.remove(&turn.request.key);
+            let is_terminal = matches!(end, End::Terminal);
+            self.terminal
+                .extend(is_terminal.then(|| turn.request.key.clone()));
+        }
+        let failure = |failure: Failure| TurnError::Run(failure.into());
+        let retry = || failure(Failure::Retry("no".into()));
+        let broken = decision.result.is_err().then(retry);
+        let mut accepted = vec![];
+        let mut error = match end {
+            End::Well | End::Requeued | End::Unseen | End::Unknown => None,
+            End::Retry => Some(retry()),
+            End::Terminal => Some(failure(Failure::Terminal("no".into()))),
+            End::Trap => Some(RunError::Trap("no".into()).into()),
+            End::Unavailable => Some(TurnError::Unavailable("no".into())),
+        };
+        if broken.is_some() && !matches!(end, End::Terminal) {
+            error = broken;
+        } else if let (End::Well | End::Requeued | End::Unseen | End::Unknown, Ok((plan, _))) =
+            (end, &decision.result)
+        {
+            for write in plan.writes() {
+                match self.write(turn.request.key.clone(), write) {
+                    Ok(effect) => accepted.push(Accepted {
+                        kind: write.kind.clone(),
+                        key: write.key.clone(),
+                        effect,
+                    }),
+                    Err(conflict) => error = Some(conflict),
+                }
+            }
+        }
+        let own = |effect| Accepted {
+            kind: service(),
+            key: turn.request.key.clone(),
+            effect,
+        };
+        let never = Effect::Version(ResourceVersion::new("999999"));
+        match end {
+            End::Unseen | End::Retry => accepted.push(own(never)),
+            End::Unavailable => accepted.push(own(Effect::Unknown)),
+            End::Unknown => {
+                accepted.push(own(Effect::Unknown));
+                for accepted in &mut accepted {
+                    accepted.effect = Effect::Unknown;
+                }
+            }
+            End::Well | End::Requeued | End::Terminal | End::Trap => {}
+        }
+        let executed = Executed {
+            accepted,
             ..Executed::default()
         };
-        let failure = |failure: Failure| TurnError::Run(failure.into());
-        let never = Effect::Version(ResourceVersion::new("999999"));
-        let (delay, executed, error) = match end {
-            End::Well => (None, Executed::default(), None),
-            End::Requeued => (Some(Duration::from_secs(3)), Executed::default(), None),
-            End::Unseen => (None, wrote(never), None),
-            End::Unknown => (None, wrote(Effect::Unknown), None),
-            End::Retry => (
-                None,
-                wrote(never),
-                Some(failure(Failure::Retry("no".into()))),
-            ),
-            End::Terminal => {
-                let error = failure(Failure::Terminal("no".into()));
-                (None, Executed::default(), Some(error))
-            }
-            End::Trap => (
-                None,
-                Executed::default(),
-                Some(RunError::Trap("no".into()).into()),
-            ),
-            End::Unavailable => {
-                let error = TurnError::Unavailable("no".into());
-                (None, wrote(Effect::Unknown), Some(error))
-            }
+        let (hub, now) = (&mut self.rig.hub, self.rig.now);
+        let Some(error) = error else {
+            let delay = matches!(end, End::Requeued).then_some(Duration::from_secs(3));
+            hub.decided(&turn, &decision, now);
+            hub.settled(&turn, delay, executed, now);
+            return;
         };
-        match error {
-            None => {
-                hub.decided(&turn, &decision, now);
-                hub.settled(&turn, delay, executed, now);
+        if !matches!(error, TurnError::Write { .. } | TurnError::Unavailable(_)) {
+            decision.result = Err(RunError::Trap(String::new()).into());
+        }
+        hub.decided(&turn, &decision, now);
+        hub.failed(&turn, &error, executed, now);
+    }
+
+    /// Does one write of a key's run, as a server does: what would change nothing changes nothing,
+    /// and what is not of the state that was seen is a conflict.
+    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, TurnError> {
+        let place = (write.kind == pod(), write.key.clone());
+        let here = self.world.get(&place);
+        match &write.operation {
+            Operation::Apply { object, .. } => {
+                let object: serde_json::Value = serde_json::from_str(object).unwrap();
+                let metadata = &object["metadata"];
+                let text = |of: &serde_json::Value| of.as_str().unwrap().to_owned();
+                let marks = Marks {
+                    label: text(&metadata["labels"][children::LABEL]),
+                    annotation: text(&metadata["annotations"][children::ANNOTATION]),
+                };
+                let label: u32 = text(&metadata["labels"]["state"]).parse().unwrap();
+                let wanted = |thing: &Thing| {
+                    (thing.state, thing.marks.as_ref()) == (label * 4, Some(&marks))
+                };
+                if !here.is_some_and(wanted) {
+                    let child = (place.clone(), marks.clone());
+                    self.parents.insert(key, child);
+                    self.change_to(&place, Some(label * 4), Some(marks));
+                }
+                let version = self.world[&place].version.to_string();
+                Ok(Effect::Version(ResourceVersion::new(&version)))
             }
-            Some(error) => {
-                decision.result = Err(RunError::Trap(String::new()).into());
-                hub.decided(&turn, &decision, now);
-                hub.failed(&turn, &error, executed, now);
+            Operation::Delete {
+                uid: Some(uid),
+                resource_version: Some(version),
+                ..
+            } => {
+                let is_seen = |thing: &Thing| {
+                    format!("u{}", thing.uid) == *uid && thing.version.to_string() == *version
+                };
+                if here.is_some_and(is_seen) {
+                    self.change(&place, None);
+                } else if here.is_some() {
+                    return Err(TurnError::Write {
+                        message: "conflict".into(),
+                        retry_after: None,
+                    });
+                }
+                Ok(Effect::Deletion(uid.clone()))
             }
+            other => panic!("{other:?}"),
         }
     }
 
@@ -483,6 +684,9 @@ impl Life {
                 let (settings, now) = (version.settings(), self.rig.now);
                 let replaced = self.rig.hub.replace(self.id, plugin, &settings, now);
                 prop_assert_eq!(replaced, Ok(()));
+                let of = |is: bool| is.then_some(version.of_pods);
+                self.had_companions.extend(of(version.has_companions()));
+                self.had_children.extend(of(version.keeps_children()));
                 self.version = version;
                 // A list-watch that is to bring more, or less, is replaced.
                 let wanted = self.rig.hub.wanted();
@@ -527,7 +731,45 @@ impl Life {
             }
             Step::Garble(place) => self.garble(&place),
             Step::Answer(number, is_answered) => self.answer(number, is_answered),
+            Step::Restore(number) => {
+                let mut children = self.parents.values().cloned();
+                let child = children.nth(number % self.parents.len().max(1));
+                if let Some((place, marks)) = child.filter(|(it, _)| !self.world.contains_key(it)) {
+                    self.change_to(&place, Some(0), Some(marks));
+                }
+            }
             Step::Wait(seconds) => self.rig.now += Duration::from_secs(seconds),
+        }
+        self.follow_caches()
+    }
+
+    /// No cache goes back in time: each object's version rises, and what has ended does not come
+    /// back.
+    fn follow_caches(&mut self) -> Result<(), TestCaseError> {
+        let listed: BTreeSet<InformerId> = self.listed().into_iter().map(|(id, _)| id).collect();
+        self.shown.retain(|id, _| listed.contains(id));
+        self.ended.retain(|(id, _)| listed.contains(id));
+        for id in listed {
+            let cache = &self.rig.hub.snapshot().informers[id];
+            let state = |object: &Arc<Object>| {
+                let version = object.resource_version().to_string().parse().unwrap();
+                (object.key().to_key(), (object.uid().to_owned(), version))
+            };
+            let now: BTreeMap<ObjectKey, (String, u64)> = cache.list(None).map(state).collect();
+            for (key, (uid, version)) in self.shown.remove(&id).unwrap_or_default() {
+                match now.get(&key) {
+                    Some((same, now)) if *same == uid => {
+                        prop_assert!(*now >= version, "{key} goes from {version} to {now}");
+                    }
+                    _ if cache.unreadable().contains_key(&key) => {}
+                    _ => drop(self.ended.insert((id, uid))),
+                }
+            }
+            for (key, (uid, _)) in &now {
+                let is_ended = self.ended.contains(&(id, uid.clone()));
+                prop_assert!(!is_ended, "{key} has risen from the dead");
+            }
+            self.shown.insert(id, now);
         }
         Ok(())
     }
@@ -543,7 +785,7 @@ impl Life {
             self.list(id, &source);
         }
         self.mend_garbled();
-        for _ in 0..2000 {
+        for _ in 0..5000 {
             if let Some(due) = self.take()? {
                 if self.turns.is_empty() && self.lookups.is_empty() {
                     if due == Time::MAX {
@@ -573,14 +815,15 @@ impl Life {
     }
 
     /// What a run of this key sees that sees everything as it is.
-    fn sight(&self, is_pod: bool, key: &ObjectKey, version: &Version, number: usize) -> Sight {
-        let state = |is_pod| {
-            let thing = self.world.get(&(is_pod, key.clone()));
-            thing.map(|thing| thing.state.to_string())
-        };
+    fn sight(&self, key: &ObjectKey, version: &Version, number: usize) -> Sight {
+        let thing = |is_pod| self.world.get(&(is_pod, key.clone()));
+        let own = thing(version.of_pods).filter(|thing| version.selects(thing));
+        let other = thing(!version.of_pods).filter(|_| version.reads_other);
         let others = |is_even: bool| {
-            let others = self.world.iter().filter(|((other, place), thing)| {
-                *other != is_pod && place.namespace == key.namespace && thing.is_even() == is_even
+            let others = self.world.iter().filter(|((is_pod, place), thing)| {
+                *is_pod != version.of_pods
+                    && place.namespace == key.namespace
+                    && thing.is_even() == is_even
             });
             let names = others.map(|((_, place), _)| format!("{} ", place.name));
             if version.reads_other {
@@ -589,31 +832,61 @@ impl Life {
                 String::new()
             }
         };
+        let seen = |thing: Option<&Thing>| thing.map(|thing| thing.seen_by(version));
         Sight {
             number,
-            states: [
-                state(is_pod),
-                state(!is_pod).filter(|_| version.reads_other),
-            ],
+            states: [seen(own), seen(other)],
             others: [others(true), others(false)],
         }
     }
 
-    /// Of each key of a plugin, the last state of everything must have been seen, by the last version. Of an object that is gone a
-    /// version may know nothing that came after; an earlier one has seen that it is gone.
+    /// Of each key of a plugin, the last state of everything must have been seen, by the last
+    /// version. Of an object that is gone a version may know nothing that came after, unless a
+    /// companion is there; an earlier one has seen that it is gone.
     fn check(&self, name: &str, version: &Version, number: usize) -> Result<(), TestCaseError> {
-        let is_mine =
-            |(is_pod, key): &&Place| *is_pod == version.of_pods && version.grants(&key.namespace);
         let seen = self.seen.lock().unwrap();
-        for place in self.ever.iter().filter(is_mine) {
-            let (is_pod, key) = place;
-            let wanted = self.sight(*is_pod, key, version, number);
+        let places = self.ever.iter().chain(self.world.keys());
+        let keys: BTreeSet<&ObjectKey> = places.map(|(_, key)| key).collect();
+        for key in keys
+            .into_iter()
+            .filter(|key| version.grants(&key.namespace))
+        {
+            let wanted = self.sight(key, version, number);
             let last = seen.0.get(&(name.to_owned(), key.clone()));
-            if self.world.contains_key(place) {
+            let own = self.world.get(&(version.of_pods, key.clone()));
+            let has_companion = || {
+                version.has_companions()
+                    && self.world.contains_key(&(!version.of_pods, key.clone()))
+            };
+            if own.map_or_else(has_companion, |own| version.selects(own)) {
                 prop_assert_eq!(last, Some(&wanted), "{} {}", name, key);
             } else if let Some(last) = last.filter(|last| last.number == number) {
                 prop_assert_eq!(last, &wanted, "{} {} is gone", name, key);
             }
+        }
+        Ok(())
+    }
+
+    /// The children that the last version keeps are those that are wanted, but for keys that have
+    /// failed for good.
+    fn check_children(&self) -> Result<(), TestCaseError> {
+        if !self.version.keeps_children() {
+            return Ok(());
+        }
+        let Version { of_pods, .. } = self.version;
+        let keys = NAMESPACES
+            .iter()
+            .flat_map(|namespace| NAMES.map(|name| ObjectKey::new(namespace, name)));
+        let keys = keys.filter(|key| self.version.grants(&key.namespace));
+        for key in keys.filter(|key| !self.terminal.contains(key)) {
+            let owner = self.world.get(&(of_pods, key.clone()));
+            let owner = owner.filter(|owner| self.version.selects(owner));
+            let wanted = owner.map(Thing::label).filter(|label| wants_child(*label));
+            let child = child_of(&key.name).unwrap();
+            let child = (!of_pods, ObjectKey::new(&key.namespace, &child));
+            let child = self.world.get(&child).filter(|child| child.marks.is_some());
+            let state = child.map(|child| child.state);
+            prop_assert_eq!(state, wanted.map(|label| label * 4), "child of {}", key);
         }
         Ok(())
     }
@@ -642,15 +915,48 @@ impl Life {
     }
 }
 
+/// What is seen of an object.
 fn state_of(reader: &mut Reader, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, RunError> {
     let found = reader.get(kind, key).map_err(unreadable)?;
     let found: Option<serde_json::Value> = found.map(|json| serde_json::from_str(json).unwrap());
     Ok(found.map(|object| {
-        object["metadata"]["labels"]["state"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        let label = object["metadata"]["labels"]["state"].as_str().unwrap();
+        match object["spec"]["note"].as_str() {
+            Some(note) => format!("{label} {note}"),
+            None => label.to_owned(),
+        }
     }))
+}
+
+/// The label in what is seen of an object.
+fn label_of(state: &str) -> u32 {
+    state.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The children that a key wants, of this kind, if its object has this label.
+fn child(kind: &Kind, key: &ObjectKey, label: Option<u32>) -> Vec<String> {
+    let (Some(label), Some(name)) = (
+        label.filter(|label| wants_child(*label)),
+        child_of(&key.name),
+    ) else {
+        return vec![];
+    };
+    let parity = if label.is_multiple_of(2) {
+        "even"
+    } else {
+        "odd"
+    };
+    let child = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": &*kind.kind,
+        "metadata": {
+            "namespace": &*key.namespace,
+            "name": name,
+            "labels": { "state": label.to_string(), "parity": parity },
+        },
+        "spec": { "note": "0" },
+    });
+    vec![child.to_string()]
 }
 
 /// The names of what is listed.
@@ -680,8 +986,12 @@ fn is_in(source: &Source, namespace: &str) -> bool {
 }
 
 fn any_place() -> impl Strategy<Value = Place> {
-    let key = (0..NAMESPACES.len(), 0..NAMES.len())
-        .prop_map(|(namespace, name)| ObjectKey::new(NAMESPACES[namespace], NAMES[name]));
+    let name = prop_oneof![
+        4 => (0..NAMES.len()).prop_map(|name| NAMES[name].to_owned()),
+        1 => Just(child_of("a").unwrap()),
+    ];
+    let key = (0..NAMESPACES.len(), name)
+        .prop_map(|(namespace, name)| ObjectKey::new(NAMESPACES[namespace], &name));
     (proptest::bool::weighted(0.3), key)
 }
 
@@ -695,17 +1005,21 @@ fn any_version() -> impl Strategy<Value = Version> {
     let of_pods = proptest::bool::weighted(0.2);
     (
         of_pods,
-        any::<bool>(),
+        proptest::bool::weighted(0.8),
         field,
+        [0.3, 0.5, 0.5].map(proptest::bool::weighted),
         namespaces,
         1..4_u32,
         proptest::bool::weighted(0.1),
     )
         .prop_map(
-            |(of_pods, reads_other, field, namespaces, concurrency, is_paused)| Version {
+            |(of_pods, reads_other, field, wishes, namespaces, concurrency, is_paused)| Version {
                 of_pods,
                 reads_other,
                 field,
+                selects_even: wishes[0],
+                companions: wishes[1],
+                children: wishes[2],
                 namespaces,
                 concurrency,
                 is_paused,
@@ -728,7 +1042,7 @@ fn any_end() -> impl Strategy<Value = End> {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => (any_place(), 0..1000_u32).prop_map(|(place, state)| Step::Put(place, state)),
+        5 => (any_place(), 0..48_u32).prop_map(|(place, state)| Step::Put(place, state)),
         1 => any_place().prop_map(Step::Remove),
         8 => Just(Step::Take),
         6 => (any::<usize>(), any_end()).prop_map(|(number, end)| Step::End(number, end)),
@@ -742,6 +1056,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => any_place().prop_map(Step::Garble),
         1 => (any::<usize>(), any::<bool>())
             .prop_map(|(number, is_answered)| Step::Answer(number, is_answered)),
+        1 => any::<usize>().prop_map(Step::Restore),
         2 => (0..40_u64).prop_map(Step::Wait),
     ]
 }
@@ -758,6 +1073,7 @@ proptest! {
         life.end_well()?;
         life.check("b", &Version::first(), 0)?;
         life.check("a", &life.version, life.number)?;
+        life.check_children()?;
         life.check_caches()?;
     }
 }

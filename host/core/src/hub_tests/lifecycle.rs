@@ -560,6 +560,19 @@ fn a_new_version_tries_broken_keys_at_once() {
     assert_eq!(rig.run(), ["a"]);
 }
 
+#[test]
+fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
+    let (mut rig, id) = with_services(&["a"], failing);
+    rig.remove(&service(), "a");
+    for _ in 0..crate::queue::BREAK_AFTER {
+        rig.now += Duration::from_secs(3);
+        rig.run();
+    }
+    assert_eq!(rig.hub.status(rig.now)[0].broken.len(), 1);
+    replace(&mut rig, id, fake(version("2.0.0"), fine));
+    assert_eq!(rig.run(), ["a (gone)"]);
+}
+
 /// Has the plugin's only ready key remember an apply of pod "x" at this version.
 fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
     let turn = rig.take().unwrap();

@@ -141,3 +141,102 @@ fn a_key_that_its_own_writes_to_what_it_has_applied_run_is_slowed_down_too() {
     assert_eq!(runs, 11);
     assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
 }
+
+#[test]
+fn a_key_whose_writes_are_shown_one_by_one_is_slowed_down_as_well() {
+    let mut rig = Rig::with(manifest("p"), lists_pods);
+    rig.put(&service(), "web", "");
+    let mut runs = 0;
+    while rig.now < Duration::from_secs(10) {
+        if let Some(mut turn) = rig.take() {
+            let decision = turn.decide();
+            rig.hub.decided(&turn, &decision, rig.now);
+            let accepted = |kind, name: &str, after: u64| Accepted {
+                kind,
+                key: ObjectKey::new("default", name),
+                effect: Effect::Version(ResourceVersion::new(&(rig.version + after).to_string())),
+            };
+            let executed = Executed {
+                accepted: vec![accepted(pod(), "x", 1), accepted(service(), "web", 2)],
+                ..Executed::default()
+            };
+            rig.hub.settled(&turn, None, executed, rig.now);
+            runs += 1;
+            rig.put(&pod(), "x", &format!(r#""app":"web","at":"{runs}""#));
+            assert!(rig.take().is_none(), "the other write is not shown yet");
+            rig.now += Duration::from_millis(2);
+            rig.put(&service(), "web", &format!(r#""at":"{runs}""#));
+        }
+        rig.now += Duration::from_millis(1);
+    }
+    assert!(runs <= 30, "{runs} runs in ten seconds");
+}
+
+#[test]
+fn drift_of_what_a_looping_key_has_applied_runs_it_at_once() {
+    let mut blind = manifest("p");
+    blind.reads[1].fields = vec![".metadata.name".into()];
+    let mut rig = Rig::with(blind, |_, _| {
+        let object =
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"x"}}"#;
+        let apply = Action::Apply {
+            object: object.into(),
+            subresource: None,
+            force: false,
+        };
+        Ok(Outcome {
+            actions: vec![apply],
+            requeue_after: None,
+        })
+    });
+    rig.put(&pod(), "x", "");
+    rig.put(&service(), "web", "");
+    for run in 0..20 {
+        write_again(&mut rig, &service(), "web", &format!(r#""at":"{run}""#));
+        rig.now += Duration::from_secs(2);
+    }
+    write_again(&mut rig, &service(), "web", r#""at":"x""#);
+    assert!(rig.take().is_none(), "it waits");
+    rig.put(&pod(), "x", r#""by":"another""#);
+    assert_eq!(rig.run(), ["web"]);
+    assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+}
+
+#[test]
+fn a_key_that_writes_many_objects_each_time_is_slowed_down_as_well() {
+    for is_watch_faster in [false, true] {
+        let mut rig = Rig::with(manifest("p"), lists_pods);
+        rig.put(&service(), "web", "");
+        for run in 0..11 {
+            let mut turn = rig.take().unwrap();
+            let decision = turn.decide();
+            rig.hub.decided(&turn, &decision, rig.now);
+            let first = rig.version + 1;
+            let show = |rig: &mut Rig| {
+                (0..30).for_each(|number| {
+                    let labels = format!(r#""app":"web","at":"{run}""#);
+                    rig.put(&pod(), &format!("x{number}"), &labels);
+                });
+            };
+            if is_watch_faster {
+                show(&mut rig);
+            }
+            let accepted = |number: u64| Accepted {
+                kind: pod(),
+                key: ObjectKey::new("default", &format!("x{number}")),
+                effect: Effect::Version(ResourceVersion::new(&(first + number).to_string())),
+            };
+            let executed = Executed {
+                accepted: (0..30).map(accepted).collect(),
+                ..Executed::default()
+            };
+            rig.hub.settled(&turn, None, executed, rig.now);
+            if !is_watch_faster {
+                show(&mut rig);
+            }
+        }
+        assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+        rig.put(&pod(), "y", r#""app":"web""#);
+        assert_eq!(rig.run(), ["web"], "somebody else's change runs it at once");
+    }
+}

@@ -261,3 +261,70 @@ fn a_key_that_was_tried_often_while_nobody_got_through_is_brought_back_with_the_
     rig.hub.failed(&turn, &error, Executed::default(), rig.now);
     assert_eq!(rig.run().len(), 99);
 }
+
+#[test]
+fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    fail_unavailable(&mut rig);
+    let mut tries = 0;
+    for step in 0..10_000 {
+        // There is always one more.
+        rig.put(&service(), &format!("s{step}"), "");
+        rig.put(&service(), &format!("t{step}"), "");
+        let mut turn = rig.take();
+        if let Some(turn) = &mut turn {
+            tries += usize::from(&*turn.request.key.name == "a");
+            let decision = turn.decide();
+            rig.hub.decided(turn, &decision, rig.now);
+            if &*turn.request.key.name == "a" {
+                let error = TurnError::Unavailable("503".into());
+                rig.hub.failed(turn, &error, Executed::default(), rig.now);
+            } else {
+                rig.hub.settled(turn, None, Executed::default(), rig.now);
+            }
+        }
+        rig.now += Duration::from_millis(1);
+    }
+    assert!((4..=10).contains(&tries), "{tries} tries in ten seconds");
+}
+
+#[test]
+fn an_outage_ends_when_the_last_key_that_found_no_cluster_needs_none_any_more() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    fail_unavailable(&mut rig);
+    let id = *rig.hub.seats.keys().next().unwrap();
+    for _ in 0..3 {
+        rig.now += Duration::from_secs(1);
+        assert!(rig.hub.is_cut_off(id));
+        fail_unavailable(&mut rig);
+    }
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), ["a"]);
+    assert!(!rig.hub.is_cut_off(id), "nobody is left to try with");
+}
+
+#[test]
+fn an_outage_goes_on_while_the_last_key_that_found_no_cluster_is_tried() {
+    let mut rig = Rig::with(manifest("p"), nothing);
+    rig.put(&service(), "a", "");
+    rig.put(&service(), "b", "");
+    let (mut found_none, mut needs_none) = (rig.take().unwrap(), rig.take().unwrap());
+    let fail = |rig: &mut Rig, turn: &mut Turn| {
+        let decision = turn.decide();
+        rig.hub.decided(turn, &decision, rig.now);
+        let error = TurnError::Unavailable("no answer".into());
+        rig.hub.failed(turn, &error, Executed::default(), rig.now);
+    };
+    fail(&mut rig, &mut found_none);
+    rig.now += Duration::from_secs(1);
+    fail_unavailable(&mut rig);
+    rig.now += Duration::from_secs(1);
+    let mut tried = rig.take().unwrap();
+    let decision = needs_none.decide();
+    rig.finish(&needs_none, decision);
+    fail(&mut rig, &mut tried);
+    let id = *rig.hub.seats.keys().next().unwrap();
+    assert!(rig.hub.is_cut_off(id));
+}

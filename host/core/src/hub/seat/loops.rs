@@ -14,13 +14,15 @@ use serde_json::Value;
 use super::running::HURRY;
 use crate::cache::Change;
 use crate::key::{ObjectKey, ResourceVersion};
+use crate::queue::Time;
 use crate::snapshot::InformerId;
 
 /// After so many self-triggered runs in a row that wrote the same object, a key is slowed down.
 pub const SLOW_AFTER: u32 = 10;
 
-/// Most changes told apart that queue a key between two runs. More are not all its own.
-const MAX_CAUSES: usize = 16;
+/// Most changes told apart that queue a key while it runs, when it is not known yet which are its
+/// own.
+const MAX_CAUSES: usize = 1024;
 
 /// A state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +46,11 @@ pub(super) struct Loops {
 
 #[derive(Debug, Default)]
 struct Cycle {
-    /// The changes that have queued the key since it was handed out last. Whether they are its own may not be known yet: a watch can be
-    /// faster than the answer to the write.
+    /// The changes that have queued the key since it was handed out last. While it runs it is not
+    /// known yet whether they are its own: a watch can be faster than the answer to the write.
+    /// After that all of them are.
     causes: Vec<State>,
+    is_running: bool,
     /// Something that is not its own has queued it.
     is_foreign: bool,
     /// What its last run wrote.
@@ -55,16 +59,21 @@ struct Cycle {
     trigger: Vec<State>,
     /// Self-triggered runs in a row that wrote what had triggered them.
     runs: u32,
-    /// It has waited as long as it has to.
-    has_waited: bool,
+    /// Until when it waits, once it is known that it has to.
+    until: Option<Time>,
     /// The first field in which its last write differed from the state before.
     field: String,
 }
 
 impl Cycle {
     fn is_self_triggered(&self) -> bool {
-        let is_own = |cause| self.wrote.contains(cause);
-        !self.is_foreign && !self.causes.is_empty() && self.causes.iter().all(is_own)
+        !self.is_foreign && !self.causes.is_empty()
+    }
+
+    /// Something that is not its own has queued the key: nothing else matters.
+    fn is_caused_otherwise(&mut self) {
+        self.is_foreign = true;
+        self.causes = Vec::new();
     }
 }
 
@@ -85,20 +94,19 @@ impl Loops {
         let Some(cycle) = self.keys.get_mut(key) else {
             return;
         };
-        let Some(new) = &change.new else {
-            cycle.is_foreign = true;
-            return;
-        };
-        let state = State {
+        let state = change.new.as_ref().map(|new| State {
             informer,
             key: new.key().to_key(),
             version: new.resource_version().clone(),
+        });
+        let may_be_own = |state: &State| match cycle.is_running {
+            true => cycle.causes.len() < MAX_CAUSES,
+            false => cycle.wrote.contains(state),
+        };
+        let Some(state) = state.filter(|state| !cycle.is_foreign && may_be_own(state)) else {
+            return cycle.is_caused_otherwise();
         };
         if cycle.causes.contains(&state) {
-            return;
-        }
-        if cycle.causes.len() >= MAX_CAUSES {
-            cycle.is_foreign = true;
             return;
         }
         if cycle.runs + 1 >= SLOW_AFTER {
@@ -110,18 +118,20 @@ impl Loops {
     /// Something else queues a key.
     pub fn caused_otherwise(&mut self, key: &ObjectKey) {
         if let Some(cycle) = self.keys.get_mut(key) {
-            cycle.is_foreign = true;
+            cycle.is_caused_otherwise();
         }
     }
 
-    /// How long a key that is due has to wait; asked once for each run.
-    pub fn wait(&mut self, key: &ObjectKey) -> Option<Duration> {
+    /// How long a key that is due has to wait. The next of its writes to be shown does not make it
+    /// longer, nor shorter.
+    pub fn wait(&mut self, key: &ObjectKey, now: Time) -> Option<Duration> {
         let cycle = self.keys.get_mut(key)?;
-        if cycle.runs < SLOW_AFTER || cycle.has_waited || !cycle.is_self_triggered() {
+        if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
             return None;
         }
-        cycle.has_waited = true;
-        Some(HURRY.delay(cycle.runs - SLOW_AFTER + 1))
+        let delay = HURRY.delay(cycle.runs - SLOW_AFTER + 1);
+        let until = *cycle.until.get_or_insert(now + delay);
+        (now < until).then(|| until - now)
     }
 
     /// A key is handed out. Says whether the run is self-triggered.
@@ -135,7 +145,8 @@ impl Loops {
         }
         cycle.wrote.clear();
         cycle.is_foreign = false;
-        cycle.has_waited = false;
+        cycle.is_running = true;
+        cycle.until = None;
         is_self_triggered
     }
 
@@ -152,6 +163,10 @@ impl Loops {
             false => 0,
         };
         cycle.wrote = wrote;
+        cycle.is_running = false;
+        if !cycle.causes.iter().all(|cause| cycle.wrote.contains(cause)) {
+            cycle.is_caused_otherwise();
+        }
         (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle))
     }
 

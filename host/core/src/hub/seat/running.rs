@@ -13,7 +13,7 @@ use crate::hub::changelog::Missed;
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::status::LastError;
 use crate::hub::turn::{Controller, Decision, Start, Turn, TurnError};
-use crate::hub::{Lookup, PluginId, Purpose, Question};
+use crate::hub::{Known, Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
 use crate::outcome::shorten;
@@ -65,7 +65,7 @@ impl Seat {
                 None => Some(self.queue.next(now)?),
             };
             let Some(taken) = taken.and_then(|taken| self.keep_if_mine(taken, now)) else {
-                self.end_empty_outage();
+                self.end_empty_outage(now);
                 continue;
             };
             if self.slow_down(&taken, now) {
@@ -104,7 +104,7 @@ impl Seat {
         if self.queue.is_draining() {
             return false;
         }
-        let Some(delay) = self.loops.wait(&taken.key) else {
+        let Some(delay) = self.loops.wait(&taken.key, now) else {
             return false;
         };
         self.queue.add_after(&taken.key, delay, taken.priority, now);
@@ -154,15 +154,21 @@ impl Seat {
         }
     }
 
-    /// What a key waited for has been looked up, and is in the caches.
+    /// What a key waited for has been looked up.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,
         gate: GateId,
         question: &Question,
+        known: &Known,
         snapshot: &Snapshot,
     ) {
-        for key in self.gates.looked_up(key, gate, question, snapshot) {
+        let at = match known {
+            Known::Nothing => return,
+            Known::All => None,
+            Known::Version(version) => Some(version),
+        };
+        for key in self.gates.looked_up(key, gate, question, at, snapshot) {
             self.queue.release(&key);
         }
     }
@@ -324,6 +330,9 @@ impl Seat {
         now: Time,
     ) {
         let key = &turn.request.key;
+        if !turn.is_gone {
+            self.gone.remove(key);
+        }
         self.reconciles.error += 1;
         self.last_error = Some(LastError {
             key: key.clone(),
@@ -377,11 +386,11 @@ impl Seat {
             TurnError::Write { .. } => self.rescue(false),
             _ => self.try_the_next_at_once(turn, now),
         }
-        self.end_empty_outage();
         if self.queue.is_broken(key) {
             self.reasons.insert(key.clone(), error.to_string());
         }
         self.queue.done(key, now);
+        self.end_empty_outage(now);
     }
 
     /// A key that was tried has ended without an answer of the cluster, and without having missed one.
@@ -416,8 +425,10 @@ impl Seat {
     }
 
     /// An outage with nobody left to try with would never end.
-    fn end_empty_outage(&mut self) {
-        if self.looking == 0 && self.outage.as_ref().is_some_and(Outage::is_empty) {
+    fn end_empty_outage(&mut self, now: Time) {
+        let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
+        let is_trying = self.looking > 0 || self.queue.running() > 0 || self.queue.is_ready(now);
+        if is_empty && !is_trying {
             self.rescue(false);
         }
     }
@@ -480,6 +491,7 @@ impl Seat {
             }
         }
         self.queue.done(key, now);
+        self.end_empty_outage(now);
         looping
     }
 
