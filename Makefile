@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run smoke test test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python
+.PHONY: help build run smoke test test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python check-deny
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -66,7 +66,7 @@ bench: check-tools testserver plugins guests ## Measure, as ratios within one ru
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/release/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo bench --locked --workspace --features pilothouse-tests/reflector --bench core --bench fairness --bench joining --bench loop --bench reload --bench plugins --bench reflector
 
-lint: check-rust ## Formatting, clippy, each crate by itself, docs, shell syntax, licences
+lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, shell syntax, licences
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --features pilothouse-tests/reflector -- -D warnings
 	@# In the workspace a crate has whatever features any other asks of a dependency; by itself, only those that it declares.
@@ -77,7 +77,10 @@ lint: check-rust ## Formatting, clippy, each crate by itself, docs, shell syntax
 	done
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
 	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh tests/readme.sh .ci/run; do bash -n "$$script"; done
-	@if command -v cargo-deny >/dev/null; then cargo deny --all-features check; else echo "cargo-deny is not installed: licences not checked (cargo install cargo-deny)"; fi
+	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
+	@# The advisories are in a repository of their own, which is not to be reached from everywhere.
+	@if cargo deny --all-features fetch db >/dev/null 2>&1; then cargo deny --all-features check --disable-fetch advisories; \
+	  else echo "advisories not checked: their database cannot be reached"; fi
 
 plugins: check-rust ## Build the shipped plugins: target/plugins/NAME.wasm
 	$(call say,building plugins)
@@ -98,6 +101,9 @@ check-tools: check-rust check-go check-python
 check-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install rustup from https://rustup.rs, then 'rustup toolchain install 1.95.0'"; exit 1; }
 	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install build-essential"; exit 1; }
+
+check-deny:
+	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
 
 check-python:
 	@command -v python3 >/dev/null || { echo "python3 is missing (for the Python example): apt-get install python3 python3-venv"; exit 1; }
