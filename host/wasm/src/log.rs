@@ -1,5 +1,6 @@
-//! A plugin's lines in the host's log. Nothing a guest says can pass for the host's own words or fill a
-//! disk: its fields have names that are not the host's, and text is cut and counted. Whoever writes the
+//! A plugin's lines in the host's log. Nothing a guest says can be a line of the host's or fill a disk: its
+//! lines name it and are of a target of their own, its fields have names that are not the host's, and text is
+//! cut and counted. Whoever writes the
 //! lines escapes what they are made of, as with any other text from outside.
 
 mod budget;
