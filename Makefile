@@ -103,7 +103,7 @@ check-rust:
 	@command -v cc >/dev/null || { echo "a C compiler is missing: apt-get install build-essential"; exit 1; }
 
 check-deny:
-	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
+	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
 
 check-python:
 	@command -v python3 >/dev/null || { echo "python3 is missing (for the Python example): apt-get install python3 python3-venv"; exit 1; }
