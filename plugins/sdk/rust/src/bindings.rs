@@ -2937,7 +2937,11 @@ pub mod pilothouse {
         ///
         /// Every read is recorded, also one that found nothing. When a later change would alter its answer, the key is reconciled
         /// again: there are no watches to set up and no mapping functions to write. The object that an apply, update, delete or finalizer
-        /// action is on counts as read, if its kind is. A reconcile that asks more than 10,000 different questions is stopped.
+        /// action is on counts as read, if its kind is. A reconcile that asks more than 10,000 different questions is stopped, and so is one
+        /// with a selector of more than 100 conditions or 1,000 values. There is an end to what the host remembers: a plugin with more than a
+        /// million reads, or 64 MiB of them, and a key with more than 64 selectors that name no label an object must have, is reconciled
+        /// after any change of the kinds that were asked about. Of keys whose object is gone some thousand are remembered, and more for an
+        /// hour.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod cluster {
             #[used]
@@ -4328,7 +4332,7 @@ pub mod pilothouse {
                 }
             }
             /// A merge patch that names `metadata.resourceVersion`, with any value, is of the version that
-            /// the snapshot shows: if the object has changed since, that is a `conflict`. One that names
+            /// the snapshot shows, or that an earlier action has left: if the object has changed since, that is a `conflict`. One that names
             /// `metadata.uid` is of that object alone. To give up an owner, list those that remain:
             /// directives of a strategic merge patch are refused in `metadata`.
             #[derive(Clone, Eq, PartialEq)]
