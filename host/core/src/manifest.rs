@@ -280,7 +280,9 @@ impl Manifest {
     fn validate_counts(&self) -> Result<(), ManifestError> {
         let fields = self.reads.iter().map(|read| read.fields.len()).sum();
         let paths = self.indexes.iter().map(|index| index.paths.len()).sum();
-        let namespaces = self.reads.iter().map(|read| read.namespaces.len()).sum();
+        let of_reads = || self.reads.iter().map(|read| read.namespaces.len());
+        let (namespaces, most_namespaces) =
+            (of_reads().sum(), of_reads().max().unwrap_or_default());
         let (companions, selected) = match &self.subject {
             Subject::Each(selection) => (selection.companions.len(), selection.namespaces.len()),
             Subject::Singleton => (0, 0),
@@ -289,7 +291,8 @@ impl Manifest {
             ("companions", companions, 100),
             ("namespaces of the subject", selected, 500),
             ("kinds in reads", self.reads.len(), 100),
-            ("namespaces in reads", namespaces, 20),
+            ("namespaces in a read", most_namespaces, 20),
+            ("namespaces in reads", namespaces, 200),
             ("fields in reads", fields, 1_000),
             ("indexes", self.indexes.len(), 50),
             ("index paths", paths, 200),

@@ -67,6 +67,8 @@ struct Step {
 #[derive(Debug)]
 enum What {
     Known(ActionResult),
+    /// An Event that is not granted, and why. Like one that fails it stops nothing.
+    NoEvent(String),
     Send {
         write: Write,
         /// For an apply: what to remember once it is accepted.
@@ -90,7 +92,11 @@ impl What {
 
 impl Step {
     fn is_event(&self) -> bool {
-        matches!(&self.what, What::Send { write, .. } if matches!(write.operation, Operation::Event { .. }))
+        match &self.what {
+            What::NoEvent(_) => true,
+            What::Known(_) => false,
+            What::Send { write, .. } => matches!(write.operation, Operation::Event { .. }),
+        }
     }
 }
 
@@ -305,7 +311,7 @@ impl Plan {
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         self.steps.iter().filter_map(|step| match &step.what {
             What::Send { write, .. } => Some(write),
-            What::Known(_) => None,
+            What::Known(_) | What::NoEvent(_) => None,
         })
     }
 
@@ -340,6 +346,7 @@ impl Plan {
                     ActionResult::Skipped
                 }
                 What::Known(result) => result.clone(),
+                What::NoEvent(reason) => ActionResult::Forbidden(reason.clone()),
                 What::Send {
                     write,
                     intent,
@@ -451,7 +458,7 @@ impl Stop {
     fn includes(&self, what: &What) -> bool {
         match what {
             _ if self.all => true,
-            What::Known(_) => false,
+            What::Known(_) | What::NoEvent(_) => false,
             What::Send {
                 write, finalizer, ..
             } => {

@@ -436,14 +436,16 @@ impl Reader {
         scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
     }
 
-    /// Whether the plugin reads the value at the end of these names, whole, of an object of this name.
+    /// Whether the plugin reads the value at the end of these names, whole, of an object of this name, in this version of its kind. Of
+    /// what selectors keep out it reads nothing.
     pub(crate) fn shows(&self, kind: &Kind, key: &ObjectKey, names: &[&str]) -> bool {
-        let kind = self.readable_as(kind);
-        let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
+        let scope = self.scope.kinds.get(kind);
         let part = scope.and_then(|scope| scope.part_of(&key.namespace));
         part.is_some_and(|part| {
-            let schema = self.cache(part).schema();
-            part.grant.payload.has(names) && schema.shows(part.grant.view, names)
+            let cache = self.cache(part);
+            let is_selected = !part.is_narrowed || cache.get(key.parts()).is_some();
+            let is_in_view = cache.schema().shows(part.grant.view, names);
+            is_selected && part.grant.payload.has(names) && is_in_view
         })
     }
 

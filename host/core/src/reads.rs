@@ -24,7 +24,7 @@ use crate::object::{IndexId, Object, Side, ViewId};
 use crate::reader::{Filter, MAX_READS, Read};
 use crate::snapshot::InformerId;
 
-use bounds::Held;
+use bounds::{Held, OF_LABEL, widened};
 use few::Few;
 
 /// The recorded reads of one plugin's keys.
@@ -126,7 +126,17 @@ impl ReadSets {
             return;
         }
         let key = Arc::new(key.clone());
-        let (reads, is_coarse) = self.held.bounded(reads);
+        let (reads, mut is_coarse) = self.held.bounded(reads);
+        let bound = |read: Read| {
+            let is_too_many = self.is_behind_many(&read);
+            is_coarse |= is_too_many;
+            if is_too_many {
+                widened(read, false)
+            } else {
+                read
+            }
+        };
+        let reads: BTreeSet<Read> = reads.into_iter().map(bound).collect();
         if is_coarse {
             self.held.coarse.insert(key.clone());
         }
@@ -152,7 +162,20 @@ impl ReadSets {
             .flatten()
             .map(|read| (**read).clone());
         let all = known.chain(reads).collect();
+        let was_coarse = self.held.coarse.contains(key);
         self.set(key, all);
+        if was_coarse {
+            self.held.coarse.insert(Arc::new(key.clone()));
+        }
+    }
+
+    /// Whether the label that leads to this read leads to very many others, which a change would be held against as well.
+    fn is_behind_many(&self, read: &Read) -> bool {
+        let Anchors::Labels(labels) = self.anchors(read) else {
+            return false;
+        };
+        let mut buckets = labels.iter().filter_map(|label| self.anchored.get(label));
+        !self.readers.contains_key(read) && buckets.any(|bucket| bucket.len() >= OF_LABEL)
     }
 
     /// The key has no reads any more.

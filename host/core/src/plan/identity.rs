@@ -158,7 +158,9 @@ pub(super) fn check_json_patch_reads(
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let is_identity =
             op == "test" && matches!(names[..], ["metadata", name] if IDENTITY.contains(&name));
-        let is_bookkept = BOOKKEPT.iter().any(|path| path.starts_with(&names));
+        let is_bookkept = BOOKKEPT
+            .iter()
+            .any(|path| path.starts_with(&names) || names.starts_with(path));
         if !is_identity && (is_bookkept || !is_shown(&names)) {
             return Err(ActionError::Unread {
                 op: op.to_owned(),

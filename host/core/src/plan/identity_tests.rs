@@ -299,10 +299,20 @@ fn a_json_patch_reads_nothing_that_the_plugin_does_not() {
         assert_eq!(check(step), is_fine, "{op} {from}");
     }
     let last_applied = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
-    for path in ["", "/metadata", "/metadata/annotations", last_applied] {
-        let step = json!({"op": "copy", "from": path, "path": "/spec/a"});
-        let result = check_json_patch_reads(&json!([step]), |_| true);
-        assert!(result.is_err(), "{path}: it is in no view");
+    let below = "/metadata/managedFields/0/fieldsV1/f:data/f:password";
+    for path in [
+        "",
+        "/metadata",
+        "/metadata/annotations",
+        last_applied,
+        below,
+    ] {
+        let copy = json!({"op": "copy", "from": path, "path": "/spec/a"});
+        let test = json!({"op": "test", "path": path, "value": {}});
+        for step in [copy, test] {
+            let result = check_json_patch_reads(&json!([step]), |_| true);
+            assert!(result.is_err(), "{path}: it is in no view");
+        }
     }
     for (path, is_fine) in [
         ("/spec/a", true),

@@ -14,7 +14,7 @@ use crate::key::{Kind, ObjectKey};
 use crate::manifest::Verb;
 use crate::object::Object;
 use crate::outcome::{Action, ActionResult, Delete, Event, PatchType};
-use crate::permission::Denied;
+use crate::permission::{Denied, check_key};
 use crate::reader::Reader;
 use crate::selector::{LabelSelector, Requirement};
 use crate::unchanged::{Target, hash, is_same_object};
@@ -412,7 +412,10 @@ impl Planner<'_, '_> {
         }
         let is_readable = self.reader.is_in_scope(kind, key);
         let permissions = self.context.permissions;
-        permissions.check_event(kind, key, is_readable)?;
+        check_key(key)?;
+        if let Err(denied) = permissions.check_event(kind, key, is_readable) {
+            return Ok(What::NoEvent(denied.to_string()));
+        }
         let operation = Operation::Event {
             uid: self
                 .reader

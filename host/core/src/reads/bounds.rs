@@ -6,9 +6,7 @@ use std::sync::Arc;
 use crate::key::ObjectKey;
 use crate::reader::{Filter, Read};
 
-/// Reads of one plugin, each counted once for each key.
-const READS: usize = 1_000_000;
-/// Bytes that they take.
+/// Bytes that the reads of one plugin take, each counted once for each key: some 350,000 with names of the usual length.
 const BYTES: usize = 64 << 20;
 /// Of one read, besides its texts: its entries in the maps.
 const OVERHEAD: usize = 140;
@@ -16,6 +14,8 @@ const OVERHEAD: usize = 140;
 /// them, while nobody else can do anything.
 const UNANCHORED_OF_KEY: usize = 64;
 const UNANCHORED: usize = 4_096;
+/// Label reads that the same label leads to.
+pub(super) const OF_LABEL: usize = 4_096;
 
 /// What is recorded of a plugin.
 #[derive(Debug, Default)]
@@ -39,15 +39,16 @@ fn is_unanchored(read: &Read) -> bool {
     }
 }
 
-/// All that a read could be about, of the namespace or of all.
-fn widened(read: Read, is_everywhere: bool) -> Read {
+/// All that a read could be about, of the namespace or of all. What was applied is no question: the plugin may write it.
+pub(super) fn widened(read: Read, is_everywhere: bool) -> Read {
     match read {
         Read::List(informer, namespace, _) => Read::List(
             informer,
             namespace.filter(|_| !is_everywhere),
             Filter::Everything,
         ),
-        other => Read::List(other.informer(), None, Filter::Everything),
+        applied @ Read::Applied(..) => applied,
+        Read::Object(informer, _) => Read::List(informer, None, Filter::Everything),
     }
 }
 
@@ -65,7 +66,7 @@ impl Held {
     /// The reads that a key is to have for these, and whether they are more than it asked.
     pub(super) fn bounded(&self, reads: BTreeSet<Read>) -> (BTreeSet<Read>, bool) {
         let bytes: usize = reads.iter().map(bytes).sum();
-        if self.reads + reads.len() > READS || self.bytes + bytes > BYTES {
+        if self.bytes + bytes > BYTES {
             let all = reads.into_iter().map(|read| widened(read, true));
             return (all.collect(), true);
         }
@@ -146,5 +147,37 @@ mod tests {
         assert!(sets.coarse() > 50);
         let last: Vec<&Read> = sets.of(&key(99)).collect();
         assert_eq!(last, [&everything(None)]);
+    }
+
+    #[test]
+    fn one_label_leads_to_some_thousand_reads() {
+        let mut sets = ReadSets::default();
+        let linux = |number: usize| {
+            let requirements = vec![
+                Requirement::Equals("os".into(), "linux".into()),
+                Requirement::Absent(format!("k{number}")),
+            ];
+            let filter = Filter::Labels(LabelSelector { requirements });
+            Read::List(7, Some("default".into()), filter)
+        };
+        for number in 0..OF_LABEL + 10 {
+            sets.set(&key(number), [linux(number)].into());
+        }
+        assert_eq!(sets.coarse(), 10);
+        sets.join(&key(OF_LABEL), [Read::Object(3, key(1))].into());
+        assert_eq!(sets.coarse(), 10, "what it asks besides makes it no finer");
+    }
+
+    #[test]
+    fn what_was_applied_is_remembered_whatever_else_is_not() {
+        let mut sets = ReadSets::default();
+        let applied = Read::Applied(7, key(1), crate::object::Side::Main);
+        let name = "n".repeat(250);
+        let names =
+            (0..300_000).map(|read| Read::Object(7, ObjectKey::new(&name, &read.to_string())));
+        sets.set(&key(0), names.chain([applied.clone()]).collect());
+        let found: Vec<&Read> = sets.of(&key(0)).collect();
+        assert_eq!(found.len(), 2);
+        assert!(found.contains(&&applied) && found.contains(&&everything(None)));
     }
 }

@@ -25,6 +25,13 @@ impl<T: Clone + Ord> Few<T> {
 }
 
 impl<T: Ord> Few<T> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(items) => items.len(),
+        }
+    }
+
     /// Says whether none is left.
     pub(super) fn remove<Q: Ord + ?Sized>(&mut self, item: &Q) -> bool
     where

@@ -2938,9 +2938,9 @@ pub mod pilothouse {
         /// Every read is recorded, also one that found nothing. When a later change would alter its answer, the key is reconciled
         /// again: there are no watches to set up and no mapping functions to write. The object that an apply, update, delete or finalizer
         /// action is on counts as read, if its kind is. A reconcile that asks more than 10,000 different questions is stopped, and so is one
-        /// with a selector of more than 100 conditions or 1,000 values. There is an end to what the host remembers: a plugin with more than a
-        /// million reads, or 64 MiB of them, and a key with more than 64 selectors that name no label an object must have, is reconciled
-        /// after any change of the kinds that were asked about. Of keys whose object is gone some thousand are remembered, and more for an
+        /// with a selector of more than 100 conditions or 1,000 values. There is an end to what the host remembers: a plugin whose
+        /// reads take more than 64 MiB (some 350,000), and a key with more than 64 selectors that name no label an object must have, is
+        /// reconciled after any change of the kinds that were asked about. Of keys whose object is gone some thousand are remembered, and more for an
         /// hour.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod cluster {
@@ -4225,7 +4225,7 @@ pub mod pilothouse {
             pub type ObjectKey = super::super::super::pilothouse::controller::types::ObjectKey;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
             pub type Milliseconds = super::super::super::pilothouse::controller::types::Milliseconds;
-            /// Server-side apply under the plugin's name as field manager: create the object, or make these fields so.
+            /// Server-side apply under the plugin's field manager: create the object, or make these fields so.
             ///
             /// What is applied counts as read, whatever fields the manifest names of the kind: when somebody
             /// changes the object, the key runs again. A change of `status` counts for who has applied that.
@@ -4460,7 +4460,8 @@ pub mod pilothouse {
             /// A Kubernetes Event (`events.k8s.io/v1`) about an object of a kind that the manifest names, and that the plugin may
             /// read or write. Events are a grant of their own. An outcome has at most 100. The host writes 25
             /// about one object and then one each five minutes, and of one plugin 100 and then ten a second.
-            /// An Event that cannot be written never fails the reconcile.
+            /// An Event that is not granted or cannot be
+            /// written never fails the reconcile.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Event {
                 pub kind: Kind,

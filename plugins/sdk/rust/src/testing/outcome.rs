@@ -213,7 +213,9 @@ impl Check<'_> {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let is_identity =
                 op == "test" && matches!(names[..], ["metadata", name] if IDENTITY.contains(&name));
-            let is_bookkept = BOOKKEPT.iter().any(|path| path.starts_with(&names));
+            let is_bookkept = BOOKKEPT
+                .iter()
+                .any(|path| path.starts_with(&names) || names.starts_with(path));
             let is_shown = self.read_of(kind).is_some_and(|read| {
                 let is_in_reach =
                     read.namespaces.is_empty() || read.namespaces.contains(&key.namespace);
