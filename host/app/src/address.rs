@@ -57,6 +57,16 @@ impl Address {
         }
     }
 
+    /// Whether it is one of the names that a machine has for itself.
+    pub fn is_this_machine(&self) -> bool {
+        let ip = self.host.parse::<IpAddr>();
+        let own = [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            Ipv6Addr::LOCALHOST.into(),
+        ];
+        matches!(&*self.host, "" | "localhost") || ip.is_ok_and(|ip| own.contains(&ip))
+    }
+
     /// The port alone.
     pub fn port(&self) -> u16 {
         self.port

@@ -1,6 +1,6 @@
 //! The commands that ask a running host.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -39,13 +39,16 @@ pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
     }
     let path = format!("/plugins/{name}/{}", verb.word());
     let host = &args.host.host;
-    let usual = || socket::usual_path(host.port());
-    let socket = args.command_socket.clone().or_else(usual);
-    let socket = socket.context(
-        "there is no home directory; --command-socket says where the host takes commands",
-    )?;
-    let body = tell(&socket, host, &path).await?;
-    Ok(body.trim_end().to_owned())
+    if args.command_socket.is_none() && !host.is_this_machine() {
+        bail!(
+            "commands are taken where the host runs, and {host} may be elsewhere: say 127.0.0.1:{} there (in a cluster by kubectl exec), or --command-socket",
+            host.port()
+        );
+    }
+    let said = args.command_socket.clone().map(|path| vec![path]);
+    let places = said.unwrap_or_else(|| socket::usual_places(host.port()));
+    let body = tell(&places, host, &path).await?;
+    Ok(escaped(body.trim_end(), usize::MAX))
 }
 
 /// Asks a host at its address.
@@ -56,17 +59,24 @@ async fn ask(host: &Address, path: &str) -> anyhow::Result<String> {
     read(&answer?.with_context(missing)?, "GET", path, host)
 }
 
-/// Tells a host something at its socket.
-async fn tell(socket: &Path, host: &Address, path: &str) -> anyhow::Result<String> {
-    let connect = UnixStream::connect(socket);
-    let missing = || {
+/// Tells a host something at its socket, which is at one of these places.
+async fn tell(places: &[PathBuf], host: &Address, path: &str) -> anyhow::Result<String> {
+    let mut problem = anyhow::anyhow!("no place is known");
+    for place in places {
+        let connect = UnixStream::connect(place);
+        match exchange(connect, "POST", path, "localhost").await? {
+            Ok(answer) => return read(&answer, "POST", path, host),
+            Err(error) => {
+                problem = anyhow::Error::new(error).context(format!("{}", place.display()));
+            }
+        }
+    }
+    Err(problem).with_context(|| {
         format!(
-            "no host takes commands at {}; be on the host's machine or in its pod, and its user; --host says its port, or --command-socket the place",
-            socket.display()
+            "no host of this user takes commands here for port {}; --host names its port, --command-socket the place that it was given",
+            host.port()
         )
-    };
-    let answer = exchange(connect, "POST", path, "localhost").await;
-    read(&answer?.with_context(missing)?, "POST", path, host)
+    })
 }
 
 /// Sends a request without a body. HTTP/1.0 needs no more than this.

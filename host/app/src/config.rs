@@ -218,8 +218,7 @@ pub struct PluginArgs {
     #[command(flatten)]
     pub host: HostArgs,
 
-    /// What the host's --command-socket says [default: PORT.sock of --host in $XDG_RUNTIME_DIR/pilothouse/run,
-    /// ~/.cache/pilothouse/run].
+    /// What the host's --command-socket says; without it the socket is found by the port of --host.
     #[arg(long, value_name = "PATH")]
     pub command_socket: Option<PathBuf>,
 }
@@ -277,10 +276,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
     pub listen: Address,
 
-    /// Unix socket where the host takes commands, "none" for no commands [default: PORT.sock of --listen in
-    /// $XDG_RUNTIME_DIR/pilothouse/run, ~/.cache/pilothouse/run].
+    /// Unix socket where the host takes commands, "none" for no commands [default: $PILOTHOUSE_COMMAND_SOCKET, or one for
+    /// each port in $XDG_RUNTIME_DIR/pilothouse, ~/.cache/pilothouse/run or /tmp/pilothouse-UID].
     ///
-    /// Its directory is made if it is not there, and must be this user's alone.
+    /// Only the host's user may use it.
     #[arg(long, value_name = "PATH")]
     pub command_socket: Option<PathBuf>,
 

@@ -5,6 +5,7 @@ mod guard;
 mod serving;
 pub mod socket;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -55,7 +56,8 @@ pub async fn serve(listener: TcpListener, said: &Address, answers: Answers) -> s
         }))
         .layer(map_response(named))
         .with_state(answers);
-    serving::serve(listener, router).await;
+    let peer = |address: &SocketAddr| Some(address.ip());
+    serving::serve(listener, router, peer).await;
     Ok(())
 }
 
@@ -65,7 +67,7 @@ pub async fn obey(listener: UnixListener, answers: Answers) {
         .route("/plugins/{name}/{verb}", post(command))
         .layer(map_response(named))
         .with_state(answers);
-    serving::serve(listener, router).await;
+    serving::serve(listener, router, |_| None).await;
 }
 
 fn routes() -> Router<Answers> {

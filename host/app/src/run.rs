@@ -1,7 +1,7 @@
 //! `pilothouse run`: puts the parts together, waits for a signal, takes them apart.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use pilothouse_wasm::{Engine, EngineOptions};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::announce::Announcer;
 use crate::compile;
@@ -121,7 +121,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     };
     let port = listener.local_addr()?.port();
     // Without a command nothing is lost but commands.
-    let (obeying, _socket) = match commands_at(args.command_socket, port) {
+    let (obeying, _socket) = match commands_at(args.command_socket.as_deref(), port) {
         Some((commands, socket)) => (
             http::obey(commands, answers.clone()).left_future(),
             Some(socket),
@@ -187,7 +187,6 @@ async fn connect(
     std::future::pending().await
 }
 
-/// An engine with room for an instance on every worker, and as many that are being asked what they are.
 /// Each watch and each request takes a connection. The soft limit is 1,024 as a rule, for programs that still use `select`; Go's
 /// runtime raises it as well.
 fn raise_descriptors() {
@@ -203,25 +202,26 @@ fn raise_descriptors() {
 }
 
 /// Where the host takes commands. Without such a place it does all else.
-fn commands_at(said: Option<PathBuf>, port: u16) -> Option<(UnixListener, Socket)> {
-    if said.as_deref() == Some(Path::new("none")) {
-        return None;
-    }
-    let path = said.or_else(|| socket::usual_path(port));
-    let bound = path
-        .context("there is no home directory")
-        .and_then(|path| socket::bind(&path));
-    bound
-        .inspect_err(|error| {
+fn commands_at(said: Option<&Path>, port: u16) -> Option<(UnixListener, Socket)> {
+    let bound = match said {
+        Some(path) if path == Path::new("none") => return None,
+        Some(path) => socket::bind(path),
+        None => socket::bind_usual(&socket::usual_places(port)),
+    };
+    match &bound {
+        Ok((_, socket)) => debug!(socket = %socket.path().display(), "commands are taken"),
+        Err(error) => {
             let reason = output::chain(error);
             warn!(
                 reason,
                 "commands are not taken; --command-socket names a place for a socket"
             );
-        })
-        .ok()
+        }
+    }
+    bound.ok()
 }
 
+/// An engine with room for an instance on every worker, and as many that are being asked what they are.
 fn engine(workers: usize) -> anyhow::Result<Engine> {
     let instances = u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX);
     let options = EngineOptions::default();

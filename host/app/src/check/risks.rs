@@ -88,12 +88,24 @@ fn has_any(write: &WriteDeclaration, verbs: &[Verb]) -> bool {
     write.verbs.iter().any(|verb| verbs.contains(verb))
 }
 
-/// What a kind of nobody knows which controllers is good for.
-fn of_strange_group(write: &WriteDeclaration) -> Option<&'static str> {
+/// What an object is good for of which nobody knows what its controllers do.
+fn of_strange_group(write: &WriteDeclaration) -> Vec<&'static str> {
     let is_known = GROUPS.contains(&&*write.kind.group)
         || OBJECTS.iter().any(|risk| risk.group == &*write.kind.group);
-    (!is_known && has_any(write, MAKE))
-        .then_some("have its controller do whatever that does for such an object")
+    let could = [
+        (
+            MAKE,
+            "have its controller do whatever that does for such an object",
+        ),
+        (
+            &[Verb::Delete][..],
+            "have its controller end whatever there is behind such an object",
+        ),
+    ];
+    let could = could
+        .into_iter()
+        .filter(|(verbs, _)| !is_known && has_any(write, verbs));
+    could.map(|(_, could)| could).collect()
 }
 
 impl OfObject {

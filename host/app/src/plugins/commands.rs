@@ -5,9 +5,9 @@ use tokio::sync::{mpsc, oneshot};
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Run nothing until it is resumed or the host starts again, whatever its settings say.
+    /// Run nothing until it is resumed or the host starts again.
     Pause,
-    /// Run, whatever its settings say.
+    /// Run, unless its settings pause it.
     Resume,
     /// Put the version before in the place of the one that runs.
     Rollback,

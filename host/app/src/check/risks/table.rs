@@ -63,9 +63,9 @@ pub const OBJECTS: &[OfObject] = &[
     },
     OfObject {
         group: "certificates.k8s.io",
-        kinds: &["CertificateSigningRequest"],
-        verbs: MAKE,
-        could: "get certificates that are approved without a person, as those of kubelets are",
+        kinds: &[],
+        verbs: ANY,
+        could: "get certificates that are approved without a person, as those of kubelets are, and choose whom others trust",
     },
     OfObject {
         group: "flowcontrol.apiserver.k8s.io",
