@@ -193,7 +193,7 @@ fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
-        ..limit.clone()
+        ..limit
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         let descriptors = limit.current;
