@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::Result;
-use pilothouse_tests::{Host, HostOptions, Server, guest, named_fickle, plugin_directory};
+use pilothouse_tests::{
+    Host, HostOptions, RUNTIME_DIRECTORY, Server, guest, named_fickle, plugin_directory,
+};
 
 fn pilothouse() -> Command {
     Command::new(std::env::var("PILOTHOUSE_BIN").expect("PILOTHOUSE_BIN is not set"))
@@ -123,9 +125,12 @@ async fn a_host_is_found_by_name_and_by_url() -> Result<()> {
     ] {
         let table = printed(&["plugins", "--host", &address])?;
         assert!(table.contains("hello-rust"), "{address}: {table}");
-        let (_, complaint) = refused(&["pause", "nobody", "--host", &address])?;
+        let refused = pilothouse()
+            .args(["pause", "nobody", "--host", &address])
+            .env(RUNTIME_DIRECTORY, host.runtime_directory())
+            .output()?;
         assert_eq!(
-            complaint,
+            String::from_utf8(refused.stderr)?,
             "error: there is no plugin \"nobody\"; there are: hello-rust\n"
         );
     }

@@ -32,10 +32,15 @@ impl Default for HostOptions {
     }
 }
 
+/// The variable in whose directory a host takes commands, and whoever commands it looks for it.
+pub const RUNTIME_DIRECTORY: &str = "XDG_RUNTIME_DIR";
+
 pub struct Host {
     child: Child,
     address: SocketAddr,
     log: tempfile::NamedTempFile,
+    /// Its user's directory, where it takes commands. It goes with the host, also where that is killed.
+    runtime: tempfile::TempDir,
 }
 
 impl Host {
@@ -53,7 +58,8 @@ impl Host {
 
     /// Starts the host and waits until it listens.
     pub async fn start(options: &HostOptions) -> Result<Self> {
-        let (mut child, log) = spawn(options)?;
+        let runtime = tempfile::tempdir()?;
+        let (mut child, log) = spawn(options, runtime.path())?;
         for _ in 0..1200 {
             if let Some(line) = find_line(&log, "listening") {
                 let address = line["address"]
@@ -64,6 +70,7 @@ impl Host {
                     child,
                     address,
                     log,
+                    runtime,
                 });
             }
             if let Some(status) = child.try_wait()? {
@@ -82,7 +89,8 @@ impl Host {
 
     /// Runs the host until it ends by itself; says how, and what it logged.
     pub async fn fails(options: &HostOptions) -> Result<(ExitStatus, String)> {
-        let (mut child, log) = spawn(options)?;
+        let runtime = tempfile::tempdir()?;
+        let (mut child, log) = spawn(options, runtime.path())?;
         let status = tokio::time::timeout(Duration::from_secs(60), child.wait())
             .await
             .context("the host does not end")??;
@@ -109,6 +117,11 @@ impl Host {
     /// Where it answers.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What [`RUNTIME_DIRECTORY`] is for it.
+    pub fn runtime_directory(&self) -> &Path {
+        self.runtime.path()
     }
 
     /// `GET` of the host's own address: status and body.
@@ -142,6 +155,7 @@ impl Host {
         let output = Command::new(binary)
             .args(arguments)
             .args(["--host", &address])
+            .env(RUNTIME_DIRECTORY, self.runtime_directory())
             .output()
             .await?;
         let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
@@ -308,7 +322,7 @@ fn compiling(host: u32) -> Option<u32> {
     })
 }
 
-fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {
+fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::NamedTempFile)> {
     let binary =
         std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set; run `make test`")?;
     let log = tempfile::NamedTempFile::new()?;
@@ -320,6 +334,7 @@ fn spawn(options: &HostOptions) -> Result<(Child, tempfile::NamedTempFile)> {
         .arg(&options.kubeconfig)
         .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
         .args(&options.arguments)
+        .env(RUNTIME_DIRECTORY, runtime)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log.reopen()?)

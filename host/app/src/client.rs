@@ -39,14 +39,15 @@ pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
     }
     let path = format!("/plugins/{name}/{}", verb.word());
     let host = &args.host.host;
-    if args.command_socket.is_none() && !host.is_this_machine() {
+    let said = args.command_socket.clone();
+    let said = said.or_else(socket::of_environment);
+    if said.is_none() && !host.is_this_machine() {
         bail!(
             "commands are taken where the host runs, and {host} may be elsewhere: say 127.0.0.1:{} there (in a cluster by kubectl exec), or --command-socket",
             host.port()
         );
     }
-    let said = args.command_socket.clone().map(|path| vec![path]);
-    let places = said.unwrap_or_else(|| socket::usual_places(host.port()));
+    let places = said.map_or_else(|| socket::usual_places(host.port()), |path| vec![path]);
     let body = tell(&places, host, &path).await?;
     Ok(escaped(body.trim_end(), usize::MAX))
 }

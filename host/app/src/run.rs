@@ -203,7 +203,8 @@ fn raise_descriptors() {
 
 /// Where the host takes commands. Without such a place it does all else.
 fn commands_at(said: Option<&Path>, port: u16) -> Option<(UnixListener, Socket)> {
-    let bound = match said {
+    let said = said.map(Path::to_owned).or_else(socket::of_environment);
+    let bound = match said.as_deref() {
         Some(path) if path == Path::new("none") => return None,
         Some(path) => socket::bind(path),
         None => socket::bind_usual(&socket::usual_places(port)),

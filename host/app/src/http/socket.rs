@@ -12,20 +12,20 @@ use rustix::process::geteuid;
 use rustix::system::uname;
 use tokio::net::UnixListener;
 
-/// Names the place of the socket where no flag does, for all commands in a pod.
-const VARIABLE: &str = "PILOTHOUSE_COMMAND_SOCKET";
+/// The place that the operator has named where no flag does, for all commands in a pod.
+pub fn of_environment() -> Option<PathBuf> {
+    variable("PILOTHOUSE_COMMAND_SOCKET")
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(name).filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
 
 /// Where the socket of the host that listens at this port on this machine may be, the likeliest first: below the
 /// user's directory for what lives as long as a login, the one for caches, and the one for what is
 /// temporary. Homes may be shared by machines, so the machine is in its name.
 pub fn usual_places(port: u16) -> Vec<PathBuf> {
-    let variable = |name: &str| {
-        let path = std::env::var_os(name).filter(|path| !path.is_empty());
-        path.map(PathBuf::from)
-    };
-    if let Some(path) = variable(VARIABLE) {
-        return vec![path];
-    }
     let cache = || std::env::home_dir().map(|home| home.join(".cache"));
     let directories = [
         variable("XDG_RUNTIME_DIR").map(|path| path.join("pilothouse")),
