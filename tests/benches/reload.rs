@@ -44,7 +44,10 @@ async fn through_the_host() -> Result<()> {
     let mut host = Host::start(&HostOptions {
         plugins: plugins.path().into(),
         kubeconfig: server.kubeconfig().into(),
-        arguments: vec!["--code-cache".into(), code.path().display().to_string()],
+        arguments: vec![
+            "--code-cache".into(),
+            code.path().join("code").display().to_string(),
+        ],
         ..HostOptions::default()
     })
     .await?;

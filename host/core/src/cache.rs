@@ -177,6 +177,15 @@ impl Cache {
         self.objects.equal(order).map(|entry| &entry.0)
     }
 
+    /// The object that comes after this key, in the order of namespace and name; the first if there is none.
+    pub fn after(&self, key: Option<KeyRef<'_>>) -> Option<&Arc<Object>> {
+        let order = |have: Key<'_, Entry>| match key {
+            Some(key) if Entry::key(have) <= key => Ordering::Less,
+            _ => Ordering::Equal,
+        };
+        self.objects.equal(order).next().map(|entry| &entry.0)
+    }
+
     /// The objects with an indexed value, ordered by namespace and name.
     pub fn list_by_index<'a>(
         &'a self,

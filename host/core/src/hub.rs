@@ -310,6 +310,7 @@ impl Hub {
                 continue;
             };
             match work {
+                Work::Later => return Next::Idle(Some(now)),
                 Work::Look(lookup) => return Next::Look(lookup),
                 Work::Run(turn) => {
                     self.floor = floor;
@@ -596,15 +597,15 @@ impl Hub {
     /// From now on only what is pending or running is finished.
     pub fn drain(&mut self) {
         self.is_draining = true;
-        self.seats.values_mut().for_each(Seat::drain);
+        let seats = self.seats.values_mut();
+        seats.for_each(|seat| seat.drain(&self.snapshot));
     }
 
     /// The same of one plugin, which is to [leave](Self::leave) when that is done.
     pub fn drain_plugin(&mut self, plugin: PluginId) {
-        self.seats
-            .get_mut(&plugin)
-            .into_iter()
-            .for_each(Seat::drain);
+        if let Some(seat) = self.seats.get_mut(&plugin) {
+            seat.drain(&self.snapshot);
+        }
     }
 
     /// From now on nothing of a plugin is handed out, whatever it has queued.

@@ -30,6 +30,8 @@ mod lifecycle;
 mod loops;
 #[path = "hub_tests/outage.rs"]
 mod outage;
+#[path = "hub_tests/sweep.rs"]
+mod sweep;
 #[path = "hub_tests/turns.rs"]
 mod turns;
 

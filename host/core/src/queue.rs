@@ -38,11 +38,11 @@ pub const BREAK_AFTER: u32 = 10;
 /// A broken key that is added runs no sooner than this after its last try. Its own back-off may be shorter or longer.
 pub const COOL_DOWN: Duration = Duration::from_secs(10);
 
-/// Room for so many keys is kept; that of a start with ten thousand would be most of what a calm plugin takes.
+/// Room for so many keys is kept; that of ten thousand that changed at once would be most of what a calm plugin takes.
 const KEPT_ROOM: usize = 256;
 
 /// Where a key stands in line: by priority, then in the order it came.
-type Place = (Reverse<Priority>, u64);
+pub type Place = (Reverse<Priority>, u64);
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -238,6 +238,30 @@ impl WorkQueue {
         }
     }
 
+    /// A place at the end of the line of this priority, for keys that are to be [visited](Self::visit).
+    pub fn place(&mut self, priority: Priority) -> Place {
+        (Reverse(priority), self.ticket())
+    }
+
+    /// Whether no pending key comes before this place.
+    pub fn is_first(&mut self, place: Place, now: Time) -> bool {
+        self.wake(now);
+        let first = self.pending.first_key_value();
+        first.is_none_or(|(first, _)| *first > place)
+    }
+
+    /// Hands out a key as if it had been added with this priority before, also while draining: not
+    /// if it runs, is held, or is broken and not yet to be tried again. Then it runs later.
+    pub fn visit(&mut self, key: &ObjectKey, priority: Priority, now: Time) -> Option<Taken> {
+        let is_draining = std::mem::replace(&mut self.is_draining, false);
+        self.add(key, priority, now);
+        self.is_draining = is_draining;
+        match self.entries.get(key)?.state {
+            State::Pending { place, .. } => self.hand_out(place, now),
+            _ => None,
+        }
+    }
+
     /// Whether [`next`](Self::next) would hand out a key.
     pub fn is_ready(&self, now: Time) -> bool {
         !self.pending.is_empty() || self.next_due().is_some_and(|due| due <= now)
@@ -419,6 +443,12 @@ impl WorkQueue {
         self.pending.len()
     }
 
+    /// Whether a key is pending.
+    pub fn is_pending(&self, key: &ObjectKey) -> bool {
+        let state = self.entries.get(key).map(|entry| &entry.state);
+        matches!(state, Some(State::Pending { .. }))
+    }
+
     /// How many keys run.
     pub fn running(&self) -> usize {
         self.running.len()
@@ -591,12 +621,6 @@ impl WorkQueue {
         if self.entries.len() <= KEPT_ROOM / 2 && self.entries.capacity() > 2 * KEPT_ROOM {
             self.entries.shrink_to(KEPT_ROOM);
         }
-    }
-
-    /// There will be so many keys. Without knowing that, a map that grows moves all it has, every now and then.
-    pub fn make_room(&mut self, keys: usize) {
-        self.entries
-            .reserve(keys.saturating_sub(self.entries.len()));
     }
 
     fn set_running(&mut self, key: &ObjectKey, again: Option<Again>) {

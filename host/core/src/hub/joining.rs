@@ -170,7 +170,7 @@ impl Hub {
             let rest = first.keys.split_off(first.keys.len().min(MAX_KEYS));
             let some = std::mem::replace(&mut first.keys, rest);
             if let Some(seat) = self.seats.get_mut(&first.plugin) {
-                seat.queue_first(&some, first.keys.len(), now);
+                seat.queue_first(&some, now);
             }
             if first.keys.is_empty() {
                 return Exchange::Done(garbage);

@@ -4,6 +4,7 @@ mod doubt;
 mod gone;
 mod loops;
 mod running;
+mod sweep;
 mod waking;
 
 use std::collections::{BTreeMap, HashMap};
@@ -42,6 +43,8 @@ pub(super) struct Seat {
     health: Health,
     subject: Option<SubjectKind>,
     queue: WorkQueue,
+    /// The runs that all subjects are to have; none when each has had its.
+    sweep: Option<sweep::Sweep>,
     reads: ReadSets,
     gates: Gates,
     /// The keys that may be forgotten once nothing wakes them any more.
@@ -91,6 +94,7 @@ impl Seat {
             settings: settings.clone(),
             health: Health::new(settings.quarantine),
             queue: WorkQueue::new(Backoff::default()),
+            sweep: None,
             reads: ReadSets::default(),
             gates: gates(&manifest),
             gone: gone::GoneKeys::default(),
@@ -173,6 +177,9 @@ impl Seat {
         for key in failed.into_iter().chain(self.gone.take()) {
             self.queue.add(&key, LOW, now);
         }
+        if self.subject.is_some() {
+            self.start(snapshot, now);
+        }
         self.configure(settings, now);
         old
     }
@@ -184,9 +191,8 @@ impl Seat {
             .collect()
     }
 
-    /// Queues keys that a version is to run because it is new; so many come after them.
-    pub fn queue_first(&mut self, keys: &[ObjectKey], more: usize, now: Time) {
-        self.queue.make_room(keys.len() + more);
+    /// Queues keys that a version is to run because it is new, beside those of the subjects there are.
+    pub fn queue_first(&mut self, keys: &[ObjectKey], now: Time) {
         let priority = if self.subject.is_some() { LOW } else { NORMAL };
         for key in keys {
             self.queue.add(key, priority, now);
@@ -196,6 +202,7 @@ impl Seat {
     /// The keys were of another kind.
     fn forget_keys(&mut self) {
         self.queue.clear();
+        self.sweep = None;
         self.gates = Gates::default();
         self.gone = gone::GoneKeys::default();
         self.loops = loops::Loops::default();
@@ -233,6 +240,12 @@ impl Seat {
         self.controller.applied.clone()
     }
 
+    /// How many keys stand in the queue itself.
+    #[cfg(test)]
+    pub fn queued(&self) -> usize {
+        self.queue.pending()
+    }
+
     fn manifest(&self) -> &Manifest {
         &self.controller.manifest
     }
@@ -263,6 +276,7 @@ impl Seat {
     pub fn next_due(&self, threads: usize) -> Option<Time> {
         let key = match &self.outage {
             Some(outage) if !outage.is_empty() => Some(outage.next_probe()),
+            _ if self.sweep.is_some() => Some(Time::ZERO),
             _ => self.queue.next_ready(),
         };
         let outage = self.outage.as_ref().map(Outage::next_probe);
@@ -283,10 +297,8 @@ impl Seat {
     /// Whether there is a key to run, and, if there is a limit to the threads that the plugin may keep busy, a thread.
     pub fn is_ready(&self, snapshot: &Snapshot, threads: usize, now: Time) -> bool {
         let has_key = match &self.outage {
-            Some(outage) => {
-                outage.next_probe() <= now && (!outage.is_empty() || self.queue.is_ready(now))
-            }
-            None => self.queue.is_ready(now),
+            Some(outage) => outage.next_probe() <= now && (!outage.is_empty() || self.has_key(now)),
+            None => self.has_key(now),
         };
         let has_doubt = self.doubts.due().is_some_and(|due| due <= now);
         (has_key || has_doubt)
@@ -306,8 +318,11 @@ impl Seat {
         self.settings.concurrency.max(1) as usize
     }
 
-    pub fn drain(&mut self) {
+    pub fn drain(&mut self, snapshot: &Snapshot) {
         self.queue.drain();
+        self.sweep
+            .iter_mut()
+            .for_each(|sweep| sweep.finish(snapshot));
     }
 
     pub fn halt(&mut self) {
@@ -324,7 +339,8 @@ impl Seat {
     pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
         let is_halted = self.settings.is_paused || self.health.is_quarantined(now);
         let will_run = !is_halted && self.is_synced(snapshot);
-        self.queue.is_empty() || (self.queue.running() == 0 && !will_run)
+        let has_nothing = self.queue.is_empty() && self.sweep.is_none();
+        has_nothing || (self.queue.running() == 0 && !will_run)
     }
 
     pub fn is_cut_off(&self) -> bool {
@@ -334,6 +350,11 @@ impl Seat {
     pub fn status(&self, snapshot: &Snapshot, now: Time) -> SeatStatus {
         let manifest = self.manifest();
         let parts = self.controller.scope.kinds.values();
+        let swept = self.sweep.as_ref().map_or(0, sweep::Sweep::left);
+        let mut depth = self.queue.depth().clone();
+        if swept > 0 {
+            *depth.entry(LOW).or_default() += swept;
+        }
         let mut broken: Vec<BrokenKey> = self
             .queue
             .broken()
@@ -356,9 +377,9 @@ impl Seat {
                     (cache.source().clone(), cache.is_synced(part.grant.payload))
                 })
                 .collect(),
-            queued: self.queue.pending(),
+            queued: self.queue.pending() + swept,
             held: self.queue.held(),
-            depth: self.queue.depth().clone(),
+            depth,
             running: self.queue.running(),
             running_for: self.queue.running_for(now).collect(),
             delayed: self.queue.delayed(),

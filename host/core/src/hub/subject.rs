@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cache::Change;
+use crate::cache::{Cache, Change};
 use crate::key::{KeyRef, Kind, ObjectKey};
 use crate::manifest::Selection;
 use crate::object::{Object, ViewId};
@@ -38,12 +38,46 @@ impl SubjectKind {
         &self.selection.kind
     }
 
-    /// The subjects there are.
-    pub fn all<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a Arc<Object>> {
+    /// The object of the kind that comes after this key, selected or not; the first if there is none.
+    pub fn after<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        key: Option<&ObjectKey>,
+    ) -> Option<&'a Arc<Object>> {
+        let informers = self.informers.iter();
+        let caches = informers.map(|informer| &snapshot.informers[*informer]);
+        // Of two hundred namespaces most are behind the key.
+        let may_have = |cache: &&Arc<Cache>| match (&cache.source().namespace, key) {
+            (Some(only), Some(key)) => **only >= *key.namespace,
+            _ => true,
+        };
+        let key = key.map(ObjectKey::parts);
+        let next = caches.filter(may_have).filter_map(|cache| cache.after(key));
+        next.min_by_key(|object| object.key())
+    }
+
+    /// How many objects of the kind there are, selected or not.
+    pub fn objects(&self, snapshot: &Snapshot) -> usize {
         let informers = self.informers.iter();
         informers
-            .flat_map(|informer| snapshot.informers[*informer].list(None))
-            .filter(|object| self.selects(object))
+            .map(|informer| snapshot.informers[*informer].len())
+            .sum()
+    }
+
+    /// Whether a key's object is there, selected or not.
+    pub fn is_cached(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
+        self.get(snapshot, key).is_some()
+    }
+
+    /// Whether a key's object is there, and selected.
+    pub fn is_there(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
+        let object = self.get(snapshot, key);
+        object.is_some_and(|object| self.selects(object))
+    }
+
+    fn get<'a>(&self, snapshot: &'a Snapshot, key: KeyRef<'_>) -> Option<&'a Arc<Object>> {
+        let mut informers = self.informers.iter();
+        informers.find_map(|informer| snapshot.informers[*informer].get(key))
     }
 
     /// What companions there are that stand for a key.
@@ -126,8 +160,7 @@ impl SubjectKind {
 
     /// Whether a companion stands for this key: unless the subject is there and not selected, for then it is none of the plugin's.
     pub fn wants_companion(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
-        let mut informers = self.informers.iter();
-        let subject = informers.find_map(|informer| snapshot.informers[*informer].get(key));
+        let subject = self.get(snapshot, key);
         self.is_in_namespace(key) && subject.is_none_or(|subject| self.selects(subject))
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Seat;
 use super::doubt::DOUBT_AFTER;
 use super::loops::{LoopingKey, State};
+use super::sweep::Step;
 use crate::backoff::Backoff;
 use crate::cache::Change;
 use crate::gate::{Awaited, GateId, Passage, Sign};
@@ -19,7 +20,7 @@ use crate::outcome::Failure;
 use crate::outcome::shorten;
 use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Request, RunError};
-use crate::queue::{NORMAL, Taken, Time};
+use crate::queue::{LOW, NORMAL, Taken, Time};
 use crate::reader::{Read, Reader};
 use crate::snapshot::{InformerId, Snapshot};
 
@@ -41,6 +42,16 @@ pub enum Work {
     Run(Box<Turn>),
     /// Before a key can run.
     Look(Lookup),
+    /// Nothing yet: ask again, after others had the hub.
+    Later,
+}
+
+/// What [`Seat::next_key`] finds.
+enum NextKey {
+    Taken(Taken),
+    /// There may be one.
+    NotYet,
+    None,
 }
 
 impl Seat {
@@ -57,12 +68,19 @@ impl Seat {
             return Some(Work::Look(lookup));
         }
         loop {
-            let taken = match &mut self.outage {
-                Some(outage) => match outage.probe(self.queue.is_ready(now), now)? {
-                    Probe::Stranded(key) => self.queue.claim(&key, now),
-                    Probe::Queued => self.queue.next(now),
+            let has_key = self.has_key(now);
+            let probe = match &mut self.outage {
+                Some(outage) => outage.probe(has_key, now)?,
+                None => Probe::Queued,
+            };
+            let taken = match probe {
+                Probe::Stranded(key) => self.queue.claim(&key, now),
+                Probe::Queued => match self.next_key(snapshot, now) {
+                    NextKey::Taken(taken) => Some(taken),
+                    NextKey::NotYet => return Some(Work::Later),
+                    NextKey::None if self.outage.is_none() => return None,
+                    NextKey::None => None,
                 },
-                None => Some(self.queue.next(now)?),
             };
             let Some(taken) = taken.and_then(|taken| self.keep_if_mine(taken, now)) else {
                 self.end_empty_outage(now);
@@ -97,6 +115,37 @@ impl Seat {
                 }
             }
         }
+    }
+
+    /// The key that is next in line, of those that are queued and those that are swept.
+    fn next_key(&mut self, snapshot: &Snapshot, now: Time) -> NextKey {
+        while let (Some(sweep), Some(subject)) = (&mut self.sweep, &self.subject)
+            && self.queue.is_first(sweep.place(), now)
+        {
+            match sweep.next(subject, snapshot) {
+                Step::Key(key) => {
+                    let waited = sweep.waited(now);
+                    self.loops.caused_otherwise(&key);
+                    if let Some(taken) = self.queue.visit(&key, LOW, now) {
+                        return NextKey::Taken(Taken { waited, ..taken });
+                    }
+                }
+                Step::NotYet => return NextKey::NotYet,
+                Step::End => self.sweep = None,
+            }
+        }
+        let Some(taken) = self.queue.next(now) else {
+            return NextKey::None;
+        };
+        if let (Some(sweep), Some(subject)) = (&mut self.sweep, &self.subject) {
+            sweep.note_queued(&taken.key, subject.is_cached(snapshot, taken.key.parts()));
+        }
+        NextKey::Taken(taken)
+    }
+
+    /// Whether there may be a key to run now.
+    pub(super) fn has_key(&self, now: Time) -> bool {
+        self.sweep.is_some() || self.queue.is_ready(now)
     }
 
     /// Puts a key back that its own writes alone have queued once too often. Says whether it had to.
@@ -427,7 +476,7 @@ impl Seat {
     /// An outage with nobody left to try with would never end.
     fn end_empty_outage(&mut self, now: Time) {
         let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
-        let is_trying = self.looking > 0 || self.queue.running() > 0 || self.queue.is_ready(now);
+        let is_trying = self.looking > 0 || self.queue.running() > 0 || self.has_key(now);
         if is_empty && !is_trying {
             self.rescue(false);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Seat;
+use super::sweep::Sweep;
 use crate::cache::Change;
 use crate::children;
 use crate::hub::subject::informers;
@@ -15,19 +16,17 @@ use crate::reads::is_visible;
 use crate::snapshot::{InformerId, Snapshot};
 
 impl Seat {
-    /// Queues a first run for every subject that is already cached.
+    /// Every subject is to run, whether or not it changes.
     pub fn start(&mut self, snapshot: &Snapshot, now: Time) {
         let Some(subject) = &self.subject else {
             self.queue.add(&ObjectKey::singleton(), NORMAL, now);
             return;
         };
-        for key in keys(subject.all(snapshot)) {
-            self.loops.caused_otherwise(&key);
-            self.queue.add(&key, LOW, now);
-        }
+        let (before, objects) = (self.sweep.take(), subject.objects(snapshot));
+        self.sweep = Some(Sweep::begin(before, objects, &mut self.queue, now));
     }
 
-    /// Queues every subject, if it is time for that: client-go's resync, a replay of the local store.
+    /// Every subject is to run, if it is time for that: client-go's resync, a replay of the local store.
     pub fn resync(&mut self, snapshot: &Snapshot, now: Time) {
         let is_due = self
             .resync
@@ -51,7 +50,13 @@ impl Seat {
             .children_informers()
             .flat_map(|informer| snapshot.informers[informer].list(None));
         let children = children.filter_map(|object| children::key_of(self.name(), object));
-        let keys: Vec<ObjectKey> = keys(companions).chain(children).collect();
+        // Those of subjects that are there run anyway.
+        let is_left = |key: &ObjectKey| {
+            let mut subject = self.subject.iter();
+            !subject.any(|subject| subject.is_there(snapshot, key.parts()))
+        };
+        let keys = keys(companions).chain(children);
+        let keys: Vec<ObjectKey> = keys.filter(is_left).collect();
         for key in keys {
             self.queue.add(&key, LOW, now);
         }
@@ -82,6 +87,11 @@ impl Seat {
             let kind = snapshot.informers[informer].kind();
             self.controller.applied.forget(kind, key);
         }
+        if let (Some(sweep), Some(subject)) = (&mut self.sweep, &self.subject)
+            && subject.may_be(informer, key)
+        {
+            sweep.note_change(key, change.old.is_some(), change.new.is_some());
+        }
         for key in self.reads.touched(informer, key, change, view) {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
@@ -106,9 +116,13 @@ impl Seat {
             };
             is_companion || subject.is_touched_by(informer, change, view) || has_left()
         });
-        if is_subject {
+        if is_subject && !(priority == LOW && self.is_swept(key, change)) {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
+            let is_pending = self.queue.is_pending(key);
+            if let Some(sweep) = self.sweep.as_mut().filter(|_| is_pending) {
+                sweep.note_queued(key, change.new.is_some());
+            }
         }
         if self.is_started
             && change.old.is_none()
@@ -124,6 +138,18 @@ impl Seat {
                 self.queue.add(key, priority, now);
             }
         }
+    }
+
+    /// Whether a subject that has come is to run anyway.
+    fn is_swept(&self, key: &ObjectKey, change: &Change) -> bool {
+        let is_there = || {
+            let (subject, new) = (self.subject.as_ref(), change.new.as_ref());
+            subject
+                .zip(new)
+                .is_some_and(|(subject, new)| subject.selects(new))
+        };
+        let sweep = self.sweep.as_ref();
+        sweep.is_some_and(|sweep| sweep.is_to_run(key)) && is_there()
     }
 
     /// Whether a change is an apply of the plugin's own, as far as its answer has come already:
