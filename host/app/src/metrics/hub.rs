@@ -80,12 +80,12 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
     PerPlugin {
         name: "pilothouse_broken_keys",
         help: "Keys that fail each time they run, and that changes bring back only now and then",
-        value: |plugin| plugin.broken.len() as u64,
+        value: |plugin| plugin.broken_keys as u64,
     },
     PerPlugin {
         name: "pilothouse_looping_keys",
         help: "Keys that nothing but their own writes keeps running, and that are slowed down for it",
-        value: |plugin| plugin.looping.len() as u64,
+        value: |plugin| plugin.looping_keys as u64,
     },
     PerPlugin {
         name: "pilothouse_coarse_keys",
