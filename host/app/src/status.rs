@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::plugins::{Entry, Roster, State};
 use crate::reach::Reached;
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 use crate::watches::{Trouble, Troubles};
 
 /// Where the answers come from.
@@ -162,7 +162,7 @@ fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
 
 impl Sources {
     pub fn informers(&self) -> Vec<InformerState> {
-        let informers = self.shared.look(Hub::informers);
+        let informers = self.shared.look(Cause::Status, Hub::informers);
         let troubles = self.troubles.all();
         let state = |informer: InformerStatus| InformerState {
             source: informer.source.to_string(),
