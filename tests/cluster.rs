@@ -13,11 +13,18 @@ use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
 use pilothouse_core::cache::{Cache, Delta};
 use pilothouse_core::cluster::{Author, Cluster, Operation, Write};
+use pilothouse_core::grants::Grants;
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
+use pilothouse_core::manifest::{Limits, Manifest, Subject, Verb, WriteDeclaration};
 use pilothouse_core::object::Schema;
-use pilothouse_core::outcome::{ActionResult, PatchType};
+use pilothouse_core::outcome::{Action, ActionResult, PatchType};
+use pilothouse_core::permission::Permissions;
+use pilothouse_core::plan::{Context, Halt, plan};
+use pilothouse_core::reader::{Reader, Scope};
 use pilothouse_core::selector::{LabelSelector, Requirement};
+use pilothouse_core::snapshot::Snapshot;
 use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::unchanged::Applied;
 use pilothouse_tests::{Server, ServerOptions};
 use serde_json::{Value, json};
 
@@ -218,6 +225,90 @@ impl CacheSink for Sink {
     fn state(&mut self, state: WatchState) {
         self.held.lock().unwrap().1.push(state);
     }
+}
+
+/// What a plugin hears of a patch of an object of this kind that the server refuses, and what the log does. The plugin reads nothing.
+async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
+    let manifest = Manifest {
+        name: "p".into(),
+        version: "1.0.0".into(),
+        subject: Subject::Singleton,
+        reads: vec![],
+        indexes: vec![],
+        writes: vec![WriteDeclaration {
+            kind: kind.clone(),
+            subresource: None,
+            verbs: vec![Verb::Patch],
+            children: false,
+        }],
+        limits: Limits::default(),
+        config_schema: None,
+    };
+    let action = Action::Patch {
+        kind: kind.clone(),
+        key: ObjectKey::new(&rig.namespace, "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: json!({"metadata": {"labels": {"x": "hunter2?"}}}).to_string(),
+    };
+    let context = Context {
+        manifest: &manifest,
+        permissions: &Permissions::of(&manifest, &Grants::as_requested()),
+        manager: "p",
+        applied: &Applied::default(),
+        key: &ObjectKey::singleton(),
+    };
+    let mut reader = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
+    let plan = plan(context, &[action], &mut reader)?;
+    let (author, applied) = (Author::named("p"), Applied::default());
+    let halt = Halt::default();
+    let executed = plan.execute(&rig.cluster, &author, &applied, &halt);
+    let executed = executed.await;
+    let plugin = executed.results.first().and_then(ActionResult::error);
+    let log = executed.failure.map(|failure| failure.message);
+    Ok((
+        plugin.unwrap_or_default().to_owned(),
+        log.unwrap_or_default(),
+    ))
+}
+
+#[tokio::test]
+async fn what_the_server_quotes_of_a_secret_reaches_neither_the_plugin_nor_the_log() -> Result<()> {
+    let rig = Rig::start(ServerOptions::default()).await?;
+    let secrets = Kind::new("", "v1", "Secret");
+    let value = "aHVudGVyMg==";
+    let secret = rig.object(&secrets, "a", json!({"data": {"password": value}}));
+    rig.does(&secrets, "a", create(&secret)).await?;
+    // What planning lets nobody do who does not read it: a value goes where the server does not take it.
+    let copy = json!([
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+        {"op": "copy", "from": "/data/password", "path": "/metadata/labels/x"},
+    ]);
+    let write = Write {
+        kind: secrets.clone(),
+        key: ObjectKey::new(&rig.namespace, "a"),
+        subresource: None,
+        operation: Operation::Patch {
+            patch_type: PatchType::Json,
+            body: copy.to_string(),
+        },
+    };
+    let answer = rig.cluster.write(&Author::named(MANAGER), &write).await;
+    let said = answer.result.error().unwrap_or_default();
+    ensure!(said.contains(value), "the server quotes it: {said}");
+    assert_eq!(answer.status.as_deref(), Some("HTTP 422 Invalid"));
+
+    let (plugin, log) = heard_of_refusal(&rig, &secrets).await?;
+    for text in [&plugin, &log] {
+        ensure!(text.contains("HTTP 422 Invalid"), "{text}");
+        ensure!(!text.contains("hunter2"), "{text}");
+    }
+    let config = rig.config_map("a", "1");
+    rig.does(&config_maps(), "a", create(&config)).await?;
+    let (plugin, log) = heard_of_refusal(&rig, &config_maps()).await?;
+    ensure!(!plugin.contains("hunter2"), "{plugin}");
+    ensure!(log.contains("hunter2"), "{log}");
+    Ok(())
 }
 
 /// What the watch has seen is compacted away once something else has happened; it notices when it is opened again, after it has

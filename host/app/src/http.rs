@@ -2,37 +2,143 @@
 //! it about a plugin: `POST /plugins/NAME/pause`, `/resume`, `/rollback`.
 
 mod guard;
+mod lately;
 mod serving;
 pub mod socket;
 
+use std::io;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::Context;
+use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use pilothouse_wasm::Engine;
+use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 use crate::metrics::{Format, Metrics};
 use crate::plugins::commands::{CommandError, Commands, Verb};
 use crate::status::Sources;
 use guard::{Guard, guard};
+use lately::Lately;
 
 /// How the host names itself in every answer: whoever asks at a wrong address finds that out.
 pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Clone)]
 pub struct Answers {
-    pub engine: Engine,
-    pub sources: Sources,
-    pub metrics: Arc<Metrics>,
-    pub commands: Commands,
+    engine: Engine,
+    sources: Sources,
+    metrics: Arc<Metrics>,
+    commands: Commands,
+    last: Arc<Last>,
+}
+
+/// The last answers to what many ask for.
+#[derive(Default)]
+struct Last {
+    readiness: Lately<(bool, String)>,
+    plugins: Lately<Bytes>,
+    informers: Lately<Bytes>,
+    open_metrics: Lately<Result<String, std::fmt::Error>>,
+    classic_metrics: Lately<Result<String, std::fmt::Error>>,
+}
+
+impl Answers {
+    pub fn new(
+        engine: Engine,
+        sources: Sources,
+        metrics: Arc<Metrics>,
+        commands: Commands,
+    ) -> Self {
+        Self {
+            engine,
+            sources,
+            metrics,
+            commands,
+            last: Arc::default(),
+        }
+    }
+
+    /// Makes an answer, or gives the last one, where waiting for the hub keeps no other request waiting.
+    async fn made<T: Clone + Send + 'static>(
+        self,
+        last: impl FnOnce(&Last) -> &Lately<T> + Send + 'static,
+        make: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let answer = spawn_blocking(move || {
+            let clock = || self.sources.shared.now();
+            last(&self.last).answer(clock, || make(&self))
+        });
+        match answer.await {
+            Ok(answer) => answer,
+            Err(error) => resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+/// Answers until it is dropped, on a thread of its own: it is to say so if all others wait for the hub.
+pub struct Server {
+    /// Dropped, it ends the thread.
+    _stop: oneshot::Sender<()>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Server {
+    /// Answers whoever asks at an address, which was `said` so; and does what is said at the socket, if there is one.
+    pub fn start(
+        listener: TcpListener,
+        said: &Address,
+        commands: Option<UnixListener>,
+        answers: Answers,
+    ) -> io::Result<Self> {
+        let own = Guard::of(listener.local_addr()?, &said.host());
+        // They belong to the runtime that bound them.
+        let listener = listener.into_std()?;
+        let commands = commands.map(UnixListener::into_std).transpose()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        thread::Builder::new().name("http".into()).spawn(move || {
+            // Dropped however the thread ends.
+            let _end: oneshot::Sender<()> = end;
+            let result: io::Result<()> = runtime.block_on(async {
+                let listener = TcpListener::from_std(listener)?;
+                let commands = commands.map(UnixListener::from_std).transpose()?;
+                tokio::select! {
+                    () = serve(listener, own, answers.clone()) => {}
+                    () = obey(commands, answers) => {}
+                    _ = stopped => {}
+                }
+                Ok(())
+            });
+            if let Err(error) = result {
+                tracing::error!(%error, "cannot answer requests");
+            }
+            // Somebody may be waiting for the hub still.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { _stop: stop, ended })
+    }
+
+    /// Waits until it ends, which it does not by itself.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        let _ = (&mut self.ended).await;
+        anyhow::anyhow!("the HTTP server has ended; see above")
+    }
 }
 
 /// Takes the address, so that one already in use is known before anything else starts.
@@ -46,9 +152,8 @@ pub async fn bind(address: &Address) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Answers whoever asks at an address, which was `said` so.
-pub async fn serve(listener: TcpListener, said: &Address, answers: Answers) -> std::io::Result<()> {
-    let own = Guard::of(listener.local_addr()?, &said.host());
+/// Answers whoever asks at an address.
+async fn serve(listener: TcpListener, own: Guard, answers: Answers) {
     let router = routes()
         .route("/plugins/{name}/{verb}", post(no_command))
         .layer(from_fn(move |request, next| {
@@ -58,11 +163,13 @@ pub async fn serve(listener: TcpListener, said: &Address, answers: Answers) -> s
         .with_state(answers);
     let peer = |address: &SocketAddr| Some(address.ip());
     serving::serve(listener, router, peer).await;
-    Ok(())
 }
 
 /// Answers whoever may write to the host's socket, and does what they say.
-pub async fn obey(listener: UnixListener, answers: Answers) {
+async fn obey(listener: Option<UnixListener>, answers: Answers) {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
     let router = routes()
         .route("/plugins/{name}/{verb}", post(command))
         .layer(map_response(named))
@@ -86,21 +193,22 @@ async fn named(mut response: Response) -> Response {
     response
 }
 
-/// The process answers, and guests that run too long are still being stopped.
+/// The process answers, guests that run too long are still being stopped, and nobody keeps the hub from all others.
 async fn healthz(State(answers): State<Answers>) -> Response {
-    if answers.engine.is_ticking() {
-        "ok".into_response()
-    } else {
-        (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the epoch ticker has ended: timeouts are not kept\n",
-        )
-            .into_response()
+    let ticker = "the epoch ticker has ended: timeouts are not kept";
+    let ticker = (!answers.engine.is_ticking()).then(|| ticker.to_owned());
+    match ticker.or_else(|| answers.sources.shared.stuck()) {
+        None => "ok".into_response(),
+        Some(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{reason}\n")).into_response(),
     }
 }
 
 async fn readyz(State(answers): State<Answers>, RawQuery(query): RawQuery) -> Response {
-    let (is_ready, text) = answers.sources.readiness();
+    let readiness = answers.made(
+        |last| &last.readiness,
+        |answers| answers.sources.readiness(),
+    );
+    let (is_ready, text) = readiness.await;
     let is_verbose = query.is_some_and(|query| {
         query
             .split('&')
@@ -117,18 +225,42 @@ async fn metrics(State(answers): State<Answers>, headers: HeaderMap) -> Response
     let accept = headers.get_all(header::ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::accepted(&accept.join(","));
-    match answers.metrics.text(format) {
+    let text = answers.made(
+        move |last| match format {
+            Format::OpenMetrics => &last.open_metrics,
+            Format::Classic => &last.classic_metrics,
+        },
+        move |answers| answers.metrics.text(format),
+    );
+    match text.await {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
 async fn informers(State(answers): State<Answers>) -> Response {
-    Json(answers.sources.informers()).into_response()
+    let text = answers.made(
+        |last| &last.informers,
+        |answers| json(&answers.sources.informers()),
+    );
+    as_json(text.await)
 }
 
 async fn plugins(State(answers): State<Answers>) -> Response {
-    Json(answers.sources.plugins()).into_response()
+    let text = answers.made(
+        |last| &last.plugins,
+        |answers| json(&answers.sources.plugins()),
+    );
+    as_json(text.await)
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    // Nothing but texts and numbers, with texts as keys.
+    serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+fn as_json(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// An address says nothing of who asks.
@@ -145,7 +277,13 @@ async fn command(
         let text = format!("no command {word:?}; there are pause, resume and rollback\n");
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    match answers.commands.give(name, verb).await {
+    let done = answers.commands.give(name, verb).await;
+    let Last {
+        readiness, plugins, ..
+    } = &*answers.last;
+    readiness.forget();
+    plugins.forget();
+    match done {
         Ok(text) => format!("{text}\n").into_response(),
         Err(error) => {
             let status = match error {
@@ -161,4 +299,62 @@ async fn command(
 async fn not_found() -> Response {
     let text = "not found; there are /healthz, /readyz, /metrics, /plugins and /informers\n";
     (StatusCode::NOT_FOUND, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use pilothouse_wasm::EngineOptions;
+
+    use super::*;
+    use crate::plugins::commands;
+    use crate::reach::Reaching;
+    use crate::shared::{Cause, Shared};
+    use crate::watches::Troubles;
+
+    fn ask(place: SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(place).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    fn answer(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[tokio::test]
+    async fn the_host_says_that_it_lives_while_all_others_wait_for_the_hub() {
+        let shared = Arc::new(Shared::new(1));
+        let (_reaching, server) = Reaching::new();
+        let troubles = Troubles::default();
+        let metrics = Metrics::new(shared.clone(), troubles.clone(), "server");
+        let sources = Sources {
+            shared: shared.clone(),
+            roster: Arc::default(),
+            troubles,
+            server,
+        };
+        let engine = Engine::new(&EngineOptions::default()).unwrap();
+        let (commands, _given) = commands::channel();
+        let answers = Answers::new(engine, sources, Arc::new(metrics), commands);
+        let address = Address::to_listen("127.0.0.1:0").unwrap();
+        let listener = bind(&address).await.unwrap();
+        let place = listener.local_addr().unwrap();
+        let _server = Server::start(listener, &address, None, answers).unwrap();
+        // The only thread of this runtime holds the hub, and does nothing else.
+        let waiting = shared.look(Cause::Status, |_| {
+            let waiting = ["/readyz", "/plugins", "/metrics"].map(|path| ask(place, path));
+            let alive = answer(ask(place, "/healthz"));
+            assert!(alive.ends_with("ok"), "{alive}");
+            waiting
+        });
+        for stream in waiting {
+            assert!(answer(stream).starts_with("HTTP/1.1 "));
+        }
+    }
 }

@@ -57,6 +57,7 @@ pub struct Metrics {
     unwritten: Unwritten,
     informers: Arc<Informers>,
     rest_client: Arc<RestClient>,
+    shared: Arc<Shared>,
 }
 
 /// 10 ns … 1,000 s in steps of ten, as controller-runtime's queue histograms.
@@ -106,9 +107,10 @@ impl Metrics {
         let unwritten = Unwritten::new(&mut registry);
         let rest_client = Arc::new(RestClient::new(server, &mut registry));
         let informers = Arc::new(Informers::new(&mut registry));
+        shared.holds().register(&mut registry);
         registry.register_collector(Box::new(HubMetrics::new(shared.clone())));
         registry.register_collector(Box::new(CacheMetrics {
-            shared,
+            shared: shared.clone(),
             troubles,
             informers: informers.clone(),
         }));
@@ -122,6 +124,7 @@ impl Metrics {
             unwritten,
             informers,
             rest_client,
+            shared,
         }
     }
 
@@ -156,6 +159,7 @@ impl Metrics {
         );
         self.lives.add(plugin);
         self.unwritten.add(plugin);
+        self.shared.holds().add(plugin);
     }
 
     /// A plugin has gone, and its series with it.
@@ -166,6 +170,7 @@ impl Metrics {
         self.reconcile_timeouts.remove(&controller_label(plugin));
         self.lives.remove(plugin);
         self.unwritten.remove(plugin);
+        self.shared.holds().remove(plugin);
     }
 
     /// What happens to versions of plugins.

@@ -22,7 +22,7 @@ use crate::announce::Announcer;
 use crate::directory::{Changes, DEFAULTS, Directory, Listing, settings_of};
 use crate::reach::Reached;
 use crate::settings::{self, HostDefaults, Settings};
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 use crate::status::Sources;
 use crate::watches::Watches;
 use commands::{Command, CommandError, Verb};
@@ -341,7 +341,8 @@ impl Supervisor {
                     return Err(CommandError::Impossible(text));
                 }
                 if let Some(running) = &slot.running {
-                    self.shared.change(|hub, _| hub.forgive(running.id));
+                    self.shared
+                        .change(Cause::Plugins, |hub, _| hub.forgive(running.id));
                 }
                 info!(plugin = name, "plugin resumed");
                 Ok(Done::Resumed(file.clone()))

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use futures::FutureExt;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
 use pilothouse_wasm::{Engine, EngineOptions};
@@ -20,7 +19,7 @@ use crate::compile;
 use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::http::socket::{self, Socket};
-use crate::http::{self, Answers};
+use crate::http::{self, Answers, Server};
 use crate::metrics::Metrics;
 use crate::output;
 use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
@@ -113,31 +112,18 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             ..defaults
         },
     });
-    let answers = Answers {
-        engine,
-        sources,
-        metrics,
-        commands,
-    };
+    let answers = Answers::new(engine, sources, metrics, commands);
     let port = listener.local_addr()?.port();
     // Without a command nothing is lost but commands.
-    let (obeying, _socket) = match commands_at(args.command_socket.as_deref(), port) {
-        Some((commands, socket)) => (
-            http::obey(commands, answers.clone()).left_future(),
-            Some(socket),
-        ),
-        None => (std::future::pending().right_future(), None),
-    };
+    let (commands, _socket) = commands_at(args.command_socket.as_deref(), port).unzip();
+    let mut server = Server::start(listener, &args.listen, commands, answers)
+        .context("cannot start the HTTP server")?;
 
     // On a task of its own: it is busy while a plugin's views are made.
     let supervising = tokio::spawn(supervisor.run());
     let background = async {
         tokio::select! {
-            ended = http::serve(listener, &args.listen, answers) => match ended {
-                Ok(()) => anyhow::anyhow!("the HTTP server has ended"),
-                Err(error) => anyhow::Error::new(error).context("the HTTP server has failed"),
-            },
-            () = obeying => anyhow::anyhow!("the command socket has ended"),
+            error = server.failed() => error,
             error = connect(reaching, &connection, &cluster) => error.into(),
             ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }

@@ -1,4 +1,6 @@
-//! The hub, shared by threads that run guests and tasks that watch and write.
+//! The hub, shared by threads that run guests and tasks that watch and write. It is held by one at a time, and each says what for.
+
+mod holds;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -12,8 +14,14 @@ use pilothouse_core::plugin::Plugin;
 use pilothouse_core::queue::Time;
 use tokio::sync::Notify;
 
+use holds::Holder;
+pub use holds::{Cause, Holds};
+
 /// The longest a worker sleeps without looking; only a guard, every change wakes the workers.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+
+/// Who holds the hub for longer is taken to hold it for ever.
+const STUCK: Duration = Duration::from_secs(10);
 
 pub struct Shared {
     hub: Mutex<Hub>,
@@ -21,6 +29,7 @@ pub struct Shared {
     changed: Condvar,
     /// Told whenever a plugin goes into quarantine.
     condemned: Notify,
+    holds: Holds,
     started: tokio::time::Instant,
 }
 
@@ -37,6 +46,7 @@ impl Shared {
             hub: Mutex::new(Hub::with_threads(threads)),
             changed: Condvar::new(),
             condemned: Notify::new(),
+            holds: Holds::default(),
             started: tokio::time::Instant::now(),
         }
     }
@@ -47,14 +57,42 @@ impl Shared {
     }
 
     /// Changes the hub, then wakes the workers.
-    pub fn change<R>(&self, change: impl FnOnce(&mut Hub, Time) -> R) -> R {
-        let mut hub = self.lock();
-        // Not before: the hub's time would go back by the wait for it.
-        let now = self.now();
-        let result = change(&mut hub, now);
-        drop(hub);
+    pub fn change<'a, R>(
+        &self,
+        holder: impl Into<Holder<'a>>,
+        change: impl FnOnce(&mut Hub, Time) -> R,
+    ) -> R {
+        let result = self.hold(holder.into(), change);
         self.changed.notify_all();
         result
+    }
+
+    fn hold<R>(&self, holder: Holder<'_>, work: impl FnOnce(&mut Hub, Time) -> R) -> R {
+        let mut hub = self.lock();
+        // Not before: the hub's time would go back by the wait for it.
+        let began = self.now();
+        self.holds.begin(holder, began);
+        let result = work(&mut hub, began);
+        self.holds.end();
+        drop(hub);
+        let now = self.now();
+        self.holds.note(holder, now.saturating_sub(began), now);
+        result
+    }
+
+    /// For how long, and for what, the hub is held at a time.
+    pub fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// Why nothing goes on, if somebody holds the hub and does not come to an end. Answers even then.
+    pub fn stuck(&self) -> Option<String> {
+        let (cause, since) = self.holds.current()?;
+        let held = self.now().saturating_sub(since);
+        (held > STUCK).then(|| {
+            let seconds = held.as_secs();
+            format!("the hub has been held for {seconds} s ({cause}): no plugin gets a turn")
+        })
     }
 
     /// Adds a plugin, and keeps nobody else waiting while its views and indexes are made. It has joined when this returns.
@@ -63,7 +101,8 @@ impl Shared {
         plugin: Arc<dyn Plugin>,
         settings: &Settings,
     ) -> Result<PluginId, JoinError> {
-        let (id, preparation) = self.change(|hub, _| hub.prepare(plugin, settings))?;
+        let (id, preparation) =
+            self.change(Cause::Plugins, |hub, _| hub.prepare(plugin, settings))?;
         tokio::task::block_in_place(|| self.finish(preparation))?;
         Ok(id)
     }
@@ -75,7 +114,9 @@ impl Shared {
         plugin: Arc<dyn Plugin>,
         settings: &Settings,
     ) -> Result<Duration, JoinError> {
-        let prepared = self.change(|hub, _| hub.prepare_replacement(id, plugin, settings));
+        let prepared = self.change(Cause::Plugins, |hub, _| {
+            hub.prepare_replacement(id, plugin, settings)
+        });
         tokio::task::block_in_place(|| {
             let longest = self.finish(prepared?)?;
             self.trim();
@@ -86,14 +127,14 @@ impl Shared {
     /// Removes a plugin, and what was in the caches for it alone.
     pub fn leave(&self, id: PluginId) {
         tokio::task::block_in_place(|| {
-            drop(self.change(|hub, _| hub.leave(id)));
+            drop(self.change(Cause::Plugins, |hub, _| hub.leave(id)));
             self.trim();
         });
     }
 
     /// Frees what nobody needs any more. A host that is stopping need not.
     fn trim(&self) {
-        if let Some(preparation) = self.change(|hub, _| hub.prepare_trim()) {
+        if let Some(preparation) = self.change(Cause::Plugins, |hub, _| hub.prepare_trim()) {
             self.finish(preparation).ok();
         }
     }
@@ -103,7 +144,7 @@ impl Shared {
         let mut longest = Duration::ZERO;
         loop {
             preparation.build(self.now());
-            let (exchange, took) = self.change(|hub, now| {
+            let (exchange, took) = self.change(Cause::Plugins, |hub, now| {
                 let started = tokio::time::Instant::now();
                 (hub.exchange(preparation, now), started.elapsed())
             });
@@ -119,12 +160,13 @@ impl Shared {
     /// Every plugin's state.
     pub fn status(&self) -> Vec<SeatStatus> {
         let now = self.now();
-        self.look(|hub| hub.status(now))
+        self.look(Cause::Status, |hub| hub.status(now))
     }
 
     /// A turn has failed. Says so to whoever waits for [`condemned`](Self::condemned) if that was too much.
     pub fn fail(&self, turn: &Turn, error: &TurnError, executed: Executed) {
-        if self.change(|hub, now| hub.failed(turn, error, executed, now)) {
+        let holder = Cause::End.of(turn.plugin_name());
+        if self.change(holder, |hub, now| hub.failed(turn, error, executed, now)) {
             self.condemned.notify_one();
         }
     }
@@ -137,20 +179,26 @@ impl Shared {
     /// The plugins in quarantine.
     pub fn quarantined(&self) -> Vec<(PluginId, Quarantine)> {
         let now = self.now();
-        self.look(|hub| hub.quarantined(now))
+        self.look(Cause::Plugins, |hub| hub.quarantined(now))
     }
 
     /// Looks at the hub.
-    pub fn look<R>(&self, look: impl FnOnce(&Hub) -> R) -> R {
-        look(&self.lock())
+    pub fn look<'a, R>(&self, holder: impl Into<Holder<'a>>, look: impl FnOnce(&Hub) -> R) -> R {
+        self.hold(holder.into(), |hub, _| look(hub))
     }
 
     /// Waits for something to do. None once `is_stopping` says so and everything is done.
     pub fn next_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
         let mut hub = self.lock();
         loop {
+            let began = self.now();
+            self.holds.begin(Cause::Turn.into(), began);
+            let next = hub.next(began, wall_clock_ms());
+            self.holds.end();
             let now = self.now();
-            let due = match hub.next(now, wall_clock_ms()) {
+            self.holds
+                .note(Cause::Turn.into(), now.saturating_sub(began), now);
+            let due = match next {
                 Next::Run(turn) => return Some(Task::Run(turn)),
                 Next::Look(lookup) => return Some(Task::Look(lookup)),
                 Next::Idle(due) => due,
@@ -179,4 +227,37 @@ fn wall_clock_ms() -> u64 {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_holds_the_hub_for_more_than_ten_seconds_has_it_stuck() {
+        let shared = Shared::new(1);
+        // Nobody else gets it.
+        let hub = shared.lock();
+        shared.holds.begin(Cause::Turn.into(), shared.now());
+        advance(Duration::from_secs(9)).await;
+        assert_eq!(shared.stuck(), None);
+        advance(Duration::from_secs(2)).await;
+        let reason = shared.stuck().unwrap();
+        assert!(reason.contains("11 s (turn)"), "{reason}");
+        shared.holds.end();
+        drop(hub);
+        assert_eq!(shared.stuck(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_holds_the_hub_while_all_sleep() {
+        let shared = Shared::new(1);
+        assert!(shared.next_task(|| true).is_none());
+        shared.look(Cause::Status, |_| ());
+        shared.change(Cause::Plugins, |_, _| ());
+        advance(2 * STUCK).await;
+        assert_eq!(shared.stuck(), None);
+    }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::plugins::{Entry, Roster, State};
 use crate::reach::Reached;
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 use crate::watches::{Trouble, Troubles};
 
 /// Where the answers come from.
@@ -50,7 +50,8 @@ pub struct PluginStatus {
     pub not_granted: Vec<String>,
     pub kinds: Kinds,
     pub keys: Keys,
-    /// Keys that fail each time they run, and run only now and then: the first of them, with the reasons.
+    /// Keys that fail each time they run, and run only now and then: the first of them, with the
+    /// reasons. The metrics say how many there are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<Broken>,
     /// Keys that nothing but their own writes keeps running, and that are slowed down for it: the first of them.
@@ -100,9 +101,6 @@ pub struct Looping {
     pub field: String,
 }
 
-/// Most keys that are listed of each sort; how many there are say the metrics.
-const MAX_LISTED: usize = 20;
-
 /// One element of `GET /informers`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -142,8 +140,7 @@ pub struct LastError {
 }
 
 fn looping(keys: &[LoopingKey]) -> Vec<Looping> {
-    let listed = keys.iter().take(MAX_LISTED);
-    listed
+    keys.iter()
         .map(|looping| Looping {
             object: looping.key.to_string(),
             runs: looping.runs,
@@ -153,8 +150,7 @@ fn looping(keys: &[LoopingKey]) -> Vec<Looping> {
 }
 
 fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
-    let listed = keys.iter().take(MAX_LISTED);
-    listed
+    keys.iter()
         .map(|broken| Broken {
             object: broken.key.to_string(),
             failures: broken.failures,
@@ -166,7 +162,7 @@ fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
 
 impl Sources {
     pub fn informers(&self) -> Vec<InformerState> {
-        let informers = self.shared.look(Hub::informers);
+        let informers = self.shared.look(Cause::Status, Hub::informers);
         let troubles = self.troubles.all();
         let state = |informer: InformerStatus| InformerState {
             source: informer.source.to_string(),
@@ -183,8 +179,8 @@ impl Sources {
             users: informer.users,
             unreadable: informer
                 .unreadable
-                .into_iter()
-                .map(|(key, reason)| (key.to_string(), reason))
+                .iter()
+                .map(|(key, reason)| (key.to_string(), reason.clone()))
                 .collect(),
         };
         informers.into_iter().map(state).collect()

@@ -22,7 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::metrics::Metrics;
 use crate::plugins::LOOK_AGAIN;
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 pub use budget::Budget;
 use incidents::Incidents;
 use sink::{Feed, HubSink};
@@ -132,7 +132,7 @@ impl Watches {
     /// Starts what the hub wants and does not have, ends what nobody wants any more, and finds a successor for what brings too much
     /// or too little of each object.
     pub fn adjust(&mut self) {
-        let wanted = self.shared.look(Hub::wanted);
+        let wanted = self.shared.look(Cause::Plugins, Hub::wanted);
         let is_unwanted = |id: &&InformerId| !wanted.contains_key(*id);
         let unwanted: Vec<InformerId> = self.running.keys().filter(is_unwanted).copied().collect();
         for id in unwanted {
@@ -148,7 +148,7 @@ impl Watches {
         let Some(running) = self.running.remove(&id) else {
             return;
         };
-        self.shared.look(|_| {
+        self.shared.look(Cause::Plugins, |_| {
             running.follower.retire();
             running.successor.iter().for_each(Follower::retire);
         });
@@ -163,9 +163,9 @@ impl Watches {
     fn bring(&mut self, id: InformerId, source: Source, payload: Payload) {
         let begin = match self.running.get_mut(&id) {
             None => Begin::Follower,
-            Some(running) => self
-                .shared
-                .look(|hub| running.begin(payload, &hub.snapshot().informers[id])),
+            Some(running) => self.shared.look(Cause::Plugins, |hub| {
+                running.begin(payload, &hub.snapshot().informers[id])
+            }),
         };
         let is_successor = |running: &Running| running.successor.is_some();
         if !self.running.get(&id).is_some_and(is_successor) {

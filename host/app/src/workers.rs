@@ -21,7 +21,7 @@ use tracing::{Instrument, Span, debug, error_span, warn};
 
 use crate::metrics::Metrics;
 use crate::reports::Reports;
-use crate::shared::{Shared, Task};
+use crate::shared::{Cause, Shared, Task};
 
 /// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
 const STACK_SIZE: usize = 8 * 1024 * 1024;
@@ -110,7 +110,7 @@ impl Workers {
     /// Finishes what is queued and running, for at most `limit`. Says how many keys were left behind.
     pub async fn drain(mut self, limit: Duration) -> usize {
         self.tools.is_stopping.store(true, Ordering::SeqCst);
-        self.tools.shared.change(|hub, _| hub.drain());
+        self.tools.shared.change(Cause::End, |hub, _| hub.drain());
         let all_ended = async {
             for _ in 0..self.threads.len() {
                 self.ended.recv().await;
@@ -191,7 +191,9 @@ impl Tools {
             self.audit(&turn, denied);
         }
         self.shared
-            .change(|hub, now| hub.decided(&turn, &decision, now));
+            .change(Cause::Reads.of(turn.plugin_name()), |hub, now| {
+                hub.decided(&turn, &decision, now);
+            });
         match decision.result {
             Err(error) => {
                 self.metrics.ran(turn.plugin_name(), started.elapsed());
@@ -232,12 +234,14 @@ impl Tools {
     async fn look(&self, cluster: &dyn Cluster, lookup: &Lookup) {
         let answers = answers(cluster, &lookup.questions).await;
         if matches!(lookup.purpose, Purpose::Gate(_)) {
-            let is_cut_off = self.shared.look(|hub| hub.is_cut_off(lookup.plugin));
+            let is_cut_off = self
+                .shared
+                .look(Cause::End, |hub| hub.is_cut_off(lookup.plugin));
             tell_unknown(&lookup.questions, &answers, is_cut_off);
         }
         let repaired = self
             .shared
-            .change(|hub, now| hub.looked(lookup, answers, now));
+            .change(Cause::Change, |hub, now| hub.looked(lookup, answers, now));
         for Question { kind, key, .. } in &repaired {
             warn!(%kind, object = %key, "the cache showed another state than the server has; put right");
         }
@@ -266,7 +270,9 @@ impl Tools {
         match executed.failure.take() {
             None if executed.is_halted => {
                 self.shared
-                    .change(|hub, now| hub.halted(&turn, executed, now));
+                    .change(Cause::End.of(turn.plugin_name()), |hub, now| {
+                        hub.halted(&turn, executed, now);
+                    });
             }
             Some(failure) => self.fail(&turn, &failure.into(), executed),
             None => self.settle(&turn, requeue_after, executed),
@@ -276,7 +282,9 @@ impl Tools {
     fn settle(&self, turn: &Turn, requeue_after: Option<Duration>, executed: Executed) {
         let looping = self
             .shared
-            .change(|hub, now| hub.settled(turn, requeue_after, executed, now));
+            .change(Cause::End.of(turn.plugin_name()), |hub, now| {
+                hub.settled(turn, requeue_after, executed, now)
+            });
         if let Some(LoopingKey { key, runs, field }) = looping {
             let (plugin, kind) = (turn.plugin_name(), turn.subject_kind());
             warn!(plugin, kind, object = %key, runs, field, "a key is run by nothing but its own writes; slowed down");
@@ -305,7 +313,9 @@ impl Tools {
         let attempt = turn.request.attempt;
         // An outage is said once, by the first key that finds nobody.
         let is_said = matches!(error, TurnError::Unavailable(_))
-            && self.shared.look(|hub| hub.is_cut_off(turn.plugin));
+            && self
+                .shared
+                .look(Cause::End, |hub| hub.is_cut_off(turn.plugin));
         if is_said || !self.reports.takes_failure(turn.plugin, plugin) {
             debug!(plugin, kind, %object, attempt, %error, "reconcile failed");
         } else {

@@ -133,6 +133,7 @@ impl ApiCluster {
         let changed = answer.as_ref().ok().filter(|_| can_end);
         let ended = changed.and_then(|body| answer::ended(body));
         let is_misfit = is_json_patch && answer.as_ref().is_err_and(answer::is_misfit);
+        let status = answer::status(&answer);
         let result = match answer::result(is_delete, answer) {
             ActionResult::Invalid(text) if is_misfit => ActionResult::Conflict(text),
             result => result,
@@ -142,6 +143,7 @@ impl ApiCluster {
         Ok(cluster::Answer {
             object: body.filter(|_| is_object),
             result,
+            status,
             ended,
             owner: Some(&resource.kind)
                 .filter(|kind| **kind != write.kind)

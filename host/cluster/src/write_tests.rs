@@ -229,6 +229,29 @@ async fn the_answer_names_the_kind_that_was_written_where_it_is_not_the_bodys() 
     }
 }
 
+/// What is left of an answer to a write where the server's words are not to be repeated.
+async fn left_of(answer: Answer) -> Option<String> {
+    let scenario = Scenario::new(discovery().into_iter().chain([answer]));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let answer = cluster.write(&Author::named("p"), &pod(apply())).await;
+    answer.status
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_the_servers_own_words_a_status_is_left_that_quotes_nothing() {
+    let quoted = "Invalid value: \"hunter2\"";
+    let left = left_of(status(422, "Invalid", quoted)).await;
+    assert_eq!(left.as_deref(), Some("HTTP 422 Invalid"));
+    // A webhook's.
+    let left = left_of(status(403, "hunter2 is denied", quoted)).await;
+    assert_eq!(left.as_deref(), Some("HTTP 403 without a reason"));
+    let left = left_of(text(502, "hunter2")).await;
+    assert_eq!(left.as_deref(), Some("HTTP 502 without a reason"));
+    let left = left_of(text(200, "hunter2")).await;
+    assert!(left.is_some_and(|left| !left.contains("hunter2")));
+    assert_eq!(left_of(at_version("7")).await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_answer_is_sorted_as_the_contract_says() {
     let said = || "it says".to_owned();

@@ -155,7 +155,7 @@ impl Cache {
     }
 
     /// Objects that are there, of which nothing but the key can be read, and why.
-    pub fn unreadable(&self) -> &BTreeMap<ObjectKey, String> {
+    pub fn unreadable(&self) -> &Arc<BTreeMap<ObjectKey, String>> {
         &self.unreadable
     }
 

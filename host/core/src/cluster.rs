@@ -102,6 +102,8 @@ pub enum Operation {
 pub struct Answer {
     /// What became of it.
     pub result: ActionResult,
+    /// Where the result's text is the server's own: all that it says without quoting anything, as `HTTP 422 Invalid`.
+    pub status: Option<String>,
     /// Of an apply: the object as it left it, as JSON, where the cluster shows it.
     pub object: Option<String>,
     /// The uid of an object that ends with this write: it was being deleted, and its last finalizer is gone. The server answers with
@@ -116,6 +118,7 @@ impl From<ActionResult> for Answer {
     fn from(result: ActionResult) -> Self {
         Self {
             result,
+            status: None,
             object: None,
             ended: None,
             owner: None,

@@ -42,7 +42,7 @@ pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
 pub use seat::LoopingKey;
 use seat::{Seat, Work};
-pub use status::{BrokenKey, InformerStatus, LastError, ReconcileCounts, SeatStatus};
+pub use status::{BrokenKey, InformerStatus, LastError, MAX_LISTED, ReconcileCounts, SeatStatus};
 pub use turn::{Decision, Turn, TurnError};
 
 /// A plugin of a hub. Never reused.

@@ -31,6 +31,11 @@ impl Kind {
         Self::new(group, version, kind)
     }
 
+    /// Whether it is the kind whose values are not for everybody who sees the object.
+    pub fn is_secret(&self) -> bool {
+        self.group.is_empty() && &*self.kind == "Secret"
+    }
+
     /// Whether this is that kind, in the same version or in another.
     pub fn is_version_of(&self, other: &Self) -> bool {
         (&self.group, &self.kind) == (&other.group, &other.kind)

@@ -145,6 +145,14 @@ impl ActionResult {
         }
     }
 
+    /// The same, with another text if it is an error.
+    pub(crate) fn saying(mut self, text: String) -> Self {
+        if let Some(error) = self.error_mut() {
+            *error = text;
+        }
+        self
+    }
+
     fn error_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Done(_) | Self::Unchanged | Self::Skipped => None,

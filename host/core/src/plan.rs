@@ -3,6 +3,7 @@
 mod halt;
 mod identity;
 mod planner;
+mod words;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -20,6 +21,7 @@ use crate::reader::Reader;
 use crate::unchanged::{Applied, Left, Target};
 pub use halt::Halt;
 use planner::Planner;
+use words::{Audience, Heard};
 
 /// Most actions of one outcome; more is a guest that lost count.
 pub const MAX_ACTIONS: usize = 10_000;
@@ -62,6 +64,8 @@ struct Step {
     /// Whose result it is: the action's place in the outcome.
     action: usize,
     what: What,
+    /// Who hears what the server says of it.
+    audience: Audience,
 }
 
 #[derive(Debug)]
@@ -286,6 +290,7 @@ pub fn plan(
         })?;
         plan.steps.extend(steps.into_iter().map(|what| Step {
             action: number,
+            audience: planner.audience(&what),
             what,
         }));
     }
@@ -340,6 +345,7 @@ impl Plan {
         let mut is_silent = false;
         for step in &self.steps {
             is_halted |= halt.is_halted() && matches!(step.what, What::Send { .. });
+            let mut status = None;
             let result = match &step.what {
                 What::Send { .. } if is_halted => ActionResult::Skipped,
                 what if stop.includes(what) || (is_silent && step.is_event()) => {
@@ -358,9 +364,11 @@ impl Plan {
                     let Answer {
                         result,
                         object,
+                        status: said,
                         ended,
                         owner,
                     } = answer;
+                    status = said;
                     remember(
                         applied,
                         &author.field_manager,
@@ -383,6 +391,8 @@ impl Plan {
                     result
                 }
             };
+            let Heard { plugin, operator } = step.audience.hear(result, status);
+            let result = operator;
             is_silent |= matches!(result, ActionResult::Unavailable(_));
             if step.is_event() && result.error().is_some() {
                 unwritten.push(result.clone());
@@ -404,7 +414,7 @@ impl Plan {
                     failure = Some(failed);
                 }
             }
-            join(&mut results[step.action], result);
+            join(&mut results[step.action], plugin);
         }
         // An action without steps is a `children` of nothing that had nothing.
         let results = results

@@ -174,6 +174,8 @@ struct Server {
     seen: Mutex<Vec<Write>>,
     /// Set by the write of an object that is called `last`.
     halt: Halt,
+    /// What is left of each answer without its words.
+    status: Option<String>,
 }
 
 #[test]
@@ -217,7 +219,11 @@ impl Cluster for Server {
             .unwrap()
             .pop()
             .unwrap_or(ActionResult::Done(None));
-        futures::future::ready(answer.into()).boxed()
+        let answer = Answer {
+            status: self.status.clone(),
+            ..answer.into()
+        };
+        futures::future::ready(answer).boxed()
     }
 
     fn read<'a>(
@@ -486,6 +492,55 @@ fn after_a_failure_nothing_more_is_sent() {
     );
     assert_eq!(done.failure.unwrap().message, "action 1: no");
     assert_eq!(server.seen.lock().unwrap().len(), 1);
+}
+
+/// What the plugin hears, and the log, of a patch of the object `a` of this kind that is refused with a quotation.
+fn heard_of_refusal(mut rig: Rig, kind: &Kind) -> (String, String) {
+    rig.manifest.writes[0].kind = kind.clone();
+    rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
+    let server = Server {
+        answers: vec![ActionResult::Invalid("Invalid value: \"hunter2\"".into())].into(),
+        status: Some("HTTP 422 Invalid".into()),
+        ..Server::default()
+    };
+    let patch = Action::Patch {
+        kind: kind.clone(),
+        key: ObjectKey::new("default", "a"),
+        subresource: None,
+        patch_type: PatchType::Merge,
+        body: "{}".into(),
+    };
+    let done = rig.execute(&[patch], &server);
+    let [ActionResult::Invalid(text)] = &done.results[..] else {
+        panic!("{done:?}");
+    };
+    (text.clone(), done.failure.unwrap().message)
+}
+
+#[test]
+fn what_the_server_quotes_of_an_object_is_for_who_reads_it_whole() {
+    let (plugin, log) = heard_of_refusal(Rig::new(&[object("a")]), &config_map());
+    assert!(plugin.contains("hunter2") && log.contains("hunter2"));
+
+    let pod = Kind::new("", "v1", "Pod");
+    let mut of_others = Rig::new(&[]);
+    of_others.is_narrowed = true;
+    for (rig, kind) in [(Rig::new(&[]), pod), (of_others, config_map())] {
+        let (plugin, log) = heard_of_refusal(rig, &kind);
+        assert!(plugin.starts_with("HTTP 422 Invalid; "), "{plugin}");
+        assert!(!plugin.contains("hunter2"), "{plugin}");
+        assert!(log.contains("hunter2"), "an operator is to mend it: {log}");
+    }
+}
+
+#[test]
+fn of_a_secret_that_is_not_read_not_even_the_log_hears_what_the_server_quotes() {
+    let secret = Kind::new("", "v1", "Secret");
+    let (plugin, log) = heard_of_refusal(Rig::new(&[]), &secret);
+    for text in [plugin, log] {
+        assert!(text.contains("HTTP 422 Invalid"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
 }
 
 /// Executes the actions on objects `a` and `b` with a server whose first answer is this. Says what

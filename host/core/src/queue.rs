@@ -14,7 +14,7 @@
 //! Time is an argument: the time since the host started.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::backoff::Backoff;
@@ -52,6 +52,9 @@ pub struct WorkQueue {
     pending: BTreeMap<Place, ObjectKey>,
     delayed: BTreeMap<(Time, u64), ObjectKey>,
     entries: HashMap<ObjectKey, Entry>,
+    /// How many entries have failures, and which of them are broken. Whoever asks walks no entries.
+    failing: usize,
+    broken: BTreeSet<ObjectKey>,
     backoff: Backoff,
     next_ticket: u64,
     /// What runs, and since when. A plugin's concurrency keeps it short.
@@ -288,12 +291,10 @@ impl WorkQueue {
         priority: Priority,
         now: Time,
     ) -> Duration {
-        let Some(entry) = self.entries.get_mut(key) else {
+        let Some(failures) = self.count_failure(key, now) else {
             return Duration::ZERO;
         };
-        entry.failures = entry.failures.saturating_add(1);
-        entry.failed_at = Some(now);
-        let delay = self.backoff.delay(entry.failures).max(at_least);
+        let delay = self.backoff.delay(failures).max(at_least);
         self.counts.retries += 1;
         self.add_after(key, delay, priority, now);
         delay
@@ -301,16 +302,14 @@ impl WorkQueue {
 
     /// Counts a failure of a running key that is not to be tried again by itself.
     pub fn fail_terminally(&mut self, key: &ObjectKey, now: Time) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.failures = entry.failures.saturating_add(1);
-            entry.failed_at = Some(now);
-        }
+        self.count_failure(key, now);
     }
 
     /// Forgets a key's failures.
     pub fn forget(&mut self, key: &ObjectKey) {
         if let Some(entry) = self.entries.get_mut(key) {
-            entry.failures = 0;
+            let before = std::mem::take(&mut entry.failures);
+            self.recount(key, before, 0);
         }
     }
 
@@ -400,6 +399,8 @@ impl WorkQueue {
         self.delayed.clear();
         self.depth.clear();
         self.held = 0;
+        self.failing = 0;
+        self.broken.clear();
         self.entries.retain(|_, entry| {
             entry.failures = 0;
             let is_running = matches!(entry.state, State::Running { .. });
@@ -423,7 +424,7 @@ impl WorkQueue {
             ) {
                 self.delayed.insert(due, key);
             } else {
-                self.entries.remove(&key);
+                self.drop_entry(&key);
             }
         }
     }
@@ -465,19 +466,15 @@ impl WorkQueue {
         &self.depth
     }
 
-    /// The broken keys, with their failures and the time until they are tried again, if they are. Linear in the number of
-    /// remembered keys.
-    pub fn broken(&self) -> impl Iterator<Item = (&ObjectKey, u32, Option<Time>)> {
-        let broken = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.failures >= BREAK_AFTER);
-        broken.map(|(key, entry)| {
-            let due = match entry.state {
-                State::Delayed { due: (due, _), .. } => Some(due),
+    /// The broken keys in their order, with their failures and the time until they are tried again, if they are.
+    pub fn broken(&self) -> impl ExactSizeIterator<Item = (&ObjectKey, u32, Option<Time>)> {
+        self.broken.iter().map(|key| {
+            let entry = self.entries.get(key);
+            let due = match entry.map(|entry| &entry.state) {
+                Some(&State::Delayed { due: (due, _), .. }) => Some(due),
                 _ => None,
             };
-            (key, entry.failures, due)
+            (key, entry.map_or(0, |entry| entry.failures), due)
         })
     }
 
@@ -514,9 +511,7 @@ impl WorkQueue {
 
     /// Whether a key is broken.
     pub fn is_broken(&self, key: &ObjectKey) -> bool {
-        self.entries
-            .get(key)
-            .is_some_and(|entry| entry.failures >= BREAK_AFTER)
+        self.broken.contains(key)
     }
 
     /// How many keys are held.
@@ -529,9 +524,9 @@ impl WorkQueue {
         self.delayed.len()
     }
 
-    /// How many keys failed when they last ran. Linear in the number of remembered keys.
+    /// How many keys failed when they last ran.
     pub fn failing(&self) -> usize {
-        self.failed().count()
+        self.failing
     }
 
     /// Counters for metrics.
@@ -615,8 +610,36 @@ impl WorkQueue {
         self.entries.entry(key.clone()).or_default().state = State::Delayed { due, priority };
     }
 
+    /// Counts a failure. Says how many that are in a row.
+    fn count_failure(&mut self, key: &ObjectKey, now: Time) -> Option<u32> {
+        let entry = self.entries.get_mut(key)?;
+        let before = entry.failures;
+        let failures = before.saturating_add(1);
+        entry.failures = failures;
+        entry.failed_at = Some(now);
+        self.recount(key, before, failures);
+        Some(failures)
+    }
+
+    /// A key had so many failures, and has so many now.
+    fn recount(&mut self, key: &ObjectKey, before: u32, now: u32) {
+        self.failing += usize::from(now > 0);
+        self.failing -= usize::from(before > 0);
+        match (before >= BREAK_AFTER, now >= BREAK_AFTER) {
+            (false, true) => drop(self.broken.insert(key.clone())),
+            (true, false) => drop(self.broken.remove(key)),
+            _ => {}
+        }
+    }
+
+    fn drop_entry(&mut self, key: &ObjectKey) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.recount(key, entry.failures, 0);
+        }
+    }
+
     fn remove_entry(&mut self, key: &ObjectKey) {
-        self.entries.remove(key);
+        self.drop_entry(key);
         // Not while there are many still: all of them would be moved.
         if self.entries.len() <= KEPT_ROOM / 2 && self.entries.capacity() > 2 * KEPT_ROOM {
             self.entries.shrink_to(KEPT_ROOM);

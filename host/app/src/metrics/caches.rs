@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::informers::Informers;
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 use crate::watches::Troubles;
 
 pub struct CacheMetrics {
@@ -27,7 +27,7 @@ impl std::fmt::Debug for CacheMetrics {
 
 impl Collector for CacheMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let informers = self.shared.look(Hub::informers);
+        let informers = self.shared.look(Cause::Status, Hub::informers);
         for metric in GAUGES {
             metric.encode(&mut encoder, &informers)?;
         }

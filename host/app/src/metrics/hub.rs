@@ -80,12 +80,12 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
     PerPlugin {
         name: "pilothouse_broken_keys",
         help: "Keys that fail each time they run, and that changes bring back only now and then",
-        value: |plugin| plugin.broken.len() as u64,
+        value: |plugin| plugin.broken_keys as u64,
     },
     PerPlugin {
         name: "pilothouse_looping_keys",
         help: "Keys that nothing but their own writes keeps running, and that are slowed down for it",
-        value: |plugin| plugin.looping.len() as u64,
+        value: |plugin| plugin.looping_keys as u64,
     },
     PerPlugin {
         name: "pilothouse_coarse_keys",
@@ -306,6 +306,7 @@ mod tests {
     use pilothouse_core::reader::Reader;
 
     use super::*;
+    use crate::shared::Cause;
 
     struct Idle(Manifest);
 
@@ -339,10 +340,10 @@ mod tests {
         let metrics = HubMetrics::new(shared.clone());
         for number in 0..10 {
             let (plugin, settings) = (idle(&format!("plugin-{number}")), Settings::default());
-            let joined = shared.change(|hub, now| hub.join(plugin, &settings, now));
+            let joined = shared.change(Cause::Plugins, |hub, now| hub.join(plugin, &settings, now));
             let id = joined.expect("nobody has its name");
             assert_eq!(metrics.depths(&shared.status()).len(), 2);
-            drop(shared.change(|hub, _| hub.leave(id)));
+            drop(shared.change(Cause::Plugins, |hub, _| hub.leave(id)));
         }
         assert_eq!(metrics.depths(&shared.status()), []);
         assert!(metrics.priorities.lock().unwrap().is_empty());

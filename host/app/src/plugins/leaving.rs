@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::roster::{Entry, State};
 use super::slot::Running;
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 
 /// So long what is queued is run; then only what runs is waited for, which has deadlines of its own.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub struct Leaving {
 impl Leaving {
     /// A plugin, whose file's entry was this, is to leave.
     pub fn begin(&mut self, shared: &Arc<Shared>, running: Running, queued: Queued, entry: Entry) {
-        shared.change(|hub, _| {
+        shared.change(Cause::Plugins, |hub, _| {
             hub.drain_plugin(running.id);
             if queued == Queued::Drop {
                 hub.halt_plugin(running.id);
@@ -87,13 +87,15 @@ impl Leaving {
 /// Waits until nothing runs any more. Says how many keys were queued still.
 async fn drain(shared: &Shared, running: &Running) -> usize {
     let is_drained = async {
-        while !shared.look(|hub| hub.is_plugin_drained(running.id, shared.now())) {
+        while !shared.look(Cause::Plugins, |hub| {
+            hub.is_plugin_drained(running.id, shared.now())
+        }) {
             sleep(LOOK).await;
         }
     };
     tokio::pin!(is_drained);
     if timeout(DRAIN, &mut is_drained).await.is_err() {
-        shared.change(|hub, _| hub.halt_plugin(running.id));
+        shared.change(Cause::Plugins, |hub, _| hub.halt_plugin(running.id));
         is_drained.await;
     }
     let status = shared.status();

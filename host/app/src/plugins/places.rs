@@ -20,7 +20,7 @@ use crate::kinds;
 use crate::metrics::Metrics;
 use crate::schema::Schemas;
 use crate::settings::{HostDefaults, Sandbox, Settings};
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 use crate::watches::Budget;
 
 pub struct Places {
@@ -308,7 +308,7 @@ impl Places {
         sandbox: Sandbox,
     ) -> Result<(), Refusal> {
         let own = slot.running.as_ref().map(|running| running.id);
-        let namesake = self.shared.look(|hub| hub.id_of(name));
+        let namesake = self.shared.look(Cause::Plugins, |hub| hub.id_of(name));
         if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
             let outrank = self.outrank.get(&namesake);
             if outrank.is_some_and(|files| files.contains(file)) {
@@ -321,10 +321,10 @@ impl Places {
             let (policy, options) = (&sandbox.policy, sandbox.options);
             Arc::new(version.plugin.named(name, policy, options))
         });
-        let was_fit = slot
-            .running
-            .as_ref()
-            .is_some_and(|running| self.shared.look(|hub| hub.is_fit(running.id)));
+        let was_fit = slot.running.as_ref().is_some_and(|running| {
+            self.shared
+                .look(Cause::Plugins, |hub| hub.is_fit(running.id))
+        });
         let is_same = |running: &&Running| running.name() == name;
         let id = match slot.running.as_ref().filter(is_same) {
             None => {
@@ -347,7 +347,7 @@ impl Places {
                     && is_light(&running.settings, &settings);
                 if is_light {
                     self.shared
-                        .change(|hub, now| hub.configure(id, &settings, now));
+                        .change(Cause::Plugins, |hub, now| hub.configure(id, &settings, now));
                 } else {
                     let replaced = self.shared.replace(id, plugin.clone(), &settings);
                     let longest = replaced.map_err(Refusal::Join)?;

@@ -7,7 +7,7 @@ use pilothouse_core::hub::Hub;
 use pilothouse_core::snapshot::InformerId;
 use tracing::{error, info};
 
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 
 /// The operator's limit on cached objects, and whether they have outgrown it.
 #[derive(Clone, Default)]
@@ -29,7 +29,7 @@ impl Budget {
         let Some(limit) = self.limit else {
             return usize::MAX;
         };
-        let others = shared.look(|hub| {
+        let others = shared.look(Cause::Change, |hub| {
             let own = hub.snapshot().informers[informer].bytes();
             hub.cached_bytes() - own
         });
@@ -39,7 +39,7 @@ impl Budget {
     /// Why nothing more can be cached, if so.
     pub fn is_used_up(&self, shared: &Shared) -> Option<String> {
         let limit = self.limit?;
-        let held = shared.look(Hub::cached_bytes);
+        let held = shared.look(Cause::Plugins, Hub::cached_bytes);
         (held >= limit)
             .then(|| format!("the caches hold {held} bytes; --cache-limit allows {limit}"))
     }
@@ -50,7 +50,7 @@ impl Budget {
         let Some(limit) = self.limit else {
             return;
         };
-        let bytes = shared.look(Hub::cached_bytes);
+        let bytes = shared.look(Cause::Change, Hub::cached_bytes);
         let is_exceeded = bytes > limit;
         if self.is_exceeded.swap(is_exceeded, Ordering::Relaxed) == is_exceeded {
             return;

@@ -17,7 +17,7 @@ use tracing::{debug, error, info, warn};
 use super::stage::Stage;
 use super::{Budget, Follower, Incidents, Role, Troubles};
 use crate::metrics::Informer;
-use crate::shared::Shared;
+use crate::shared::{Cause, Shared};
 
 /// Which cache is fed, and in whose place.
 pub struct Feed {
@@ -59,7 +59,7 @@ impl Feed {
         let (id, is_retired) = (self.id, &self.is_retired);
         let is_retired = || is_retired.load(Ordering::SeqCst);
         let Some((predecessor, stage)) = &mut self.handover else {
-            shared.change(|hub, now| {
+            shared.change(Cause::Change, |hub, now| {
                 if !is_retired() {
                     hub.apply(id, delta, now);
                 }
@@ -68,7 +68,7 @@ impl Feed {
         };
         stage.add(delta);
         // In one step: a change that the old one brought after the list would be taken for the new one's.
-        let has_taken_over = shared.change(|hub, now| {
+        let has_taken_over = shared.change(Cause::Change, |hub, now| {
             let cached = hub.snapshot().informers[id].resource_version();
             let listing = stage.take(cached).filter(|_| !is_retired());
             listing.is_some_and(|listing| {
@@ -126,7 +126,7 @@ impl HubSink {
 
     /// How far the cache has come, if a complete list is in it: where a list-watch that replaces another begins.
     pub fn known(&self) -> Option<ResourceVersion> {
-        self.shared.look(|hub| {
+        self.shared.look(Cause::Change, |hub| {
             let cache = &hub.snapshot().informers[self.feed.id];
             (!cache.is_initial()).then(|| cache.resource_version().clone())
         })
@@ -135,8 +135,9 @@ impl HubSink {
     /// Whether a complete list with as much of each object is cached.
     pub fn is_listed(&self) -> bool {
         let Feed { id, payload, .. } = self.feed;
-        self.shared
-            .look(|hub| hub.snapshot().informers[id].is_synced(payload))
+        self.shared.look(Cause::Change, |hub| {
+            hub.snapshot().informers[id].is_synced(payload)
+        })
     }
 
     /// Says whether there was trouble before.
@@ -160,7 +161,7 @@ impl HubSink {
         }
         let was_in_trouble = roles.map(|role| self.troubles.forget(source, role));
         if was_in_trouble.contains(&true) {
-            self.shared.change(|hub, _| hub.recovered());
+            self.shared.change(Cause::Change, |hub, _| hub.recovered());
         }
     }
 
@@ -196,7 +197,8 @@ impl HubSink {
 
 impl CacheSink for HubSink {
     fn schema(&self) -> Arc<Schema> {
-        self.shared.look(|hub| hub.schema(self.feed.id))
+        self.shared
+            .look(Cause::Change, |hub| hub.schema(self.feed.id))
     }
 
     fn apply(&mut self, delta: Delta) {
@@ -247,7 +249,7 @@ impl CacheSink for HubSink {
                 }
                 // It may have been another list-watch of this informer that was in trouble.
                 if self.set_trouble(None) {
-                    self.shared.change(|hub, _| hub.recovered());
+                    self.shared.change(Cause::Change, |hub, _| hub.recovered());
                 }
             }
             WatchState::Listing => {}
@@ -256,7 +258,8 @@ impl CacheSink for HubSink {
 
     fn stale(&mut self, version: &ResourceVersion) {
         debug!(kind = %self.feed.source, resource_version = %version, "dropped an event that is older than the cache");
-        self.shared.change(|hub, _| hub.note_stale(self.feed.id));
+        self.shared
+            .change(Cause::Change, |hub, _| hub.note_stale(self.feed.id));
     }
 
     fn rolled_back(&mut self, from: &ResourceVersion, to: &ResourceVersion, is_news: bool) {

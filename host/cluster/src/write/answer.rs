@@ -4,7 +4,7 @@ use pilothouse_core::outcome::ActionResult;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::request::{RequestError, flatten};
+use crate::request::{RequestError, Status, flatten};
 
 /// What a server that has done a write answers with: the object, or a Status.
 #[derive(Deserialize)]
@@ -83,6 +83,29 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         (400 | 422, _) => ActionResult::Invalid(text),
         _ if text.starts_with("HTTP ") => ActionResult::Failed(text),
         (code, _) => ActionResult::Failed(format!("HTTP {code}: {text}")),
+    }
+}
+
+/// Of an answer whose text is the server's own, or a webhook's: what can be said without quoting anything.
+pub(super) fn status(answer: &Result<Vec<u8>, RequestError>) -> Option<String> {
+    match answer {
+        Ok(body) if Answer::read(body).is_some() => None,
+        Ok(_) | Err(RequestError::Answer(_)) => {
+            Some("the answer is neither an object nor a Status".to_owned())
+        }
+        Err(RequestError::Status(status)) => {
+            let Status { code, reason, .. } = &**status;
+            // Who makes up a Status may write anything for a reason.
+            let is_word = !reason.is_empty()
+                && reason.len() <= 64
+                && reason.bytes().all(|byte| byte.is_ascii_alphabetic());
+            let reason = if is_word { reason } else { "without a reason" };
+            Some(format!("HTTP {code} {reason}"))
+        }
+        // The host's words.
+        Err(RequestError::Transport(_) | RequestError::Deadline(_) | RequestError::TooLarge(_)) => {
+            None
+        }
     }
 }
 

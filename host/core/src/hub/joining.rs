@@ -146,9 +146,10 @@ impl Hub {
         if others.any(|(_, seat)| seat.name() == name) {
             return Err(JoinError::DuplicateName(name.clone()));
         }
-        let reads_values = manifest.reads.iter().any(|read| {
-            scope::is_secret(&read.kind) && scope::payload(manifest, read) == Payload::Full
-        });
+        let reads_values = manifest
+            .reads
+            .iter()
+            .any(|read| read.kind.is_secret() && scope::payload(manifest, read) == Payload::Full);
         if reads_values && !joining.settings.secret_values {
             return Err(JoinError::SecretValues(name.clone()));
         }

@@ -132,17 +132,13 @@ pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
         root.as_deref()
             .is_none_or(|root| matches!(root, "data" | "stringData"))
     };
-    if !sees_all && is_metadata && (!compares || is_secret(kind)) {
+    if !sees_all && is_metadata && (!compares || kind.is_secret()) {
         return Payload::Metadata;
     }
-    if is_secret(kind) && !sees_all && !roots.iter().any(may_be_value) {
+    if kind.is_secret() && !sees_all && !roots.iter().any(may_be_value) {
         return Payload::WithoutValues;
     }
     Payload::Full
-}
-
-pub(super) fn is_secret(kind: &Kind) -> bool {
-    kind.group.is_empty() && &*kind.kind == "Secret"
 }
 
 /// A validated manifest's paths all parse.

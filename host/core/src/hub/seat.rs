@@ -14,7 +14,7 @@ use super::health::{Health, Quarantine};
 use super::outage::Outage;
 use super::resync::Resync;
 use super::share::Share;
-use super::status::{BrokenKey, LastError, ReconcileCounts, SeatStatus};
+use super::status::{BrokenKey, LastError, MAX_LISTED, ReconcileCounts, SeatStatus};
 use super::subject::SubjectKind;
 use super::turn::Controller;
 use super::{Garbage, Settings};
@@ -347,6 +347,7 @@ impl Seat {
         self.outage.is_some()
     }
 
+    /// Linear in nothing that has no bound: whoever asks, asks often.
     pub fn status(&self, snapshot: &Snapshot, now: Time) -> SeatStatus {
         let manifest = self.manifest();
         let parts = self.controller.scope.kinds.values();
@@ -355,17 +356,12 @@ impl Seat {
         if swept > 0 {
             *depth.entry(LOW).or_default() += swept;
         }
-        let mut broken: Vec<BrokenKey> = self
-            .queue
-            .broken()
-            .map(|(key, failures, due)| BrokenKey {
-                key: key.clone(),
-                failures,
-                reason: self.reasons.get(key).cloned().unwrap_or_default(),
-                retry_in: due.map(|due| due.saturating_sub(now)),
-            })
-            .collect();
-        broken.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let broken = self.queue.broken().map(|(key, failures, due)| BrokenKey {
+            key: key.clone(),
+            failures,
+            reason: self.reasons.get(key).cloned().unwrap_or_default(),
+            retry_in: due.map(|due| due.saturating_sub(now)),
+        });
         SeatStatus {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
@@ -384,8 +380,10 @@ impl Seat {
             running_for: self.queue.running_for(now).collect(),
             delayed: self.queue.delayed(),
             failing: self.queue.failing(),
-            broken,
-            looping: self.loops.looping(),
+            broken_keys: broken.len(),
+            broken: broken.take(MAX_LISTED).collect(),
+            looping_keys: self.loops.looping().len(),
+            looping: self.loops.looping().take(MAX_LISTED).collect(),
             recorded_reads: self.reads.len(),
             coarse: self.reads.coarse(),
             concurrency: self.concurrency(),

@@ -1,6 +1,7 @@
 //! What a hub says of its plugins and informers, for people and metrics.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::health::Quarantine;
@@ -9,6 +10,10 @@ use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::queue::{Counts, Priority, Time};
 use crate::snapshot::InformerId;
 use crate::source::{Payload, Source};
+
+/// Most keys of a plugin that are listed of each sort. There may be any number of them, and nobody
+/// else can do anything meanwhile.
+pub const MAX_LISTED: usize = 20;
 
 /// How a plugin's reconciles ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,9 +85,13 @@ pub struct SeatStatus {
     pub delayed: usize,
     /// Keys that failed when they last ran.
     pub failing: usize,
-    /// Those that failed so often that changes bring them back only now and then, in the order of their keys.
+    /// How many of those failed so often that changes bring them back only now and then.
+    pub broken_keys: usize,
+    /// The first [`MAX_LISTED`] of these, in the order of their keys.
     pub broken: Vec<BrokenKey>,
-    /// Those that nothing but their own writes keeps running, in the order of their keys.
+    /// How many keys nothing but their own writes keeps running.
+    pub looping_keys: usize,
+    /// The first [`MAX_LISTED`] of these, in the order of their keys.
     pub looping: Vec<LoopingKey>,
     /// Recorded reads.
     pub recorded_reads: usize,
@@ -124,7 +133,7 @@ pub struct InformerStatus {
     /// How far the cache has come.
     pub resource_version: ResourceVersion,
     /// Objects that are there and cannot be read, and why.
-    pub unreadable: BTreeMap<ObjectKey, String>,
+    pub unreadable: Arc<BTreeMap<ObjectKey, String>>,
     /// How often something older than the cache was dropped.
     pub stale: u64,
     /// How often an object was found to be otherwise on the server, though the cache had come that far, and was put right.

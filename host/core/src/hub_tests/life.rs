@@ -805,8 +805,8 @@ impl Life {
         let garbled = |id: &InformerId| self.rig.hub.snapshot().informers[*id].unreadable().clone();
         let listed = self.listed();
         let places = listed.iter().flat_map(|(id, source)| {
-            let keys = garbled(id).into_keys();
-            keys.map(|key| (source.kind == pod(), key))
+            let keys: Vec<ObjectKey> = garbled(id).keys().cloned().collect();
+            keys.into_iter().map(|key| (source.kind == pod(), key))
         });
         for place in places.collect::<BTreeSet<Place>>() {
             let state = self.world.get(&place).map(|thing| thing.state);

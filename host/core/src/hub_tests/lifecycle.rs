@@ -561,6 +561,21 @@ fn a_new_version_tries_broken_keys_at_once() {
 }
 
 #[test]
+fn of_many_broken_keys_the_first_are_listed_and_all_are_counted() {
+    let names: Vec<String> = (0..2 * MAX_LISTED).map(|at| format!("s{at:02}")).collect();
+    let services: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut rig, _) = with_services(&services, failing);
+    for _ in 0..crate::queue::BREAK_AFTER {
+        rig.now += Duration::from_secs(3);
+        rig.run();
+    }
+    let status = &rig.hub.status(rig.now)[0];
+    assert_eq!((status.broken_keys, status.failing), (40, 40));
+    let listed = status.broken.iter().map(|broken| &*broken.key.name);
+    assert!(listed.eq(services[..MAX_LISTED].iter().copied()));
+}
+
+#[test]
 fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
     let (mut rig, id) = with_services(&["a"], failing);
     rig.remove(&service(), "a");

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::identity::{self, Before, Shown, Use};
+use super::words::Audience;
 use super::{ActionError, Context, MAX_BODY, Place, What};
 use crate::children;
 use crate::cluster::{Operation, Write};
@@ -65,6 +66,15 @@ impl Planner<'_, '_> {
         self.written
             .extend(writes.map(|write| Place::of(&write.kind, &write.key)));
         Ok(steps)
+    }
+
+    /// Who hears what becomes of it.
+    pub fn audience(&self, what: &What) -> Audience {
+        match what {
+            What::Send { write, .. } => Audience::of(write, self.reader),
+            // The host's own words.
+            What::Known(_) | What::NoEvent(_) => Audience::Plugin,
+        }
     }
 
     fn plan(&mut self, action: &Action) -> Result<Vec<What>, ActionError> {

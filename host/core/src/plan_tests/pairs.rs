@@ -136,6 +136,7 @@ impl Cluster for Versioned {
         let ended = None;
         futures::future::ready(Answer {
             result,
+            status: None,
             object,
             ended,
             owner: None,

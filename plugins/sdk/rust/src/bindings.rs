@@ -4598,6 +4598,9 @@ pub mod pilothouse {
             }
             /// What became of one action, in the order the actions were given. Actions that were not done
             /// because of a failed one are `skipped`.
+            ///
+            /// The text of an error is for people. The server's own words, which may quote the object, are in it where the plugin reads the
+            /// object whole; else its status, as `HTTP 422 Invalid`.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ActionResult {
                 /// Sent and accepted. The object's resourceVersion afterwards, where the server returned one.

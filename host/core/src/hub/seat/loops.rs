@@ -6,7 +6,7 @@
 //! ([`SLOW_AFTER`]) write the same object once more loops: it is slowed down as one that asks to be run again soon, and named. A change
 //! by somebody else runs it at once, as ever.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -42,6 +42,8 @@ impl State {
 #[derive(Debug, Default)]
 pub(super) struct Loops {
     keys: HashMap<ObjectKey, Cycle>,
+    /// Those of them that loop. Whoever asks walks no others.
+    looping: BTreeSet<ObjectKey>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +144,7 @@ impl Loops {
         cycle.trigger = if is_self_triggered { causes } else { vec![] };
         if !is_self_triggered {
             cycle.runs = 0;
+            self.looping.remove(key);
         }
         cycle.wrote.clear();
         cycle.is_foreign = false;
@@ -153,7 +156,7 @@ impl Loops {
     /// A run has ended, and has written this. Names the key if it is found to loop now.
     pub fn end(&mut self, key: &ObjectKey, wrote: Vec<State>) -> Option<LoopingKey> {
         if wrote.is_empty() {
-            self.keys.remove(key);
+            self.forget(key);
             return None;
         }
         let cycle = self.keys.get_mut(key)?;
@@ -161,6 +164,10 @@ impl Loops {
         cycle.runs = match cycle.trigger.iter().any(is_rewritten) {
             true => cycle.runs.saturating_add(1),
             false => 0,
+        };
+        match cycle.runs {
+            0..SLOW_AFTER => self.looping.remove(key),
+            _ => self.looping.insert(key.clone()),
         };
         cycle.wrote = wrote;
         cycle.is_running = false;
@@ -173,15 +180,13 @@ impl Loops {
     /// Nothing is known of a key any more.
     pub fn forget(&mut self, key: &ObjectKey) {
         self.keys.remove(key);
+        self.looping.remove(key);
     }
 
     /// The keys that loop, in their order.
-    pub fn looping(&self) -> Vec<LoopingKey> {
-        let cycles = self.keys.iter();
-        let slowed = cycles.filter(|(_, cycle)| cycle.runs >= SLOW_AFTER);
-        let mut found: Vec<LoopingKey> = slowed.map(|(key, cycle)| looping(key, cycle)).collect();
-        found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        found
+    pub fn looping(&self) -> impl ExactSizeIterator<Item = LoopingKey> {
+        let keys = self.looping.iter();
+        keys.map(|key| looping(key, &self.keys[key]))
     }
 }
 

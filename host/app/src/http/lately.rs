@@ -1,0 +1,98 @@
+//! Answers that are given again for a little while, so that whoever asks in a loop takes no time from who reconciles.
+
+use std::sync::{Mutex, PoisonError};
+
+use pilothouse_core::queue::Time;
+
+/// An answer is given again for so many times as long as it took to make it. So a quarter of one core is the most that all who
+/// ask take together, and an answer that is quickly made is never old.
+const REST: u32 = 3;
+
+/// The last answer to a question, for all who ask it. It is made for one at a time; the others wait for that.
+#[derive(Debug)]
+pub struct Lately<T>(Mutex<Option<Made<T>>>);
+
+#[derive(Debug)]
+struct Made<T> {
+    answer: T,
+    until: Time,
+}
+
+impl<T> Default for Lately<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Lately<T> {
+    /// The answer of before, or another. Blocks for as long as it takes to make one.
+    pub fn answer(&self, clock: impl Fn() -> Time, make: impl FnOnce() -> T) -> T {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = clock();
+        if let Some(made) = last.as_ref().filter(|made| began < made.until) {
+            return made.answer.clone();
+        }
+        let answer = make();
+        let ended = clock();
+        let until = ended + REST * ended.saturating_sub(began);
+        *last = Some(Made {
+            answer: answer.clone(),
+            until,
+        });
+        answer
+    }
+
+    /// It is not true any more.
+    pub fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Asks for a number that takes so long to count.
+    fn ask(lately: &Lately<u32>, now: &Cell<Time>, made: &Cell<u32>, takes: Duration) -> u32 {
+        lately.answer(
+            || now.get(),
+            || {
+                now.set(now.get() + takes);
+                made.set(made.get() + 1);
+                made.get()
+            },
+        )
+    }
+
+    #[test]
+    fn who_asks_in_a_loop_takes_a_quarter_of_the_time_at_most() {
+        let (lately, now, made) = (Lately::default(), Cell::new(Time::ZERO), Cell::new(0));
+        while now.get() < 10_000 * MS {
+            ask(&lately, &now, &made, 100 * MS);
+            now.set(now.get() + MS);
+        }
+        assert_eq!(made.get(), 25);
+    }
+
+    #[test]
+    fn what_is_quickly_made_is_made_each_time() {
+        let (lately, now, made) = (Lately::default(), Cell::new(Time::ZERO), Cell::new(0));
+        for times in 1..10 {
+            assert_eq!(ask(&lately, &now, &made, Duration::ZERO), times);
+        }
+    }
+
+    #[test]
+    fn what_is_not_true_any_more_is_made_again() {
+        let (lately, now, made) = (Lately::default(), Cell::new(Time::ZERO), Cell::new(0));
+        ask(&lately, &now, &made, MS);
+        assert_eq!(ask(&lately, &now, &made, MS), 1);
+        lately.forget();
+        assert_eq!(ask(&lately, &now, &made, MS), 2);
+    }
+}
