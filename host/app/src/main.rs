@@ -1,5 +1,6 @@
 //! The `pilothouse` binary: joins core, wasm and cluster, and decides nothing.
 
+mod access;
 mod address;
 mod announce;
 mod check;

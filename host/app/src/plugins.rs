@@ -10,7 +10,7 @@ mod reviews;
 mod roster;
 mod slot;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::announce::Announcer;
-use crate::directory::{Changes, DEFAULTS, Directory, Listing, settings_of};
+use crate::directory::{Changes, DEFAULTS, Directory, Listing, OPEN_TO_GROUP, settings_of};
 use crate::reach::Reached;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::Shared;
@@ -56,6 +56,8 @@ pub struct Supervisor {
     /// None while they never made sense: then nothing runs, for they may forbid it.
     defaults: Option<Settings>,
     defaults_problem: Option<String>,
+    /// The files of which it has been said that their group may write to them.
+    open_to_group: BTreeSet<String>,
     host: HostDefaults,
 }
 
@@ -91,6 +93,7 @@ impl Supervisor {
             defaults_text: None,
             defaults: None,
             defaults_problem: None,
+            open_to_group: BTreeSet::new(),
             host: parts.host,
         }
     }
@@ -135,6 +138,10 @@ impl Supervisor {
             Err(reason) => return warn!(%reason, "the plugins go on as they are"),
         };
         self.read_defaults(&listing);
+        for file in listing.open_to_group.difference(&self.open_to_group) {
+            warn!(file, "{OPEN_TO_GROUP}");
+        }
+        self.open_to_group.clone_from(&listing.open_to_group);
         let is_gone = |file: &&String| !listing.plugins.contains_key(*file);
         let gone: Vec<String> = self.slots.keys().filter(is_gone).cloned().collect();
         for file in gone {
