@@ -1,9 +1,9 @@
 //! The plugin directory: what is in it, and when that changes.
 //!
-//! A file is opened once and judged by what was opened: a regular file, inside the directory, not writable by everybody. Symbolic
-//! links are followed as long as they stay inside, so that the ones that ConfigMap and Secret volumes swap work.
+//! A file is opened once and judged by what was opened: a regular file, inside the directory, of this user or root, not writable by
+//! everybody. Symbolic links are followed as long as they stay inside, so that the ones that ConfigMap and Secret volumes swap work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::warn;
+
+use crate::access::Access;
 
 /// The settings for all plugins.
 pub const DEFAULTS: &str = "pilothouse.toml";
@@ -36,6 +38,9 @@ const NOT_LATER: Duration = Duration::from_secs(2);
 
 /// The directory is looked at so often though nothing is heard of it: not every file system tells.
 const RESCAN: Duration = Duration::from_secs(10);
+
+/// What is said of a file or directory of which that is true.
+pub const OPEN_TO_GROUP: &str = "its group may write to it, and so decide what runs as a controller; if it should not, chmod g-w";
 
 /// What tells one state of a file from another, without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub struct Listing {
     pub plugins: BTreeMap<String, Found>,
     /// The text of the settings for all.
     pub defaults: Option<Result<String, String>>,
+    /// The files, plugins' or settings, that their group may write to.
+    pub open_to_group: BTreeSet<String>,
 }
 
 /// A directory of plugins.
@@ -103,10 +110,12 @@ impl Directory {
             format!("cannot read the plugin directory {shown}; --plugins names a directory with *.wasm files")
         })?;
         let stat = fstat(&handle).with_context(|| format!("cannot read {shown}"))?;
-        if is_open_to_all(&stat) {
-            bail!(
-                "everybody may write to the plugin directory {shown}, and what is there runs as a controller; run: chmod o-w {shown}"
-            );
+        let access = Access::of(&stat);
+        if let Some(fault) = access.fault() {
+            bail!("the plugin directory {shown}, of which each file runs as a controller: {fault}");
+        }
+        if access.is_open_to_group() {
+            warn!(directory = %shown, "{OPEN_TO_GROUP}");
         }
         Ok(Self {
             path: path.into(),
@@ -119,10 +128,8 @@ impl Directory {
         let shown = self.path.display();
         let entries = std::fs::read_dir(&self.path)
             .with_context(|| format!("cannot read the plugin directory {shown}"))?;
-        let mut listing = Listing {
-            defaults: self.settings(DEFAULTS),
-            ..Listing::default()
-        };
+        let mut listing = Listing::default();
+        listing.defaults = self.settings(DEFAULTS, &mut listing.open_to_group);
         for entry in entries {
             let name = entry
                 .with_context(|| format!("cannot read the plugin directory {shown}"))?
@@ -138,10 +145,17 @@ impl Directory {
                     )),
                     settings: None,
                 },
-                own => Found {
-                    wasm: self.open_file(name).map(|(_, stamp)| stamp),
-                    settings: self.settings(own),
-                },
+                own => {
+                    let open_to_group = &mut listing.open_to_group;
+                    let opened = self.open_file(name);
+                    Found {
+                        wasm: opened.map(|(_, stat)| {
+                            note_group(name, &stat, open_to_group);
+                            stamp(&stat)
+                        }),
+                        settings: self.settings(own, open_to_group),
+                    }
+                }
             };
             listing.plugins.insert(name.to_owned(), found);
         }
@@ -158,18 +172,23 @@ impl Directory {
         read(file, WASM_BYTES)
     }
 
-    fn settings(&self, name: &str) -> Option<Result<String, String>> {
+    fn settings(
+        &self,
+        name: &str,
+        open_to_group: &mut BTreeSet<String>,
+    ) -> Option<Result<String, String>> {
         // One that is not there is the usual case, and not an error.
         std::fs::symlink_metadata(self.path.join(name)).ok()?;
-        let bytes = self
-            .open_file(name)
-            .and_then(|(file, _)| read(file, SETTINGS_BYTES));
+        let bytes = self.open_file(name).and_then(|(file, stat)| {
+            note_group(name, &stat, open_to_group);
+            read(file, SETTINGS_BYTES)
+        });
         Some(bytes.and_then(|bytes| {
             String::from_utf8(bytes).map_err(|_| "is not text (UTF-8)".to_owned())
         }))
     }
 
-    fn open_file(&self, name: &str) -> Result<(File, Stamp), String> {
+    fn open_file(&self, name: &str) -> Result<(File, Stat), String> {
         let directory = File::open(&self.path).map_err(|error| error.to_string())?;
         let opened = openat2(
             &directory,
@@ -190,10 +209,10 @@ impl Directory {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err("is not a regular file".to_owned());
         }
-        if is_open_to_all(&stat) {
-            return Err("everybody may write to it; run chmod o-w on it".to_owned());
+        match Access::of(&stat).fault() {
+            Some(fault) => Err(fault),
+            None => Ok((opened.into(), stat)),
         }
-        Ok((opened.into(), stamp(&stat)))
     }
 }
 
@@ -209,8 +228,10 @@ pub fn settings_of(wasm: &str) -> String {
     format!("{stem}.toml")
 }
 
-fn is_open_to_all(stat: &Stat) -> bool {
-    Mode::from_raw_mode(stat.st_mode).contains(Mode::WOTH)
+fn note_group(name: &str, stat: &Stat, open_to_group: &mut BTreeSet<String>) {
+    if Access::of(stat).is_open_to_group() {
+        open_to_group.insert(name.to_owned());
+    }
 }
 
 fn stamp(stat: &Stat) -> Stamp {

@@ -137,6 +137,41 @@ fn what_everybody_may_write_is_not_run() {
 }
 
 #[test]
+fn what_its_group_may_write_is_run_and_named() {
+    let (temporary, directory) = directory();
+    for (name, mode) in [("a.wasm", 0o664), ("a.toml", 0o660), ("b.wasm", 0o644)] {
+        let path = temporary.path().join(name);
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let listing = directory.list().unwrap();
+    assert!(listing.plugins["a.wasm"].wasm.is_ok());
+    assert_eq!(listing.plugins["a.wasm"].settings, Some(Ok(String::new())));
+    let named: Vec<&str> = listing.open_to_group.iter().map(String::as_str).collect();
+    assert_eq!(named, ["a.toml", "a.wasm"]);
+}
+
+/// Only root can make such files.
+#[test]
+fn what_belongs_to_another_user_is_not_run() {
+    let (temporary, directory) = directory();
+    let path = temporary.path().join("a.wasm");
+    std::fs::write(&path, "a").unwrap();
+    std::fs::write(temporary.path().join("a.toml"), "").unwrap();
+    if std::os::unix::fs::chown(&path, Some(12345), None).is_err() {
+        return;
+    }
+    let listing = directory.list().unwrap();
+    let fault = problem(&listing, "a.wasm");
+    assert!(fault.contains("another user (12345)"), "{fault}");
+    assert!(directory.read("a.wasm").is_err());
+    assert!(listing.plugins["a.wasm"].settings.as_ref().unwrap().is_ok());
+    std::os::unix::fs::chown(temporary.path(), Some(12345), None).unwrap();
+    let error = Directory::open(temporary.path()).unwrap_err().to_string();
+    assert!(error.contains("another user (12345)"), "{error}");
+}
+
+#[test]
 fn a_name_with_a_path_in_it_is_not_read() {
     let (_temporary, directory) = directory();
     for name in ["../a.wasm", "/etc/passwd"] {

@@ -46,6 +46,11 @@ impl FieldPath {
         }
     }
 
+    /// Whether all that the other path leads to is part of what this one leads to.
+    pub fn holds(&self, other: &Self) -> bool {
+        other.steps.starts_with(&self.steps)
+    }
+
     /// Reads `.spec.ports[*].name`, `.metadata.labels['app.kubernetes.io/name']`.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let mut steps = Vec::new();

@@ -4,6 +4,9 @@
 //! answered with an error when it is read, and refused when it is written. Grants never add to a manifest.
 
 use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration};
@@ -82,7 +85,7 @@ pub struct WriteGranted {
 }
 
 /// A kind without its version: a grant outlives the next version of an API.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KindName {
     /// The API group; empty for core.
     pub group: String,
@@ -91,8 +94,26 @@ pub struct KindName {
 }
 
 impl KindName {
+    /// Of a kind in some version.
+    pub fn of(kind: &Kind) -> Self {
+        Self {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+        }
+    }
+
     fn is_of(&self, kind: &Kind) -> bool {
         *self.group == *kind.group && *self.kind == *kind.kind
+    }
+}
+
+/// `apps/Deployment`, `Pod`: as settings name it.
+impl fmt::Display for KindName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        f.write_str(&self.kind)
     }
 }
 

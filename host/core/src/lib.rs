@@ -35,3 +35,4 @@ pub mod stores;
 pub mod text;
 pub mod tree;
 pub mod unchanged;
+pub mod wants;

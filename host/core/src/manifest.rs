@@ -5,6 +5,8 @@ mod texts;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fields::{FieldPath, PathError};
 use crate::key::Kind;
 use crate::selector::{FieldSelector, FieldSelectorError, LabelSelector};
@@ -119,7 +121,8 @@ pub struct WriteDeclaration {
 }
 
 /// What a plugin may do to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the Kubernetes verbs")]
 pub enum Verb {
     Apply,

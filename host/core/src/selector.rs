@@ -105,17 +105,21 @@ impl fmt::Display for LabelSelector {
             if i > 0 {
                 f.write_str(",")?;
             }
-            match requirement {
-                Requirement::Equals(key, value) => write!(f, "{key}={value}")?,
-                Requirement::OneOf(key, values) => write!(f, "{key} in ({})", values.join(","))?,
-                Requirement::NoneOf(key, values) => {
-                    write!(f, "{key} notin ({})", values.join(","))?;
-                }
-                Requirement::Exists(key) => f.write_str(key)?,
-                Requirement::Absent(key) => write!(f, "!{key}")?,
-            }
+            write!(f, "{requirement}")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equals(key, value) => write!(f, "{key}={value}"),
+            Self::OneOf(key, values) => write!(f, "{key} in ({})", values.join(",")),
+            Self::NoneOf(key, values) => write!(f, "{key} notin ({})", values.join(",")),
+            Self::Exists(key) => f.write_str(key),
+            Self::Absent(key) => write!(f, "!{key}"),
+        }
     }
 }
 

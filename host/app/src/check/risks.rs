@@ -3,9 +3,9 @@
 
 mod table;
 
-use pilothouse_core::fields::FieldPath;
 use pilothouse_core::key::Kind;
-use pilothouse_core::manifest::{Manifest, Subject, Verb, WriteDeclaration};
+use pilothouse_core::manifest::{Manifest, Verb, WriteDeclaration};
+use pilothouse_core::wants::reads_secret_values;
 
 use table::{CHANGE, GROUPS, MAKE, OBJECTS, OfObject, OfPart, PARTS};
 
@@ -15,33 +15,9 @@ pub fn risks(manifest: &Manifest) -> Vec<String> {
     of_reads(manifest).into_iter().chain(writes).collect()
 }
 
-/// Whatever way leads to a value: a path, one that leads anywhere, an index or a selection.
 fn of_reads(manifest: &Manifest) -> Option<String> {
-    let is_value = |path: &str| {
-        let path = FieldPath::parse(path).ok();
-        let root = path.as_ref().and_then(FieldPath::root);
-        root.is_none_or(|root| matches!(root, "data" | "stringData"))
-    };
-    let mut reads = manifest.reads.iter().filter(|read| read.kind.is_secret());
-    let mut indexes = manifest.indexes.iter();
-    let mut has_values = reads.any(|read| {
-        let is_selected = read.field_selector.as_deref().is_some_and(names_a_value);
-        is_selected || read.fields.is_empty() || read.fields.iter().any(|path| is_value(path))
-    });
-    has_values |= indexes
-        .any(|index| index.kind.is_secret() && index.paths.iter().any(|path| is_value(path)));
-    if let Subject::Each(selection) = &manifest.subject {
-        let fields = selection.fields.as_deref();
-        has_values |= selection.kind.is_secret() && fields.is_some_and(names_a_value);
-    }
-    has_values
+    reads_secret_values(manifest)
         .then(|| "reads v1/Secret: could see their values, if secret-values is set".to_owned())
-}
-
-/// Whether a field selector is about a Secret's values.
-fn names_a_value(selector: &str) -> bool {
-    let mut terms = selector.split(',');
-    terms.any(|term| term.starts_with("data") || term.starts_with("stringData"))
 }
 
 fn of_write(write: &WriteDeclaration) -> Vec<String> {
