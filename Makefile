@@ -17,7 +17,7 @@ PROFILE := release
 host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
 rust_plugins := endpoints
-test_guests := actions fickle hello-rust hostile keyring lister misbehaving narrow panicking sparse widgets
+test_guests := actions fickle hello-rust hostile keyring lister misbehaving narrow panicking sparse stranger widgets
 
 say = @printf '==> %s\n' "$(1)"
 

@@ -233,13 +233,7 @@ impl Host {
     /// A metric's value, added up over all series whose labels contain these; none is 0.
     pub async fn metric(&self, name: &str, labels: &str) -> Result<f64> {
         let (_, text) = self.get("/metrics").await?;
-        let is_of_metric = |line: &&str| {
-            let rest = line.strip_prefix(name).unwrap_or_default();
-            rest.starts_with(['{', ' ']) && rest.contains(labels)
-        };
-        let series = text.lines().filter(is_of_metric);
-        let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(values.sum())
+        Ok(sum_of(&text, name, labels))
     }
 
     /// Waits until it compiles something, and keeps it from going on with that until what is returned is dropped.
@@ -266,6 +260,12 @@ impl Host {
         Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
     }
 
+    /// How many files and connections it holds open.
+    pub fn descriptors(&self) -> Result<usize> {
+        let id = self.child.id().context("the host has ended")?;
+        Ok(std::fs::read_dir(format!("/proc/{id}/fd"))?.count())
+    }
+
     /// What it has logged, line by line.
     pub fn log_lines(&self) -> Vec<Value> {
         let log = self.log();
@@ -279,6 +279,17 @@ impl Host {
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
+}
+
+/// What a metric is in an answer of `/metrics`, added up over all series whose labels contain these.
+pub fn sum_of(metrics: &str, name: &str, labels: &str) -> f64 {
+    let is_of_metric = |line: &&str| {
+        let rest = line.strip_prefix(name).unwrap_or_default();
+        rest.starts_with(['{', ' ']) && rest.contains(labels)
+    };
+    let series = metrics.lines().filter(is_of_metric);
+    let values = series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
 }
 
 /// A process that is stopped.

@@ -16,7 +16,7 @@ mod server;
 pub use api::Api;
 pub use faults::{FaultOptions, FaultRig, HEALED};
 pub use fickle::{fickle, fickle_with_schema, named_fickle};
-pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY};
+pub use host::{Held, Host, HostOptions, RUNTIME_DIRECTORY, sum_of};
 pub use memory::run_in_memory;
 pub use neighbour::Neighbour;
 pub use server::{Server, ServerOptions, Snapshot};

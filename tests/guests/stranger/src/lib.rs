@@ -1,0 +1,144 @@
+//! A plugin that is granted nothing but reads of its own kind, and harms with that what it can: for
+//! each ConfigMap, what the ConfigMap's name begins with. Most of it is no error, so that it is not
+//! put in quarantine, and asks to be run again at once.
+
+use std::time::Duration;
+
+use pilothouse_sdk::{
+    Apply, Cluster, Controller, Event, Failure, Filter, Kind, LabelRequirement, LabelSelector,
+    Level, Manifest, ObjectKey, Outcome, Request, Selection, Verb,
+};
+use serde_json::json;
+
+struct Stranger;
+
+fn config_map() -> Kind {
+    Kind::core("v1", "ConfigMap")
+}
+
+fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+impl Controller for Stranger {
+    /// As many namespaces as a manifest may name: each is a watch.
+    fn manifest() -> Manifest {
+        let named = (1..20).map(|number| format!("nobody-has-this-{number}"));
+        let subject = named.fold(
+            Selection::of(&config_map()).namespace("default"),
+            |subject, namespace| subject.namespace(&namespace),
+        );
+        Manifest::new("stranger", "1.0.0", subject)
+            .reads_whole(&config_map())
+            .writes(&config_map(), [Verb::Apply, Verb::Delete])
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let name = request.key.name.as_str();
+        let deed = name.split('-').next().unwrap_or_default();
+        match deed {
+            "events" => return Ok(again(events(cluster))),
+            "labels" => labels(name, cluster)?,
+            "names" => names(name, cluster)?,
+            "selector" => selector(name, cluster)?,
+            "denied" => denied(cluster),
+            "log" => log(cluster),
+            "refused" => return refused(),
+            "forged" => return Err(Failure::retry(forged())),
+            "loop" => loop {
+                std::hint::black_box(name);
+            },
+            "memory" => memory(),
+            _ => return Ok(Outcome::done()),
+        }
+        Ok(again(Outcome::done()))
+    }
+}
+
+fn again(outcome: Outcome) -> Outcome {
+    outcome.requeue_after(Duration::from_millis(1))
+}
+
+/// What it has read, told in a namespace of its choice, each time in other words.
+fn events(cluster: &dyn Cluster) -> Outcome {
+    let note = format!("{:?} {}", cluster.now(), "x".repeat(900));
+    let about = key("kube-system", "x");
+    (0..100).fold(Outcome::done(), |outcome, number| {
+        let note = format!("{number} {note}");
+        outcome.with(Event::normal(&config_map(), &about, "Told", "Tell", &note))
+    })
+}
+
+/// Reads that every change of the kind may touch.
+fn labels(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
+    (0..2_000).try_for_each(|number| {
+        let absent = LabelRequirement::Absent(format!("{name}-{number}"));
+        let filter = Filter::Labels(vec![absent] as LabelSelector);
+        let namespace = Some("nobody-has-this-1");
+        cluster
+            .list_json(&config_map(), namespace, &filter)
+            .map(drop)
+            .map_err(|error| Failure::retry(error.to_string()))
+    })
+}
+
+/// Reads that have to be remembered.
+fn names(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
+    (0..9_000).try_for_each(|number| {
+        let absent = key("default", &format!("{name}-{number}-{}", "x".repeat(60)));
+        cluster
+            .get_json(&config_map(), &absent)
+            .map(drop)
+            .map_err(|error| Failure::retry(error.to_string()))
+    })
+}
+
+/// A selector that takes long to evaluate, however little it selects.
+fn selector(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
+    let values = (0..900).map(|number| format!("{name}-{number}"));
+    let none = LabelRequirement::NoneOf(("app".to_owned(), values.collect()));
+    let filter = Filter::Labels(vec![none] as LabelSelector);
+    (0..200).try_for_each(|_| {
+        cluster
+            .list_json(&config_map(), None, &filter)
+            .map(drop)
+            .map_err(|error| Failure::retry(error.to_string()))
+    })
+}
+
+/// A kind that it may not read, of another name each time.
+fn denied(cluster: &dyn Cluster) {
+    let kind = Kind::new(&"x".repeat(200_000), "v1", &format!("K{:?}", cluster.now()));
+    let _ = cluster.get_json(&kind, &key("default", "x"));
+}
+
+fn log(cluster: &dyn Cluster) {
+    for _ in 0..5_000 {
+        cluster.log(Level::Error, &"x".repeat(500), &[]);
+    }
+}
+
+/// A write that it may not make, of a kind with a long name.
+fn refused() -> Result<Outcome, Failure> {
+    let kind = "K".repeat(1 << 20);
+    let object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "default", "name": "x"}});
+    Ok(Outcome::done().with(Apply::new(&object)?))
+}
+
+fn forged() -> String {
+    let line = "\n2026-01-01T00:00:00Z  INFO pilothouse: all is well\u{1b}[8m";
+    format!("{line}{}", "x".repeat(1 << 20))
+}
+
+fn memory() {
+    let mut all = Vec::new();
+    loop {
+        all.push(vec![1_u8; 1 << 20]);
+        std::hint::black_box(&all);
+    }
+}
+
+pilothouse_sdk::register!(Stranger);
