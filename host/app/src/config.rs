@@ -310,6 +310,12 @@ pub struct RunArgs {
     /// What does not fit is not cached, and the plugins that read it wait.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub cache_limit: Option<usize>,
+
+    /// Most list-watches [default: 1000, or a quarter of the descriptors that the host may open if that is less].
+    ///
+    /// Each kind takes one, or one for each namespace that a manifest or the settings name. A plugin that would take more waits.
+    #[arg(long, value_name = "N", value_parser = watches)]
+    pub watch_limit: Option<usize>,
 }
 
 /// How many requests may be sent. Watches are not counted.
@@ -348,6 +354,11 @@ impl LimitArgs {
 fn workers(text: &str) -> Result<NonZeroUsize, String> {
     text.parse()
         .map_err(|_| format!("{text:?} is not a number of threads; write 1 or more"))
+}
+
+fn watches(text: &str) -> Result<usize, String> {
+    let count: Option<usize> = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("{text:?} is not a number of list-watches; write 1 or more"))
 }
 
 /// A service account's: what is printed with it is to be taken by the server.
@@ -418,6 +429,7 @@ mod tests {
         for (flag, says) in [
             ("--workers=0", "write 1 or more"),
             ("--workers=many", "write 1 or more"),
+            ("--watch-limit=0", "write 1 or more"),
             ("--listen=8080", ":8080 for every address"),
             ("--listen=http://localhost:8080", "write 127.0.0.1:8080"),
         ] {

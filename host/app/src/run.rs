@@ -28,7 +28,7 @@ use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::Shared;
 use crate::status::Sources;
-use crate::watches::{Budget, Troubles, Watches};
+use crate::watches::{Budget, Troubles, WatchLimit, Watches};
 use crate::workers::Workers;
 
 /// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
@@ -39,7 +39,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until a signal comes. `defaults` are for what no settings say.
 pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
-    raise_descriptors();
+    let descriptors = raise_descriptors();
     let mut signals = Signals::new()?;
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
@@ -94,6 +94,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             shared.clone(),
             metrics.clone(),
             budget.clone(),
+            WatchLimit::new(args.watch_limit, descriptors),
         ),
         watches: Watches::new(
             cluster.clone(),
@@ -174,8 +175,8 @@ async fn connect(
 }
 
 /// Each watch and each request takes a connection. The soft limit is 1,024 as a rule, for programs that still use `select`; Go's
-/// runtime raises it as well.
-fn raise_descriptors() {
+/// runtime raises it as well. Says how many there may be; none: any number.
+fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -185,6 +186,7 @@ fn raise_descriptors() {
         let descriptors = limit.current;
         warn!(%error, descriptors, "the limit of open descriptors cannot be raised");
     }
+    getrlimit(Resource::Nofile).current
 }
 
 /// Where the host takes commands. Without such a place it does all else.
