@@ -276,6 +276,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
     pub listen: Address,
 
+    /// Another name under which the host answers at a loopback address; may be said more than once.
+    ///
+    /// For a reverse proxy on this machine that passes on the name it was asked under. Web pages are answered under none.
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    pub allowed_host: Vec<String>,
+
     /// Unix socket where the host takes commands, "none" for no commands [default: $PILOTHOUSE_COMMAND_SOCKET, or one for
     /// each port in $XDG_RUNTIME_DIR/pilothouse, ~/.cache/pilothouse/run or /tmp/pilothouse-UID].
     ///
@@ -356,6 +362,21 @@ fn workers(text: &str) -> Result<NonZeroUsize, String> {
         .map_err(|_| format!("{text:?} is not a number of threads; write 1 or more"))
 }
 
+fn host_name(text: &str) -> Result<String, String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let is_name = !text.is_empty() && text.bytes().all(is_part);
+    let is_v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    if is_name || inner.is_some_and(is_v6) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not a host's name; write it without a scheme and a port: pilothouse.example"
+    ))
+}
+
 fn watches(text: &str) -> Result<usize, String> {
     let count: Option<usize> = text.parse().ok().filter(|count| *count > 0);
     count.ok_or_else(|| format!("{text:?} is not a number of list-watches; write 1 or more"))
@@ -429,6 +450,9 @@ mod tests {
         for (flag, says) in [
             ("--workers=0", "write 1 or more"),
             ("--workers=many", "write 1 or more"),
+            ("--allowed-host=http://a.example", "without a scheme"),
+            ("--allowed-host=a.example:80", "without a scheme"),
+            ("--allowed-host=*", "without a scheme"),
             ("--watch-limit=0", "write 1 or more"),
             ("--listen=8080", ":8080 for every address"),
             ("--listen=http://localhost:8080", "write 127.0.0.1:8080"),
@@ -438,6 +462,17 @@ mod tests {
         }
         let error = refused(&["plugins", "--host=8080"]);
         assert!(error.contains("localhost:8080"), "{error}");
+    }
+
+    #[test]
+    fn more_than_one_name_may_be_allowed() {
+        let names = ["--allowed-host=a.example", "--allowed-host=[fd00::1]"];
+        let all = ["pilothouse", "run", "--plugins", "x"].iter().chain(&names);
+        let cli = Cli::try_parse_from(all).unwrap();
+        let Command::Run(args) = cli.command else {
+            panic!("it is run");
+        };
+        assert_eq!(args.allowed_host, ["a.example", "[fd00::1]"]);
     }
 
     #[test]

@@ -117,7 +117,8 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let port = listener.local_addr()?.port();
     // Without a command nothing is lost but commands.
     let (commands, _socket) = commands_at(args.command_socket.as_deref(), port).unzip();
-    let mut server = Server::start(listener, &args.listen, commands, answers)
+    let (said, allowed) = (&args.listen, &args.allowed_host);
+    let mut server = Server::start(listener, said, allowed, commands, answers)
         .context("cannot start the HTTP server")?;
 
     // On a task of its own: it is busy while a plugin's views are made.
