@@ -60,12 +60,17 @@ fn rust_guest() -> Vec<u8> {
 
 /// Functions that each pass the scan and take their time together.
 fn bomb(functions: usize, additions: usize) -> Vec<u8> {
-    // i = i * 3 + (i >> 1), so often, in LEB128 and opcodes: 12 bytes each, on two locals.
-    let step: &[u8] = &[
+    // i = i * 3 + (i >> 1), in LEB128 and opcodes: 13 bytes.
+    let step = [
         0x20, 0, 0x42, 3, 0x7e, 0x20, 0, 0x42, 1, 0x88, 0x7c, 0x21, 0,
     ];
+    repeated(functions, additions, &step)
+}
+
+/// So many functions from a number to a number that do this so often with it.
+fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
     let mut body = vec![0];
-    for _ in 0..additions {
+    for _ in 0..times {
         body.extend_from_slice(step);
     }
     body.extend_from_slice(&[0x20, 0, 0x0b]);
@@ -142,6 +147,15 @@ fn what_is_wrong_with_a_file_is_said_as_if_it_were_compiled_here() {
     broken[at + 3] = 1;
     assert!(refused(&with_child(), &broken).starts_with("does not compile: "));
     assert_eq!(refused(&with_child(), &broken), refused(&here, &broken));
+}
+
+#[test]
+fn a_file_that_grows_many_times_when_compiled_is_refused() {
+    // To a float and back, which must trap where that cannot be done: two bytes of six that become dozens.
+    let bytes = repeated(100, 1_000, &[0x20, 0, 0xb9, 0xb0, 0x21, 0]);
+    let error = refused(&with_child(), &bytes);
+    assert!(error.contains("its native code is larger than"), "{error}");
+    assert_eq!(error, refused(&Compiler::default(), &bytes));
 }
 
 #[test]

@@ -317,6 +317,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub cache_limit: Option<usize>,
 
+    /// Most native code of all plugins, in memory for as long as they may run: 512Mi, 4Gi.
+    ///
+    /// A plugin that does not fit waits. Python takes 40 MB, a small plugin in Rust less than one.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "2Gi")]
+    pub code_limit: usize,
+
     /// Most list-watches [default: 1000, or a quarter of the descriptors that the host may open if that is less].
     ///
     /// Each kind takes one, or one for each namespace that a manifest or the settings name. A plugin that would take more waits.

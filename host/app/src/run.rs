@@ -22,7 +22,7 @@ use crate::http::socket::{self, Socket};
 use crate::http::{self, Answers, Server};
 use crate::metrics::Metrics;
 use crate::output;
-use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
+use crate::plugins::{AtOnce, CodeRoom, FileLoader, Parts, Places, Roster, Supervisor, commands};
 use crate::reach::Reaching;
 use crate::schema::Schemas;
 use crate::settings::HostDefaults;
@@ -86,6 +86,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             compiler,
             schemas: schemas.clone(),
             directory: directory.clone(),
+            code: CodeRoom::new(args.code_limit),
         }),
         directory,
         places: Places::new(
