@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -125,6 +126,37 @@ fn a_plugin_compiled_by_another_process_runs() {
     let plugin = load(&with_child(), &rust_guest()).expect("it loads");
     assert_eq!(plugin.manifest().name, "hello-rust");
     assert!(plugin.report().compiled.is_some() && plugin.report().native_bytes > 1_000);
+}
+
+/// A line of `/proc/PID/status`.
+fn status(pid: u32, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mut lines = status.lines();
+    lines.find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+}
+
+#[test]
+fn the_other_process_has_no_way_to_more_rights_and_only_the_calls_for_computing() {
+    for word in ["compile-child", "schema-child"] {
+        let mut child = Command::new(binary())
+            .args([word, "536870912", "5"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        // It waits for its input, having limited itself.
+        let filters = || status(child.id(), "Seccomp:").is_some_and(|mode| mode == "2");
+        let waiting = Instant::now();
+        while !filters() && waiting.elapsed() < Duration::from_secs(30) {
+            std::thread::yield_now();
+        }
+        assert!(filters(), "{word}");
+        let rights = status(child.id(), "NoNewPrivs:");
+        assert_eq!(rights.as_deref(), Some("1"), "{word}");
+        drop(child.stdin.take());
+        assert!(child.wait().is_ok());
+    }
 }
 
 #[test]

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
+use pilothouse_wasm::confined::hide_memory;
 use pilothouse_wasm::{Engine, EngineOptions};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
@@ -40,6 +41,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// Runs until a signal comes. `defaults` are for what no settings say.
 pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let descriptors = raise_descriptors();
+    guard_process();
     let mut signals = Signals::new()?;
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
@@ -189,6 +191,18 @@ fn raise_descriptors() -> Option<u64> {
         warn!(%error, descriptors, "the limit of open descriptors cannot be raised");
     }
     getrlimit(Resource::Nofile).current
+}
+
+/// What a process can do for itself, should a plugin break out of its sandbox or another process of this user be a stranger's.
+fn guard_process() {
+    if let Err(error) = hide_memory() {
+        warn!(%error, "other processes of this user may be able to read the host's memory");
+    }
+    if geteuid().is_root() {
+        warn!(
+            "the host runs as root; let it run as a user of its own, it needs no rights on this machine"
+        );
+    }
 }
 
 /// Where the host takes commands. Without such a place it does all else.
