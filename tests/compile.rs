@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -60,12 +61,17 @@ fn rust_guest() -> Vec<u8> {
 
 /// Functions that each pass the scan and take their time together.
 fn bomb(functions: usize, additions: usize) -> Vec<u8> {
-    // i = i * 3 + (i >> 1), so often, in LEB128 and opcodes: 12 bytes each, on two locals.
-    let step: &[u8] = &[
+    // i = i * 3 + (i >> 1), in LEB128 and opcodes: 13 bytes.
+    let step = [
         0x20, 0, 0x42, 3, 0x7e, 0x20, 0, 0x42, 1, 0x88, 0x7c, 0x21, 0,
     ];
+    repeated(functions, additions, &step)
+}
+
+/// So many functions from a number to a number that do this so often with it.
+fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
     let mut body = vec![0];
-    for _ in 0..additions {
+    for _ in 0..times {
         body.extend_from_slice(step);
     }
     body.extend_from_slice(&[0x20, 0, 0x0b]);
@@ -122,6 +128,37 @@ fn a_plugin_compiled_by_another_process_runs() {
     assert!(plugin.report().compiled.is_some() && plugin.report().native_bytes > 1_000);
 }
 
+/// A line of `/proc/PID/status`.
+fn status(pid: u32, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mut lines = status.lines();
+    lines.find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+}
+
+#[test]
+fn the_other_process_has_no_way_to_more_rights_and_only_the_calls_for_computing() {
+    for word in ["compile-child", "schema-child"] {
+        let mut child = Command::new(binary())
+            .args([word, "536870912", "5"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        // It waits for its input, having limited itself.
+        let filters = || status(child.id(), "Seccomp:").is_some_and(|mode| mode == "2");
+        let waiting = Instant::now();
+        while !filters() && waiting.elapsed() < Duration::from_secs(30) {
+            std::thread::yield_now();
+        }
+        assert!(filters(), "{word}");
+        let rights = status(child.id(), "NoNewPrivs:");
+        assert_eq!(rights.as_deref(), Some("1"), "{word}");
+        drop(child.stdin.take());
+        assert!(child.wait().is_ok());
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_file_is_said_as_if_it_were_compiled_here() {
     let whole = rust_guest();
@@ -142,6 +179,15 @@ fn what_is_wrong_with_a_file_is_said_as_if_it_were_compiled_here() {
     broken[at + 3] = 1;
     assert!(refused(&with_child(), &broken).starts_with("does not compile: "));
     assert_eq!(refused(&with_child(), &broken), refused(&here, &broken));
+}
+
+#[test]
+fn a_file_that_grows_many_times_when_compiled_is_refused() {
+    // To a float and back, which must trap where that cannot be done: two bytes of six that become dozens.
+    let bytes = repeated(100, 1_000, &[0x20, 0, 0xb9, 0xb0, 0x21, 0]);
+    let error = refused(&with_child(), &bytes);
+    assert!(error.contains("its native code is larger than"), "{error}");
+    assert_eq!(error, refused(&Compiler::default(), &bytes));
 }
 
 #[test]

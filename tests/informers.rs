@@ -242,6 +242,35 @@ async fn what_does_not_fit_into_the_caches_stops_its_own_plugins_only() -> Resul
     Ok(())
 }
 
+/// `endpoints` reads three kinds, `hello-rust` one.
+#[tokio::test]
+async fn a_plugin_for_whose_list_watches_there_is_no_room_waits_and_stops_nobody() -> Result<()> {
+    let server = Server::start().await?;
+    let plugins = plugin_directory(&["hello-rust", "endpoints"]);
+    let arguments = vec!["--watch-limit".to_owned(), "2".to_owned()];
+    let host = Host::start(&HostOptions {
+        plugins: plugins.path().into(),
+        kubeconfig: server.kubeconfig().into(),
+        arguments,
+        ..HostOptions::default()
+    })
+    .await?;
+    let waits = host
+        .eventually("endpoints.wasm", "told why it waits", |plugin| {
+            let reason = plugin["reason"].as_str().unwrap_or_default();
+            plugin["state"] == "waiting" && reason.contains("list-watches")
+        })
+        .await?;
+    let reason = waits["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("--watch-limit allows 2"), "{reason}");
+    host.eventually("hello-rust.wasm", "running", |plugin| {
+        plugin["state"] == "running"
+    })
+    .await?;
+    assert_eq!(informers(&host).await?.len(), 1);
+    Ok(())
+}
+
 /// `fickle` reads the metadata of pods, `endpoints` whole pods.
 #[tokio::test]
 async fn a_plugin_that_wants_more_of_a_kind_than_fits_stops_nobody_who_reads_less_of_it()

@@ -205,7 +205,8 @@ fn documented() -> Families {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let labels = cells[3]
             .split(',')
-            .map(|label| label.trim().trim_matches('`').to_owned());
+            .map(|label| label.trim().trim_matches('`').to_owned())
+            .filter(|label| !label.is_empty());
         let name = cells[1].trim_matches('`').to_owned();
         (name, (cells[2].to_owned(), labels.collect()))
     });

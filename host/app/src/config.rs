@@ -303,6 +303,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
     pub listen: Address,
 
+    /// Another name under which the host answers at a loopback address; may be said more than once.
+    ///
+    /// For a reverse proxy on this machine that passes on the name it was asked under. Web pages are answered under none.
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    pub allowed_host: Vec<String>,
+
     /// Unix socket where the host takes commands, "none" for no commands [default: $PILOTHOUSE_COMMAND_SOCKET, or one for
     /// each port in $XDG_RUNTIME_DIR/pilothouse, ~/.cache/pilothouse/run or /tmp/pilothouse-UID].
     ///
@@ -340,6 +346,18 @@ pub struct RunArgs {
     /// What does not fit is not cached, and the plugins that read it wait.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub cache_limit: Option<usize>,
+
+    /// Most native code of all plugins, in memory for as long as they may run: 512Mi, 4Gi.
+    ///
+    /// A plugin that does not fit waits. Python takes 40 MB, a small plugin in Rust less than one.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "2Gi")]
+    pub code_limit: usize,
+
+    /// Most list-watches [default: 1000, or a quarter of the descriptors that the host may open if that is less].
+    ///
+    /// Each kind takes one, or one for each namespace that a manifest or the settings name. A plugin that would take more waits.
+    #[arg(long, value_name = "N", value_parser = watches)]
+    pub watch_limit: Option<usize>,
 }
 
 /// How many requests may be sent. Watches are not counted.
@@ -378,6 +396,26 @@ impl LimitArgs {
 fn workers(text: &str) -> Result<NonZeroUsize, String> {
     text.parse()
         .map_err(|_| format!("{text:?} is not a number of threads; write 1 or more"))
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let is_name = !text.is_empty() && text.bytes().all(is_part);
+    let is_v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    if is_name || inner.is_some_and(is_v6) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is not a host's name; write it without a scheme and a port: pilothouse.example"
+    ))
+}
+
+fn watches(text: &str) -> Result<usize, String> {
+    let count: Option<usize> = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("{text:?} is not a number of list-watches; write 1 or more"))
 }
 
 /// A service account's: what is printed with it is to be taken by the server.
@@ -448,6 +486,10 @@ mod tests {
         for (flag, says) in [
             ("--workers=0", "write 1 or more"),
             ("--workers=many", "write 1 or more"),
+            ("--allowed-host=http://a.example", "without a scheme"),
+            ("--allowed-host=a.example:80", "without a scheme"),
+            ("--allowed-host=*", "without a scheme"),
+            ("--watch-limit=0", "write 1 or more"),
             ("--listen=8080", ":8080 for every address"),
             ("--listen=http://localhost:8080", "write 127.0.0.1:8080"),
         ] {
@@ -456,6 +498,17 @@ mod tests {
         }
         let error = refused(&["plugins", "--host=8080"]);
         assert!(error.contains("localhost:8080"), "{error}");
+    }
+
+    #[test]
+    fn more_than_one_name_may_be_allowed() {
+        let names = ["--allowed-host=a.example", "--allowed-host=[fd00::1]"];
+        let all = ["pilothouse", "run", "--plugins", "x"].iter().chain(&names);
+        let cli = Cli::try_parse_from(all).unwrap();
+        let Command::Run(args) = cli.command else {
+            panic!("it is run");
+        };
+        assert_eq!(args.allowed_host, ["a.example", "[fd00::1]"]);
     }
 
     #[test]

@@ -96,14 +96,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers whoever asks at an address, which was `said` so; and does what is said at the socket, if there is one.
+    /// Answers whoever asks at an address, which was `said` so, or under the names `allowed` besides; and does what is said at the socket, if there is one.
     pub fn start(
         listener: TcpListener,
         said: &Address,
+        allowed: &[String],
         commands: Option<UnixListener>,
         answers: Answers,
     ) -> io::Result<Self> {
-        let own = Guard::of(listener.local_addr()?, &said.host());
+        let own = Guard::of(listener.local_addr()?, &said.host(), allowed);
         // They belong to the runtime that bound them.
         let listener = listener.into_std()?;
         let commands = commands.map(UnixListener::into_std).transpose()?;
@@ -345,7 +346,7 @@ mod tests {
         let address = Address::to_listen("127.0.0.1:0").unwrap();
         let listener = bind(&address).await.unwrap();
         let place = listener.local_addr().unwrap();
-        let _server = Server::start(listener, &address, None, answers).unwrap();
+        let _server = Server::start(listener, &address, &[], None, answers).unwrap();
         // The only thread of this runtime holds the hub, and does nothing else.
         let waiting = shared.look(Cause::Status, |_| {
             let waiting = ["/readyz", "/plugins", "/metrics"].map(|path| ask(place, path));

@@ -1,6 +1,7 @@
 //! The life of plugins: files of the directory become versions, versions take their places in the hub, and those that are not fit
 //! to run lose them.
 
+mod code_room;
 pub mod commands;
 mod fitting;
 mod leaving;
@@ -25,6 +26,7 @@ use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::{Cause, Shared};
 use crate::status::Sources;
 use crate::watches::Watches;
+pub use code_room::CodeRoom;
 use commands::{Command, CommandError, Verb};
 use leaving::{Left, Queued};
 pub use loading::{AtOnce, FileLoader};
@@ -106,9 +108,8 @@ impl Supervisor {
         }
         loop {
             self.settle().await;
-            let is_pending = |slot: &Slot| slot.candidate.is_some() || slot.reviews.is_needed();
             let is_reached = self.server.why_not().is_none();
-            let is_waiting = self.slots.values().any(is_pending);
+            let is_waiting = self.slots.values().any(Slot::is_pending);
             tokio::select! {
                 error = self.watches.failed() => return error,
                 () = self.server.wait(), if !is_reached => {}
@@ -421,6 +422,10 @@ fn report(before: &Entry, after: &Entry) {
     match &after.state {
         State::Failed(reason) if before.state != after.state => {
             error!(file, reason, "plugin not loaded");
+        }
+        // Of what is loaded already it is said where it is to be let in.
+        State::Waiting(reason) if before.state != after.state => {
+            warn!(file, reason, "plugin waits");
         }
         State::Joined(_) if before.problem != after.problem => {
             if let Some(reason) = &after.problem {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
+use pilothouse_wasm::confined::hide_memory;
 use pilothouse_wasm::{Engine, EngineOptions};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
@@ -22,13 +23,13 @@ use crate::http::socket::{self, Socket};
 use crate::http::{self, Answers, Server};
 use crate::metrics::Metrics;
 use crate::output;
-use crate::plugins::{AtOnce, FileLoader, Parts, Places, Roster, Supervisor, commands};
+use crate::plugins::{AtOnce, CodeRoom, FileLoader, Parts, Places, Roster, Supervisor, commands};
 use crate::reach::Reaching;
 use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::Shared;
 use crate::status::Sources;
-use crate::watches::{Budget, Troubles, Watches};
+use crate::watches::{Budget, Troubles, WatchLimit, Watches};
 use crate::workers::Workers;
 
 /// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
@@ -39,7 +40,8 @@ const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs until a signal comes. `defaults` are for what no settings say.
 pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
-    raise_descriptors();
+    let descriptors = raise_descriptors();
+    guard_process();
     let mut signals = Signals::new()?;
     let directory = Directory::open(&args.plugins)?;
     directory.list()?;
@@ -86,6 +88,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             compiler,
             schemas: schemas.clone(),
             directory: directory.clone(),
+            code: CodeRoom::new(args.code_limit),
         }),
         directory,
         places: Places::new(
@@ -94,6 +97,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             shared.clone(),
             metrics.clone(),
             budget.clone(),
+            WatchLimit::new(args.watch_limit, descriptors),
             args.state.accepted(),
         ),
         watches: Watches::new(
@@ -117,7 +121,8 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let port = listener.local_addr()?.port();
     // Without a command nothing is lost but commands.
     let (commands, _socket) = commands_at(args.command_socket.as_deref(), port).unzip();
-    let mut server = Server::start(listener, &args.listen, commands, answers)
+    let (said, allowed) = (&args.listen, &args.allowed_host);
+    let mut server = Server::start(listener, said, allowed, commands, answers)
         .context("cannot start the HTTP server")?;
 
     // On a task of its own: it is busy while a plugin's views are made.
@@ -175,8 +180,8 @@ async fn connect(
 }
 
 /// Each watch and each request takes a connection. The soft limit is 1,024 as a rule, for programs that still use `select`; Go's
-/// runtime raises it as well.
-fn raise_descriptors() {
+/// runtime raises it as well. Says how many there may be; none: any number.
+fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -185,6 +190,19 @@ fn raise_descriptors() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         let descriptors = limit.current;
         warn!(%error, descriptors, "the limit of open descriptors cannot be raised");
+    }
+    getrlimit(Resource::Nofile).current
+}
+
+/// What a process can do for itself, should a plugin break out of its sandbox or another process of this user be a stranger's.
+fn guard_process() {
+    if let Err(error) = hide_memory() {
+        warn!(%error, "other processes of this user may be able to read the host's memory");
+    }
+    if geteuid().is_root() {
+        warn!(
+            "the host runs as root; let it run as a user of its own, it needs no rights on this machine"
+        );
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod budget;
 mod incidents;
+mod limit;
 mod sink;
 mod stage;
 mod troubles;
@@ -25,6 +26,7 @@ use crate::plugins::LOOK_AGAIN;
 use crate::shared::{Cause, Shared};
 pub use budget::Budget;
 use incidents::Incidents;
+pub use limit::WatchLimit;
 use sink::{Feed, HubSink};
 use troubles::Role;
 pub use troubles::{Trouble, Troubles};

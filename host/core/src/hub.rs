@@ -17,6 +17,7 @@ use crate::cluster::{Author, FIELD_MANAGER_PREFIX, ReadFailure};
 use crate::gate::GateId;
 use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::manifest::Manifest;
 use crate::object::{Object, Schema};
 use crate::plan::Executed;
 use crate::queue::{LOW, NORMAL, Time};
@@ -210,6 +211,26 @@ impl Hub {
         let used = informers.filter(|(_, cache)| cache.users() > 0);
         used.map(|(id, cache)| (id, (cache.source().clone(), cache.schema().payload())))
             .collect()
+    }
+
+    /// How many informers there are.
+    pub fn watched(&self) -> usize {
+        let informers = self.snapshot.informers.iter();
+        informers.filter(|cache| cache.users() > 0).count()
+    }
+
+    /// How many informers there would have to be more, and of which kinds, for a plugin that is granted this.
+    pub fn unwatched(&self, granted: &Manifest) -> Vec<(Kind, usize)> {
+        let is_there = |source: &Source| {
+            let id = self.ids.get(source);
+            id.is_some_and(|id| self.snapshot.informers[*id].users() > 0)
+        };
+        let missing = granted.reads.iter().map(|read| {
+            let sources = scope::sources(read).into_iter();
+            let missing = sources.filter(|source| !is_there(source)).count();
+            (read.kind.clone(), missing)
+        });
+        missing.filter(|(_, missing)| *missing > 0).collect()
     }
 
     /// How an informer's objects are to be parsed now.

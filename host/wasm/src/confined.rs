@@ -7,6 +7,9 @@
     reason = "a child process is waited for in real time"
 )]
 
+#[cfg(target_os = "linux")]
+mod calls;
+
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -183,8 +186,9 @@ fn wait(child: &mut Child, wall: Duration) -> std::io::Result<Option<ExitStatus>
     }
 }
 
-/// Limits this process for the rest of its life. Besides memory and CPU time: no files (which are sockets, too) and no processes. What
-/// there is of them keeps working. Call it first thing, before there are threads, and before anything is read.
+/// Limits this process for the rest of its life. Besides memory and CPU time: no files (which are sockets, too) and no processes, and no
+/// system calls but those for computing. What there is of them keeps working. Call it first thing, before there are threads, and before
+/// anything is read.
 pub fn confine(memory_bytes: u64, cpu: Duration) -> std::io::Result<()> {
     // With the host's death nobody waits for it any more.
     #[cfg(target_os = "linux")]
@@ -208,5 +212,15 @@ pub fn confine(memory_bytes: u64, cpu: Duration) -> std::io::Result<()> {
         };
         setrlimit(resource, limit)?;
     }
+    #[cfg(target_os = "linux")]
+    calls::limit()?;
+    Ok(())
+}
+
+/// Keeps other processes of this user from reading this one's memory and from following what it does: it has the host's credentials,
+/// and they are strangers' compilers.
+pub fn hide_memory() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())
 }

@@ -72,6 +72,16 @@ pub enum LoadError {
     /// Compiling it takes more than it may.
     #[error("does not compile: compiling needs more than {0}")]
     CompileLimit(String),
+    /// It comes to more native code than its size lets expect.
+    #[error(
+        "does not compile: its native code is larger than {most} bytes, which is most for a file of {file_bytes}"
+    )]
+    NativeSize {
+        /// The file's size.
+        file_bytes: usize,
+        /// What a file of that size may come to.
+        most: usize,
+    },
     /// The compiling process could not be started, or died of something else. A file can have a part in that.
     #[error("does not compile: the compiling process {0}")]
     Compiler(String),

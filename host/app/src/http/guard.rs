@@ -19,11 +19,13 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `address` is where the host listens, `said` how the operator has said that.
-    pub fn of(address: SocketAddr, said: &str) -> Self {
+    /// `address` is where the host listens, `said` how the operator has said that, `allowed` the names besides under which a proxy
+    /// on this machine asks.
+    pub fn of(address: SocketAddr, said: &str, allowed: &[String]) -> Self {
         let is_local = address.ip().to_canonical().is_loopback();
         let own = ["localhost", "127.0.0.1", "[::1]", said];
-        let names = own.iter().map(|name| (*name).to_owned()).collect();
+        let own = own.iter().map(|name| (*name).to_owned());
+        let names = own.chain(allowed.iter().cloned()).collect();
         Self {
             names: is_local.then_some(names),
         }
@@ -36,7 +38,7 @@ impl Guard {
         let is_ours = |host: &str| names.iter().any(|name| name.eq_ignore_ascii_case(host));
         if host.is_some_and(|host| !host.is_empty() && !is_ours(host)) {
             return Some(
-                "the host answers at this machine's own names alone: localhost, 127.0.0.1 or [::1]\n",
+                "the host answers at this machine's own names alone: localhost, 127.0.0.1 or [::1]; for a proxy that asks under another, start it with --allowed-host NAME\n",
             );
         }
         let is_of_page = text(header::ORIGIN).is_some()
@@ -66,7 +68,17 @@ mod tests {
     use super::*;
 
     fn is_answered(listen: &str, said: &str, headers: &[(&'static str, &'static str)]) -> bool {
-        let guard = Guard::of(listen.parse().unwrap(), said);
+        is_answered_with(listen, said, &[], headers)
+    }
+
+    fn is_answered_with(
+        listen: &str,
+        said: &str,
+        allowed: &[&str],
+        headers: &[(&'static str, &'static str)],
+    ) -> bool {
+        let allowed: Vec<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
+        let guard = Guard::of(listen.parse().unwrap(), said, &allowed);
         let headers = headers.iter().map(|(name, value)| {
             let name = header::HeaderName::from_static(name);
             (name, header::HeaderValue::from_static(value))
@@ -105,6 +117,24 @@ mod tests {
         let headers = [("host", "build-7:8080")];
         assert!(is_answered("127.0.1.1:8080", "build-7", &headers));
         assert!(!is_answered("127.0.1.1:8080", "127.0.1.1", &headers));
+    }
+
+    #[test]
+    fn a_proxys_name_is_answered_once_the_operator_has_allowed_it() {
+        let headers = [("host", "Pilothouse.example:443")];
+        let is_answered =
+            |allowed: &[&str]| is_answered_with("127.0.0.1:8080", "127.0.0.1", allowed, &headers);
+        assert!(!is_answered(&[]));
+        assert!(is_answered(&["pilothouse.example"]));
+        assert!(!is_answered(&["example", "other.example"]));
+        let of_page = [headers[0], ("origin", "http://pilothouse.example")];
+        let allowed = ["pilothouse.example"];
+        assert!(!is_answered_with(
+            "127.0.0.1:8080",
+            "127.0.0.1",
+            &allowed,
+            &of_page
+        ));
     }
 
     #[test]

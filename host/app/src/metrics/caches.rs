@@ -31,6 +31,7 @@ impl Collector for CacheMetrics {
         for metric in GAUGES {
             metric.encode(&mut encoder, &informers)?;
         }
+        list_watches(&mut encoder, informers.len())?;
         self.watch_up(&mut encoder, &informers)?;
         let help = "Changes that were dropped because the cache has come further";
         let name = "pilothouse_stale_changes";
@@ -102,6 +103,14 @@ fn counter(
         ConstCounter::new(count(informer)).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
+}
+
+/// How many there are, to be held against `--watch-limit`.
+fn list_watches(encoder: &mut DescriptorEncoder<'_>, count: usize) -> Result<(), std::fmt::Error> {
+    let value = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+    let (name, help) = ("pilothouse_list_watches", "List-watches that plugins want");
+    let family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
+    value.encode(family)
 }
 
 /// One number per informer.

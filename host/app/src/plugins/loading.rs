@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::info;
 
+use super::code_room::{CodeRoom, Taken};
 use crate::directory::Directory;
 use crate::schema::Schemas;
 use crate::settings::{Settings, size};
@@ -28,6 +29,8 @@ pub struct Version {
     pub digest: Digest,
     /// The settings it was last let in with: it goes on with them while there are none that fit its schema.
     pub accepted: Option<Arc<Settings>>,
+    /// Of its native code.
+    pub _room: Arc<Taken>,
 }
 
 /// SHA-256, in hexadecimal.
@@ -45,6 +48,8 @@ pub enum Outcome {
     /// One of the versions that are known already.
     Known(Digest),
     New(Version),
+    /// There is no room for it now, and why.
+    NoRoom(String),
 }
 
 /// Makes versions of files. Both ways block.
@@ -148,12 +153,14 @@ pub struct FileLoader {
     pub compiler: Compiler,
     pub schemas: Schemas,
     pub directory: Directory,
+    pub code: CodeRoom,
 }
 
 impl Loader for FileLoader {
     fn read(&self, file: &str, known: &[Digest]) -> Result<Option<Outcome>, String> {
         let (bytes, digest) = match self.open(file, known)? {
             Opened::Known(digest) => return Ok(Some(Outcome::Known(digest))),
+            Opened::NoRoom(reason) => return Ok(Some(Outcome::NoRoom(reason))),
             Opened::New(bytes, digest) => (bytes, digest),
         };
         let policy = LimitPolicy::default();
@@ -166,6 +173,7 @@ impl Loader for FileLoader {
     fn compile(&self, file: &str, known: &[Digest]) -> Result<Outcome, String> {
         let (bytes, digest) = match self.open(file, known)? {
             Opened::Known(digest) => return Ok(Outcome::Known(digest)),
+            Opened::NoRoom(reason) => return Ok(Outcome::NoRoom(reason)),
             Opened::New(bytes, digest) => (bytes, digest),
         };
         info!(file, size = size(bytes.len()), "compiling");
@@ -185,6 +193,8 @@ enum Opened {
     /// The bytes of a version that is known already.
     Known(Digest),
     New(Vec<u8>, Digest),
+    /// There was no room for its native code, and is none now.
+    NoRoom(String),
 }
 
 impl FileLoader {
@@ -192,9 +202,12 @@ impl FileLoader {
         let bytes = self.directory.read(file)?;
         // Of what was read, not of what the file may be by now.
         let digest: Digest = hex(&Sha256::digest(&bytes)).into();
-        Ok(match known.contains(&digest) {
-            true => Opened::Known(digest),
-            false => Opened::New(bytes, digest),
+        if known.contains(&digest) {
+            return Ok(Opened::Known(digest));
+        }
+        Ok(match self.code.lack(&digest) {
+            Some(reason) => Opened::NoRoom(reason),
+            None => Opened::New(bytes, digest),
         })
     }
 
@@ -203,11 +216,16 @@ impl FileLoader {
             let checked = self.schemas.check(schema);
             checked.map_err(|fault| format!("manifest: {fault}"))?;
         }
+        let room = match self.code.take(&digest, plugin.report().native_bytes) {
+            Ok(room) => Arc::new(room),
+            Err(reason) => return Ok(Outcome::NoRoom(reason)),
+        };
         Ok(Outcome::New(Version {
             manifest: Arc::new(plugin.manifest().clone()),
             plugin: Arc::new(plugin),
             digest,
             accepted: None,
+            _room: room,
         }))
     }
 }

@@ -24,7 +24,7 @@ use crate::schema::Schemas;
 use crate::settings::{HostDefaults, Sandbox, Settings};
 use crate::shared::{Cause, Shared};
 use crate::trust::{self, Accepted};
-use crate::watches::Budget;
+use crate::watches::{Budget, WatchLimit};
 
 pub struct Places {
     pub schemas: Schemas,
@@ -32,6 +32,7 @@ pub struct Places {
     pub shared: Arc<Shared>,
     pub metrics: Arc<Metrics>,
     pub budget: Budget,
+    pub watch_limit: WatchLimit,
     pub leaving: Leaving,
     pub silence: Silence,
     accepted: Accepted,
@@ -88,6 +89,7 @@ impl Places {
         shared: Arc<Shared>,
         metrics: Arc<Metrics>,
         budget: Budget,
+        watch_limit: WatchLimit,
         accepted: Accepted,
     ) -> Self {
         Self {
@@ -96,6 +98,7 @@ impl Places {
             shared,
             metrics,
             budget,
+            watch_limit,
             leaving: Leaving::default(),
             silence: Silence::default(),
             accepted,
@@ -206,6 +209,13 @@ impl Places {
         }
         if self.leaving.has(&name) {
             self.wait(file, slot, &version, NAMESAKE_LEAVES);
+            return false;
+        }
+        // What comes back has run before, and what is worse must go.
+        if entrance != Entrance::Back
+            && let Some(reason) = self.crowd(&granted)
+        {
+            self.wait(file, slot, &version, &reason);
             return false;
         }
         if entrance == Entrance::New
@@ -467,6 +477,13 @@ impl Places {
             }
         }
         found
+    }
+
+    /// Why there is no room for the list-watches that a plugin is granted. What runs goes on with those it has.
+    fn crowd(&self, granted: &Manifest) -> Option<String> {
+        let limit = self.watch_limit;
+        self.shared
+            .look(Cause::Plugins, |hub| limit.refusal(hub, granted))
     }
 
     /// Why one of the kinds that a plugin is granted cannot be had.

@@ -38,6 +38,8 @@ pub struct Slot {
     pub candidate: Option<Version>,
     /// What the candidate waits for.
     waits_for: Option<String>,
+    /// Whether the file waits to be loaded again, because there was no room for it.
+    lacks_room: bool,
     pub running: Option<Running>,
     /// The version before the one that runs, if that was fit to run.
     pub previous: Option<Version>,
@@ -113,12 +115,13 @@ impl Slot {
             Err(reason) => {
                 self.stamp = None;
                 self.is_loading = false;
+                self.lacks_room = false;
                 self.ticket = None;
                 self.problem = Some(reason);
                 return false;
             }
         };
-        if self.stamp == Some(stamp) {
+        if self.stamp == Some(stamp) && (self.is_loading || !self.lacks_room) {
             return false;
         }
         self.stamp = Some(stamp);
@@ -171,7 +174,7 @@ impl Slot {
                 let mut labels = known.chain(self.rejected.clone());
                 labels.find(|label| label.digest == *digest)
             }
-            Err(_) => None,
+            Ok(Outcome::NoRoom(_)) | Err(_) => None,
         };
         if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.has_rejected(digest)) {
             return true;
@@ -179,8 +182,13 @@ impl Slot {
         self.waits_for = None;
         self.candidate = None;
         self.problem = None;
+        self.lacks_room = false;
         match loaded.result {
             Err(reason) => self.problem = Some(reason),
+            Ok(Outcome::NoRoom(reason)) => {
+                self.waits_for = Some(reason);
+                self.lacks_room = true;
+            }
             Ok(Outcome::New(version)) => self.candidate = Some(version),
             Ok(Outcome::Known(digest)) => {
                 let is_running = |running: &Running| running.version.digest == digest;
@@ -224,7 +232,7 @@ impl Slot {
 
     /// What runs can be looked after again: only a candidate can be waiting.
     pub fn waits_no_more(&mut self) {
-        if self.candidate.is_none() {
+        if self.candidate.is_none() && !self.lacks_room {
             self.waits_for = None;
         }
     }
@@ -304,6 +312,11 @@ impl Slot {
         self.is_loading && self.running.is_none()
     }
 
+    /// Whether it is to be looked after again though nothing changes.
+    pub fn is_pending(&self) -> bool {
+        self.candidate.is_some() || self.lacks_room || self.reviews.is_needed()
+    }
+
     /// Without settings that make sense nothing is begun; what runs goes on with the last that did.
     pub fn may_begin(&self) -> bool {
         self.settings_problem.is_none() || self.running.is_some()
@@ -327,7 +340,8 @@ impl Slot {
         let lesser = waits_for.clone().or_else(|| self.pin_problem.clone());
         let state = match &self.running {
             Some(running) => State::Joined(running.id),
-            None if self.is_loading => State::Loading,
+            // It is tried again and again.
+            None if self.is_loading && !self.lacks_room => State::Loading,
             None => match (&fault, &waits_for) {
                 (Some(reason), _) => State::Failed(reason.clone()),
                 (_, Some(reason)) => State::Waiting(reason.clone()),
@@ -348,5 +362,40 @@ impl Slot {
             not_accepted: self.not_accepted.clone(),
             state,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::Directory;
+
+    #[test]
+    fn a_file_for_which_there_is_no_room_waits_and_is_loaded_again() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("a.wasm"), "code").unwrap();
+        let directory = Directory::open(place.path()).unwrap();
+        let found = || directory.list().unwrap().plugins.remove("a.wasm").unwrap();
+        let loaded = |ticket, result| Loaded {
+            file: "a.wasm".into(),
+            ticket,
+            result,
+        };
+        let mut slot = Slot::default();
+        assert!(slot.see(found()));
+        slot.begins(1);
+        slot.loaded(loaded(1, Ok(Outcome::NoRoom("full".into()))));
+        let waits = State::Waiting("full".into());
+        assert_eq!(slot.entry("a.wasm").state, waits);
+        assert!(slot.is_pending() && slot.see(found()), "it is tried again");
+        slot.begins(2);
+        assert!(!slot.see(found()), "once at a time");
+        assert_eq!(slot.entry("a.wasm").state, waits, "until that is over");
+        slot.loaded(loaded(2, Err("no plugin".into())));
+        assert_eq!(
+            slot.entry("a.wasm").state,
+            State::Failed("no plugin".into())
+        );
+        assert!(!slot.is_pending() && !slot.see(found()));
     }
 }

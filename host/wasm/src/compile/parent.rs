@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use super::CompileLimits;
 use super::child::{COMPILE_CHILD, COMPILED, REFUSED};
+use super::{CompileLimits, check_native, most_native};
 use crate::confined::{Confined, Ended, is_out_of_memory};
 use crate::load::LoadError;
 use crate::native::NativeCode;
-
-/// Native code is two to four times its wasm.
-const NATIVE_BYTES: u64 = 512 << 20;
 
 pub(super) fn compile(
     executable: &Path,
@@ -21,11 +18,13 @@ pub(super) fn compile(
         memory_bytes: limits.memory_bytes,
         cpu: limits.cpu,
         wall: limits.wall,
-        output_bytes: NATIVE_BYTES,
+        // One more tells what is too much.
+        output_bytes: most_native(bytes.len()) as u64 + 1,
     };
     let ended = process
         .run(executable, bytes)
         .map_err(|error| LoadError::Compiler(format!("cannot be started or followed: {error}")))?;
+    check_native(bytes.len(), ended.stdout.len())?;
     judge(ended, limits)
 }
 

@@ -1,0 +1,110 @@
+//! How much native code all plugins may come to: it is in memory for as long as a version may run, and its size is the files' to say.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::loading::Digest;
+use crate::settings::size;
+
+/// Versions for which there was no room. There are no more files in a directory; if there are, they are loaded to be refused.
+const REMEMBERED: usize = 1_000;
+
+/// See the module's documentation. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct CodeRoom {
+    limit: usize,
+    used: Arc<Mutex<Used>>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    bytes: usize,
+    /// What came to more than there was room for, so that it need not be compiled to know that.
+    refused: HashMap<Digest, usize>,
+}
+
+/// The room of one version's native code, for as long as this lives.
+#[derive(Debug)]
+pub struct Taken {
+    bytes: usize,
+    used: Arc<Mutex<Used>>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        lock(&self.used).bytes -= self.bytes;
+    }
+}
+
+impl CodeRoom {
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            used: Arc::default(),
+        }
+    }
+
+    /// Takes room for a version's native code. The error says why there is none.
+    pub fn take(&self, digest: &Digest, bytes: usize) -> Result<Taken, String> {
+        let mut used = lock(&self.used);
+        used.refused.remove(digest);
+        if used.bytes.saturating_add(bytes) > self.limit {
+            if used.refused.len() < REMEMBERED {
+                used.refused.insert(digest.clone(), bytes);
+            }
+            return Err(self.refusal(&used, bytes));
+        }
+        used.bytes += bytes;
+        let used = self.used.clone();
+        Ok(Taken { bytes, used })
+    }
+
+    /// Why there is no room for a version still, if there was none before.
+    pub fn lack(&self, digest: &Digest) -> Option<String> {
+        let used = lock(&self.used);
+        let bytes = *used.refused.get(digest)?;
+        let is_lacking = used.bytes.saturating_add(bytes) > self.limit;
+        is_lacking.then(|| self.refusal(&used, bytes))
+    }
+
+    fn refusal(&self, used: &Used, bytes: usize) -> String {
+        let (bytes, have, limit) = (size(bytes), size(used.bytes), size(self.limit));
+        format!(
+            "its native code takes {bytes}; that of the others takes {have}, and --code-limit allows {limit}"
+        )
+    }
+}
+
+fn lock(used: &Mutex<Used>) -> MutexGuard<'_, Used> {
+    used.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_again_when_a_version_has_gone() {
+        let room = CodeRoom::new(100);
+        let (first, second): (Digest, Digest) = ("first".into(), "second".into());
+        let taken = room.take(&first, 60).unwrap();
+        assert_eq!(room.lack(&second), None, "nobody has tried");
+        let reason = room.take(&second, 41).unwrap_err();
+        assert!(reason.contains("--code-limit allows"), "{reason}");
+        assert_eq!(room.lack(&second), Some(reason));
+        drop(taken);
+        assert_eq!(room.lack(&second), None);
+        let _taken = room.take(&second, 41).unwrap();
+        assert!(room.take(&first, 60).is_err());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_more_versions_than_a_directory_has() {
+        let room = CodeRoom::new(0);
+        for number in 0..2 * REMEMBERED {
+            let digest: Digest = number.to_string().into();
+            assert!(room.take(&digest, 1).is_err());
+        }
+        assert_eq!(lock(&room.used).refused.len(), REMEMBERED);
+    }
+}

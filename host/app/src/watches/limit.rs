@@ -1,0 +1,116 @@
+//! How many list-watches there may be. Each takes a connection of the host, and a place at the API server, for as long as it lives,
+//! and a manifest asks for hundreds by naming namespaces.
+
+use pilothouse_core::hub::Hub;
+use pilothouse_core::manifest::Manifest;
+
+/// With as many, neither an API server nor the host's memory is in trouble, and few hosts have more than a hundred.
+const USUAL: usize = 1_000;
+
+/// List-watches are to leave three quarters of the descriptors to their successors, other requests, files and children.
+const SHARE: u64 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchLimit(usize);
+
+impl WatchLimit {
+    /// What the operator has `said`, or what suits a process that may open so many descriptors (none: any number).
+    pub fn new(said: Option<usize>, descriptors: Option<u64>) -> Self {
+        let usual = || {
+            let share = descriptors.map_or(u64::MAX, |descriptors| descriptors / SHARE);
+            usize::try_from(share).unwrap_or(USUAL).min(USUAL)
+        };
+        Self(said.unwrap_or_else(usual))
+    }
+
+    /// Why a plugin that is granted so much is not let in, if it is to wait until there are fewer list-watches.
+    pub fn refusal(self, hub: &Hub, granted: &Manifest) -> Option<String> {
+        let Self(limit) = self;
+        let have = hub.watched();
+        let missing = hub.unwatched(granted);
+        let wants: usize = missing.iter().map(|(_, count)| count).sum();
+        let (kind, most) = missing.iter().max_by_key(|(_, count)| *count)?;
+        (have + wants > limit).then(|| {
+            format!(
+                "it takes {wants} more list-watches, {most} of them of {kind}; the host has {have}, and --watch-limit allows {limit}"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pilothouse_core::hub::Settings;
+    use pilothouse_core::key::Kind;
+    use pilothouse_core::manifest::{Limits, ReadDeclaration, Subject};
+    use pilothouse_core::outcome::Outcome;
+    use pilothouse_core::plugin::{Plugin, Request, RunError};
+    use pilothouse_core::queue::Time;
+    use pilothouse_core::reader::Reader;
+
+    use super::*;
+
+    /// Reads ConfigMaps in so many namespaces, and all Pods.
+    struct Reads(Manifest);
+
+    impl Plugin for Reads {
+        fn manifest(&self) -> &Manifest {
+            &self.0
+        }
+
+        fn reconcile(&self, _: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
+            Ok(Outcome::default())
+        }
+    }
+
+    fn reads(name: &str, namespaces: usize) -> Manifest {
+        let mut configs = ReadDeclaration::new(Kind::new("", "v1", "ConfigMap"), vec![]);
+        configs.namespaces = (0..namespaces).map(|at| format!("n{at}")).collect();
+        let pods = ReadDeclaration::new(Kind::new("", "v1", "Pod"), vec![]);
+        Manifest {
+            name: name.into(),
+            version: "1.0.0".into(),
+            subject: Subject::Singleton,
+            reads: vec![configs, pods],
+            indexes: vec![],
+            writes: vec![],
+            limits: Limits::default(),
+            config_schema: None,
+        }
+    }
+
+    #[test]
+    fn who_would_take_more_list_watches_than_there_may_be_is_told_how_many() {
+        let (mut hub, limit) = (Hub::default(), WatchLimit::new(Some(10), None));
+        let (first, second) = (reads("first", 7), reads("second", 9));
+        assert_eq!(limit.refusal(&hub, &first), None);
+        let joins = |hub: &mut Hub, manifest: &Manifest| {
+            let plugin = Arc::new(Reads(manifest.clone()));
+            hub.join(plugin, &Settings::default(), Time::ZERO).unwrap()
+        };
+        let id = joins(&mut hub, &first);
+        // Seven of its namespaces and all pods are watched by now.
+        assert_eq!(limit.refusal(&hub, &second), None);
+        let third = reads("third", 10);
+        assert_eq!(
+            limit.refusal(&hub, &third).as_deref(),
+            Some(
+                "it takes 3 more list-watches, 3 of them of v1/ConfigMap; the host has 8, and --watch-limit allows 10"
+            )
+        );
+        joins(&mut hub, &second);
+        assert_eq!(limit.refusal(&hub, &second), None, "it takes no more");
+        drop(hub.leave(id));
+        assert!(limit.refusal(&hub, &third).is_some(), "the second has them");
+    }
+
+    #[test]
+    fn without_a_word_of_the_operators_they_take_a_quarter_of_the_descriptors_at_most() {
+        assert_eq!(WatchLimit::new(None, Some(1_024)), WatchLimit(256));
+        assert_eq!(WatchLimit::new(None, Some(1 << 20)), WatchLimit(USUAL));
+        assert_eq!(WatchLimit::new(None, None), WatchLimit(USUAL));
+        assert_eq!(WatchLimit::new(Some(5_000), Some(1_024)), WatchLimit(5_000));
+    }
+}
