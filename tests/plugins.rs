@@ -20,6 +20,21 @@ struct Rig {
 
 const FILE: &str = "fickle.wasm";
 
+async fn host_of(
+    command: &'static str,
+    directory: &tempfile::TempDir,
+    server: &Server,
+    arguments: &[&str],
+) -> Result<Host> {
+    Host::start(&HostOptions {
+        command,
+        plugins: directory.path().into(),
+        kubeconfig: server.kubeconfig().into(),
+        arguments: arguments.iter().map(ToString::to_string).collect(),
+    })
+    .await
+}
+
 impl Rig {
     async fn new(command: &'static str) -> Result<Self> {
         Self::with(command, Server::start().await?).await
@@ -35,19 +50,21 @@ impl Rig {
         arguments: &[&str],
     ) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let host = Host::start(&HostOptions {
-            command,
-            plugins: directory.path().into(),
-            kubeconfig: server.kubeconfig().into(),
-            arguments: arguments.iter().map(ToString::to_string).collect(),
-        })
-        .await?;
+        let host = host_of(command, &directory, &server, arguments).await?;
         Ok(Self {
             namespace: server.namespace().await?,
             server,
             directory,
             host,
         })
+    }
+
+    /// Another host in the place of the first, as an operator runs it.
+    async fn start_again(&mut self, arguments: &[&str]) -> Result<()> {
+        self.host.ask_to_end()?;
+        self.host.end().await?;
+        self.host = host_of("run", &self.directory, &self.server, arguments).await?;
+        Ok(())
     }
 
     /// As an operator runs it, with all granted: versions that break are put in quarantine, or rolled back.
@@ -879,6 +896,141 @@ async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
 }
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A digest that a text names.
+fn digest_in(text: &Value) -> String {
+    let text = text.as_str().unwrap_or_default();
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let mut digests = words.filter(|word| word.len() == 64);
+    digests.next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_file_whose_digest_is_not_in_its_settings_waits_and_what_runs_goes_on() -> Result<()> {
+    let rig = Rig::new("run").await?;
+    let pinned = |digests: &[&str]| {
+        rig.settings(&format!(
+            "grants = \"as-requested\"\nsha256 = {digests:?}\nconcurrency = {}",
+            digests.len()
+        ))
+    };
+    let nobody = "0".repeat(64);
+    pinned(&[&nobody])?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.is_noticed().await?;
+    let waiting = rig.state("waiting").await?;
+    let reason = waiting["reason"].as_str().unwrap_or_default();
+    assert!(
+        reason.contains("is not in sha256 of fickle.toml"),
+        "{reason}"
+    );
+    let first = digest_in(&waiting["reason"]);
+    assert_eq!(waiting["digest"], first);
+    let logged = rig.host.logs("plugin waits").await?;
+    assert_eq!(digest_in(&logged["reason"]), first);
+    pinned(&[&first])?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+
+    rig.put(&fickle("2.0.0", "nothing-bad"))?;
+    let is_other = "running 1.0.0, NOT the file's 2.0.0: its digest ";
+    let second = digest_in(&rig.problem(is_other).await?["problem"]);
+    rig.subject("b").await?;
+    rig.seen("b", "version", "1.0.0").await?;
+    pinned(&[&first, &second])?;
+    rig.seen("b", "version", "2.0.0").await?;
+    let is_well = |plugin: &Value| plugin["problem"].is_null();
+    rig.host
+        .eventually(FILE, "as it should be", is_well)
+        .await?;
+
+    pinned(&[&first, &nobody, &nobody])?;
+    rig.problem(&format!("its digest {second} is not in"))
+        .await?;
+    assert_eq!(rig.host.plugin(FILE).await?["version"], "2.0.0");
+    pinned(&[&second])?;
+    rig.host
+        .eventually(FILE, "as it should be", is_well)
+        .await?;
+    let error = rig
+        .host
+        .command(&["rollback", "fickle"])
+        .await?
+        .unwrap_err();
+    assert!(error.contains("the version before may not run"), "{error}");
+    assert!(error.contains(&first), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_version_that_asks_for_more_waits_until_that_is_accepted() -> Result<()> {
+    let rig = Rig::judging().await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.is_noticed().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    let error = rig.host.command(&["accept", "fickle"]).await?.unwrap_err();
+    assert!(error.contains("nothing of it waits"), "{error}");
+
+    rig.put(&fickle("2.0.0", "asks-more"))?;
+    let more = "it asks for more than was accepted: read Service: .spec";
+    let waiting = rig.problem(more).await?;
+    assert_eq!(waiting["version"], "1.0.0");
+    assert_eq!(waiting["notAccepted"], json!(["read Service: .spec"]));
+    let table = rig.host.command(&["plugins"]).await?.unwrap();
+    assert!(table.contains("pilothouse accept fickle"), "{table}");
+    let digest = digest_in(&waiting["problem"]);
+    let logged = rig.host.logs("plugin waits").await?;
+    assert_eq!(digest_in(&logged["reason"]), digest);
+    rig.subject("b").await?;
+    rig.seen("b", "version", "1.0.0").await?;
+
+    let said = rig.host.command(&["accept", "fickle"]).await?.unwrap();
+    let accepted = format!("version 2.0.0 ({digest}) is accepted; fickle is ");
+    assert!(said.starts_with(&accepted), "{said}");
+    rig.seen("b", "version", "2.0.0").await?;
+    let is_well = |plugin: &Value| plugin["notAccepted"].is_null();
+    rig.host.eventually(FILE, "accepted", is_well).await?;
+    rig.put(&fickle("3.0.0", "nothing-bad"))?;
+    rig.seen("b", "version", "3.0.0").await?;
+    rig.put(&fickle("4.0.0", "asks-more"))?;
+    rig.seen("b", "version", "4.0.0").await
+}
+
+#[tokio::test]
+async fn what_was_accepted_outlives_the_host_and_the_file() -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let path = state.path().to_str().context("a path of text")?;
+    let arguments = ["--state-dir", path];
+    let mut rig = Rig::with_arguments("run", Server::start().await?, &arguments).await?;
+    rig.settings("grants = \"as-requested\"")?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    std::fs::remove_file(rig.at(FILE))?;
+    while rig.host.plugin(FILE).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    rig.put(&named_fickle("other", "2.0.0", "asks-more"))?;
+    rig.is_noticed().await?;
+    let waiting = rig.state("waiting").await?;
+    assert_eq!(waiting["notAccepted"], json!(["read Service: .spec"]));
+
+    rig.put(&fickle("2.0.0", "asks-more"))?;
+    for _ in 0..2 {
+        rig.start_again(&arguments).await?;
+        rig.is_noticed().await?;
+        rig.state("waiting").await?;
+    }
+    rig.host.command(&["accept", "fickle"]).await?.unwrap();
+    rig.seen("a", "version", "2.0.0").await?;
+    rig.touch("a", 1).await?;
+    rig.start_again(&arguments).await?;
+    rig.host.wait_until_ready().await?;
+    let running = rig.state("running").await?;
+    assert_eq!(running["version"], "2.0.0");
+    Ok(())
+}
 
 /// Lets the service account `fickle` do this everywhere.
 async fn allow(rig: &Rig, name: &str, resources: &[&str], verbs: &[&str]) -> Result<()> {

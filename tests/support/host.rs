@@ -35,11 +35,14 @@ impl Default for HostOptions {
 /// The variable in whose directory a host takes commands, and whoever commands it looks for it.
 pub const RUNTIME_DIRECTORY: &str = "XDG_RUNTIME_DIR";
 
+/// The variable in whose directory a host remembers what has been accepted.
+pub const STATE_DIRECTORY: &str = "XDG_STATE_HOME";
+
 pub struct Host {
     child: Child,
     address: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// Its user's directory, where it takes commands. It goes with the host, also where that is killed.
+    /// Its user's directory, where it takes commands and remembers what has been accepted. It goes with the host, also where that is killed.
     runtime: tempfile::TempDir,
 }
 
@@ -335,6 +338,7 @@ fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::Name
         .args(["--listen", "127.0.0.1:0", "--log-format", "json"])
         .args(&options.arguments)
         .env(RUNTIME_DIRECTORY, runtime)
+        .env(STATE_DIRECTORY, runtime)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log.reopen()?)

@@ -30,7 +30,7 @@ pub async fn plugins(args: &ListArgs) -> anyhow::Result<String> {
     }
 }
 
-/// `pilothouse pause`, `resume`, `rollback`.
+/// `pilothouse pause`, `resume`, `rollback`, `accept`.
 pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
     let name = &args.plugin;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);

@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ use pilothouse_cluster::limit::{Limit, Limits};
 use pilothouse_core::manifest::is_dns_label;
 
 use crate::address::Address;
+use crate::compile::NOWHERE;
 use crate::settings::{bytes, duration};
+use crate::trust::{Accepted, usual_directory};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
 #[derive(Debug, Parser)]
@@ -61,6 +63,10 @@ pub enum Command {
     Resume(PluginArgs),
     /// Bring back the version of a plugin that ran before.
     Rollback(PluginArgs),
+    /// Let the version of a plugin run that waits because it asks for more than those before it.
+    ///
+    /// `pilothouse plugins` says what that is, `pilothouse check` what is in the file. It is remembered.
+    Accept(PluginArgs),
     /// Print a script that completes this command line.
     #[command(after_long_help = "\
 Examples:
@@ -129,7 +135,28 @@ pub struct CheckArgs {
     pub code: CodeCacheArgs,
 
     #[command(flatten)]
+    pub state: StateArgs,
+
+    #[command(flatten)]
     pub cluster: ClusterArgs,
+}
+
+/// Where the host remembers what it was told.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// Where it is remembered what has been accepted of plugins, "none" for as long as the host runs [default:
+    /// $XDG_STATE_HOME/pilothouse, ~/.local/state/pilothouse].
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+}
+
+impl StateArgs {
+    /// What has been accepted, as far as it is remembered.
+    pub fn accepted(&self) -> Accepted {
+        let said = self.state_dir.clone().or_else(usual_directory);
+        let is_nowhere = said.as_deref() == Some(Path::new(NOWHERE));
+        Accepted::new(said.as_deref().filter(|_| !is_nowhere))
+    }
 }
 
 /// Where compiled plugins are kept.
@@ -289,6 +316,9 @@ pub struct RunArgs {
 
     #[command(flatten)]
     pub code: CodeCacheArgs,
+
+    #[command(flatten)]
+    pub state: StateArgs,
 
     #[command(flatten)]
     pub limits: LimitArgs,

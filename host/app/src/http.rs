@@ -1,5 +1,5 @@
 //! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`; and, at the host's own socket alone, what an operator tells
-//! it about a plugin: `POST /plugins/NAME/pause`, `/resume`, `/rollback`.
+//! it about a plugin: `POST /plugins/NAME/pause`, `/resume`, `/rollback`, `/accept`.
 
 mod guard;
 mod serving;
@@ -133,7 +133,7 @@ async fn plugins(State(answers): State<Answers>) -> Response {
 
 /// An address says nothing of who asks.
 async fn no_command() -> Response {
-    let text = "commands are taken at the host's own socket alone: use pilothouse pause, resume or rollback where the host runs (in a cluster by kubectl exec)\n";
+    let text = "commands are taken at the host's own socket alone: use pilothouse pause, resume, rollback or accept where the host runs (in a cluster by kubectl exec)\n";
     (StatusCode::FORBIDDEN, text).into_response()
 }
 
@@ -142,7 +142,7 @@ async fn command(
     Path((name, word)): Path<(String, String)>,
 ) -> Response {
     let Some(verb) = Verb::of(&word) else {
-        let text = format!("no command {word:?}; there are pause, resume and rollback\n");
+        let text = format!("no command {word:?}; there are pause, resume, rollback and accept\n");
         return (StatusCode::NOT_FOUND, text).into_response();
     };
     match answers.commands.give(name, verb).await {

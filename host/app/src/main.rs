@@ -25,6 +25,7 @@ mod shared;
 mod status;
 #[cfg(test)]
 mod test_log;
+mod trust;
 mod watches;
 mod workers;
 
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Pause(args) => ask(client::command(&args, Verb::Pause)),
         Command::Resume(args) => ask(client::command(&args, Verb::Resume)),
         Command::Rollback(args) => ask(client::command(&args, Verb::Rollback)),
+        Command::Accept(args) => ask(client::command(&args, Verb::Accept)),
         Command::Completions(args) => ask(std::future::ready(manual::completions(&args))),
         Command::Man(args) => ask(std::future::ready(manual::page(&args))),
     }

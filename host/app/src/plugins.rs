@@ -120,6 +120,10 @@ impl Supervisor {
                     let answer = match self.obey(&command) {
                         Ok(Done::Said(text)) => Ok(text),
                         Ok(Done::Resumed(file)) => Ok(self.resumed(&command.plugin, &file).await),
+                        Ok(Done::Accepted(file, text)) => {
+                            let state = self.resumed(&command.plugin, &file).await;
+                            Ok(format!("{text}; {state}"))
+                        }
                         Err(error) => Err(error),
                     };
                     // Who asked may have gone.
@@ -216,12 +220,9 @@ impl Supervisor {
     /// Lets in what can be let in, each as soon as it is ready, and applies settings that have changed.
     async fn settle(&mut self) {
         let is_reached = self.server.why_not().is_none();
-        let Some(defaults) = self.defaults.as_ref().filter(|_| is_reached) else {
+        let operator = Operator::new(self.defaults.as_ref(), &self.host);
+        let Some(operator) = operator.filter(|_| is_reached) else {
             return self.publish();
-        };
-        let operator = Operator {
-            defaults,
-            host: &self.host,
         };
         self.places.unknown.clear();
         // In the order of the files' names, which decides between two of one name.
@@ -269,7 +270,20 @@ impl Supervisor {
             );
             let reason = &quarantine.reason;
             self.places.metrics.lives().quarantined(&name);
-            match slot.roll_back() {
+            let operator = Operator::new(self.defaults.as_ref(), &self.host);
+            let barred = self.places.bars_return(file, slot, operator);
+            if let Some(reason) = &barred {
+                let plugin = &name;
+                warn!(
+                    plugin,
+                    file, reason, "the version before does not come back"
+                );
+            }
+            let restored = match barred {
+                None => slot.roll_back(),
+                Some(_) => None,
+            };
+            match restored {
                 Some(restored) => {
                     error!(
                         plugin = name,
@@ -325,11 +339,16 @@ impl Supervisor {
             names.collect::<Vec<_>>().join(", ")
         };
         let unknown = CommandError::Unknown(name.clone(), known());
-        let mut slots = self.slots.iter_mut();
-        let slot = slots.find(|(file, slot)| {
+        let slots = self.slots.iter_mut().filter(|(file, slot)| {
             slot.name().as_ref() == Some(name) || file.strip_suffix(".wasm") == Some(name)
         });
-        let (file, slot) = slot.ok_or(unknown)?;
+        let mut slots: Vec<_> = slots.collect();
+        if command.verb == Verb::Accept {
+            // Of two files of one name the second may be the one that waits.
+            slots.sort_by_key(|(_, slot)| slot.not_accepted.is_empty());
+        }
+        let (file, slot) = slots.into_iter().next().ok_or(unknown)?;
+        let operator = Operator::new(self.defaults.as_ref(), &self.host);
         match command.verb {
             Verb::Pause => {
                 slot.is_paused = true;
@@ -354,6 +373,10 @@ impl Supervisor {
                 Ok(Done::Resumed(file.clone()))
             }
             Verb::Rollback => {
+                if let Some(reason) = self.places.bars_return(file, slot, operator) {
+                    let text = format!("the version before may not run: {reason}");
+                    return Err(CommandError::Impossible(text));
+                }
                 let nothing = || "there is no earlier version that was fit to run".to_owned();
                 let restored = slot.roll_back();
                 let restored = restored.ok_or_else(|| CommandError::Impossible(nothing()))?;
@@ -362,6 +385,11 @@ impl Supervisor {
                 Ok(Done::Said(format!(
                     "{name} goes back to version {restored}, until there is another file"
                 )))
+            }
+            Verb::Accept => {
+                let accepted = self.places.accept(file, slot, operator);
+                let text = accepted.map_err(CommandError::Impossible)?;
+                Ok(Done::Accepted(file.clone(), text))
             }
         }
     }
@@ -373,6 +401,8 @@ enum Done {
     Said(String),
     /// The plugin of this file is to run again.
     Resumed(String),
+    /// So is this one's, with what was accepted.
+    Accepted(String, String),
 }
 
 fn slot_of(slots: &mut BTreeMap<String, Slot>, id: PluginId) -> Option<(&String, &mut Slot)> {

@@ -95,6 +95,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             shared.clone(),
             metrics.clone(),
             budget.clone(),
+            args.state.accepted(),
         ),
         watches: Watches::new(
             cluster.clone(),

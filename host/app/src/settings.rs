@@ -33,6 +33,9 @@ pub struct Settings {
     /// Who owns the fields that the plugin writes, in place of a manager of its name.
     #[serde(default, deserialize_with = "parse::field_manager")]
     pub field_manager: Option<String>,
+    /// SHA-256 of the files that may run, in hexadecimal; none: any.
+    #[serde(default, deserialize_with = "parse::digests")]
+    pub sha256: Option<BTreeSet<String>>,
     /// Run nothing.
     pub paused: Option<bool>,
     /// What the plugin may do of what its manifest asks for.
@@ -93,6 +96,8 @@ pub struct HostDefaults {
     pub resync: Option<Duration>,
     /// Whether a version that breaks on most of what it runs is put in quarantine, or gives its place to the one before.
     pub quarantine: bool,
+    /// Whether a version may ask for more than those before it, and nobody need accept that.
+    pub accepts_all: bool,
 }
 
 impl HostDefaults {
@@ -102,6 +107,7 @@ impl HostDefaults {
             grants: GrantSetting::OwnKind,
             resync: None,
             quarantine: true,
+            accepts_all: false,
         }
     }
 
@@ -111,6 +117,7 @@ impl HostDefaults {
             grants: GrantSetting::AsRequested,
             resync: None,
             quarantine: false,
+            accepts_all: true,
         }
     }
 }
@@ -124,6 +131,7 @@ impl Settings {
             // Those for all have none: see `parse_defaults`.
             name: self.name.clone(),
             field_manager: self.field_manager.clone(),
+            sha256: self.sha256.clone(),
             paused: self.paused.or(defaults.paused),
             grants: self.grants.clone().or_else(|| defaults.grants.clone()),
             namespaces: self

@@ -48,6 +48,9 @@ pub struct PluginStatus {
     /// What the manifest asks for and the settings do not grant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_granted: Vec<String>,
+    /// What a version that waits asks for beyond what has been accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_accepted: Vec<String>,
     pub kinds: Kinds,
     pub keys: Keys,
     /// Keys that fail each time they run, and run only now and then: the first of them, with the reasons.
@@ -256,6 +259,7 @@ impl Sources {
             problem: entry.problem.clone(),
             previous: entry.previous.clone(),
             not_granted: entry.not_granted.clone(),
+            not_accepted: entry.not_accepted.clone(),
             kinds: manifest.map_or_else(Kinds::default, |manifest| Kinds {
                 subject: manifest.subject_kind().map(text),
                 reads: manifest.reads.iter().map(|read| text(&read.kind)).collect(),
@@ -357,6 +361,7 @@ mod tests {
             problem: None,
             previous: None,
             not_granted: Vec::new(),
+            not_accepted: Vec::new(),
         }]);
         let plugins = sources.plugins();
         let (state, reason) = (plugins[0].state, plugins[0].reason.as_deref());

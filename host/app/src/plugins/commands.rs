@@ -11,6 +11,8 @@ pub enum Verb {
     Resume,
     /// Put the version before in the place of the one that runs.
     Rollback,
+    /// Let the version that waits have what it asks for.
+    Accept,
 }
 
 impl Verb {
@@ -19,6 +21,7 @@ impl Verb {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Rollback => "rollback",
+            Self::Accept => "accept",
         }
     }
 
@@ -27,6 +30,7 @@ impl Verb {
             "pause" => Some(Self::Pause),
             "resume" => Some(Self::Resume),
             "rollback" => Some(Self::Rollback),
+            "accept" => Some(Self::Accept),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Puts versions of plugins into the hub: whether one can run, with which settings, and in whose place.
 
+mod acceptance;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::schema::Schemas;
 use crate::settings::{HostDefaults, Sandbox, Settings};
 use crate::shared::Shared;
+use crate::trust::{self, Accepted};
 use crate::watches::Budget;
 
 pub struct Places {
@@ -31,6 +34,7 @@ pub struct Places {
     pub budget: Budget,
     pub leaving: Leaving,
     pub silence: Silence,
+    accepted: Accepted,
     /// The files before the one that is being settled of which nobody knows yet what they are.
     pub unknown: BTreeSet<String>,
     /// Those that were unknown when a plugin joined. Of two files of one name the first runs, whichever is ready first: should one of
@@ -57,9 +61,17 @@ const SETTINGS_NOT_APPLIED: &str = "settings not applied; the earlier ones hold"
 const NAMESAKE_LEAVES: &str = "the one of its name that is leaving has not ended yet";
 
 /// What the operator says of all plugins.
+#[derive(Clone, Copy)]
 pub struct Operator<'a> {
     pub defaults: &'a Settings,
     pub host: &'a HostDefaults,
+}
+
+impl<'a> Operator<'a> {
+    /// None while the settings for all make no sense: then nothing is begun.
+    pub fn new(defaults: Option<&'a Settings>, host: &'a HostDefaults) -> Option<Self> {
+        defaults.map(|defaults| Self { defaults, host })
+    }
 }
 
 /// Why a version cannot be put into the hub.
@@ -76,6 +88,7 @@ impl Places {
         shared: Arc<Shared>,
         metrics: Arc<Metrics>,
         budget: Budget,
+        accepted: Accepted,
     ) -> Self {
         Self {
             schemas,
@@ -85,6 +98,7 @@ impl Places {
             budget,
             leaving: Leaving::default(),
             silence: Silence::default(),
+            accepted,
             unknown: BTreeSet::new(),
             outrank: BTreeMap::new(),
             outranked: Vec::new(),
@@ -107,6 +121,7 @@ impl Places {
     /// it can be. Says whether the hub may want other informers now.
     pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
         let mut has_changed = false;
+        slot.not_accepted.clear();
         let running = slot.running.as_ref().map(|running| &running.version);
         if let Some(version) = slot.restored.take() {
             has_changed |= self
@@ -149,6 +164,10 @@ impl Places {
         // What the settings stop no command starts.
         settings.paused = Some(slot.is_paused || settings.paused == Some(true));
         let name = settings.name_of(&version.manifest);
+        if !self.is_trusted(file, slot, &version, entrance, &settings, operator.host) {
+            return false;
+        }
+        let is_by_acceptance = trust::is_by_acceptance(&settings, operator.host);
         let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
         let cluster_scoped = self.cluster_scoped(&version.manifest).await;
         let concurrency = version.plugin.limits().concurrency;
@@ -196,13 +215,16 @@ impl Places {
             return false;
         }
         let not_granted = missing(&version.manifest, &granted);
-        let waiting = version.clone();
+        let (waiting, entering) = (version.clone(), version.clone());
         match self.put(file, slot, &name, version, settings, sandbox) {
             Ok(()) => {
                 slot.not_granted = not_granted;
                 slot.named(None);
                 if entrance == Entrance::New {
                     slot.is_let_in();
+                }
+                if is_by_acceptance {
+                    self.remember(file, &name, &entering);
                 }
                 self.tell(file, slot, entrance);
                 true
@@ -244,6 +266,10 @@ impl Places {
         let config = settings.config_json();
         let fits = slot.fitting.ask(&self.schemas, version, config).await;
         let reason = fits.err().map(|fault| fault.to_string());
+        let reason = reason.or_else(|| match entrance {
+            Entrance::Again => self.widened(file, slot, version, &settings, operator.host),
+            _ => None,
+        });
         if entrance == Entrance::New {
             let Some(reason) = reason else {
                 return Some(Arc::new(settings));

@@ -37,6 +37,8 @@ pub struct Entry {
     pub previous: Option<String>,
     /// What the manifest asks for and the settings do not grant.
     pub not_granted: Vec<String>,
+    /// What the version that is to run asks for and nobody has accepted.
+    pub not_accepted: Vec<String>,
 }
 
 /// All files of the plugin directory, in the order of their names, then those that are leaving: their files may be there again.

@@ -53,6 +53,10 @@ pub struct Slot {
     pub reviews: Reviews,
     /// What is not granted.
     pub not_granted: Vec<String>,
+    /// What nobody has accepted of what a version asks for that is to run.
+    pub not_accepted: Vec<String>,
+    /// Why what runs would not begin, as the settings are.
+    pin_problem: Option<String>,
     /// The end of the quarantine that was told of last.
     quarantine: Option<Time>,
 }
@@ -247,6 +251,13 @@ impl Slot {
         is_news
     }
 
+    /// What is wrong with the digest of the version that runs, and goes on. Says whether that is news.
+    pub fn pinned(&mut self, problem: Option<String>) -> bool {
+        let is_news = problem.is_some() && self.pin_problem != problem;
+        self.pin_problem = problem;
+        is_news
+    }
+
     /// The plugin's name.
     pub fn name(&self) -> Option<String> {
         let running = self
@@ -274,6 +285,7 @@ impl Slot {
         self.problem = None;
         self.config_problem = None;
         self.name_problem = None;
+        self.pin_problem = None;
         self.rejected = None;
     }
 
@@ -312,6 +324,7 @@ impl Slot {
         let fault = fault.or_else(|| self.settings_problem.clone());
         let fault = fault.or_else(|| self.defaults_problem.clone());
         let waits_for = self.waits_for.as_ref().map(of_file);
+        let lesser = waits_for.clone().or_else(|| self.pin_problem.clone());
         let state = match &self.running {
             Some(running) => State::Joined(running.id),
             None if self.is_loading => State::Loading,
@@ -326,12 +339,13 @@ impl Slot {
             name: self.name(),
             manifest: version.map(|version| version.manifest.clone()),
             digest: version.map(|version| version.digest.to_string()),
-            problem: fault.or(waits_for).filter(|_| self.running.is_some()),
+            problem: fault.or(lesser).filter(|_| self.running.is_some()),
             previous: self
                 .previous
                 .as_ref()
                 .map(|version| version.manifest.version.clone()),
             not_granted: self.not_granted.clone(),
+            not_accepted: self.not_accepted.clone(),
             state,
         }
     }

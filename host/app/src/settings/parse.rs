@@ -1,5 +1,6 @@
 //! From a file's text to settings. What is wrong is said in one line: where, what, and what was probably meant.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pilothouse_cluster::identity::Identity;
@@ -36,6 +37,7 @@ pub fn parse_defaults(text: &str) -> Result<Settings, String> {
     for (key, is_set) in [
         ("name", settings.name.is_some()),
         ("field-manager", settings.field_manager.is_some()),
+        ("sha256", settings.sha256.is_some()),
     ] {
         if is_set {
             return Err(format!(
@@ -84,6 +86,33 @@ pub fn field_manager<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String
         )));
     }
     Ok(Some(name))
+}
+
+/// One text, or a list of some.
+pub fn digests<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<String>>, D::Error> {
+    let texts = match toml::Value::deserialize(from)? {
+        toml::Value::Array(values) => values,
+        value => vec![value],
+    };
+    let wrong = |what: &str| {
+        Error::custom(format!(
+            "{what} is not a digest: 64 hexadecimal digits, as `pilothouse check` prints them"
+        ))
+    };
+    let digests = texts.into_iter().map(|value| match value {
+        toml::Value::String(text) if is_digest(&text) => Ok(text.to_ascii_lowercase()),
+        toml::Value::String(text) => Err(wrong(&format!("{text:?}"))),
+        other => Err(wrong(other.type_str())),
+    });
+    let digests: BTreeSet<String> = digests.collect::<Result<_, _>>()?;
+    if digests.is_empty() {
+        return Err(wrong("an empty list"));
+    }
+    Ok(Some(digests))
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 pub fn identity<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Identity>, D::Error> {

@@ -89,8 +89,9 @@ fn a_plugins_own_settings_go_before_those_for_all() {
 
 #[test]
 fn what_tells_plugins_apart_is_not_for_all_of_them() {
-    for key in ["name", "field-manager"] {
-        let error = parse_defaults(&format!("{key} = \"a\"")).unwrap_err();
+    let digest = "a".repeat(64);
+    for (key, value) in [("name", "a"), ("field-manager", "a"), ("sha256", &digest)] {
+        let error = parse_defaults(&format!("{key} = \"{value}\"")).unwrap_err();
         assert!(
             error.starts_with(&format!("`{key}` cannot be the same for all")),
             "{error}"
@@ -114,6 +115,31 @@ fn a_plugin_writes_as_a_manager_and_a_user_of_its_own() {
         ("web".into(), "helm".into())
     );
     assert_eq!(own.user.as_deref(), Some("system:serviceaccount:a:b"));
+}
+
+#[test]
+fn a_digest_is_one_text_or_a_list_of_some() {
+    let (one, two) = ("0123456789abcdef".repeat(4), "F".repeat(64));
+    let pinned = |value: &str| parse(&format!("sha256 = {value}")).map(|found| found.sha256);
+    let set = |digests: &[&str]| Some(digests.iter().map(|text| (*text).to_owned()).collect());
+    assert_eq!(pinned(&format!("\"{one}\"")), Ok(set(&[&one])));
+    let both = format!("[\"{one}\", \"{two}\"]");
+    let lower = two.to_lowercase();
+    assert_eq!(pinned(&both), Ok(set(&[&one, &lower])));
+    assert_eq!(parse("").unwrap().sha256, None);
+    for (value, wanted) in [
+        (
+            "\"abc\"",
+            "line 1: \"abc\" is not a digest: 64 hexadecimal digits",
+        ),
+        (&format!("\"sha256:{one}\""), "is not a digest"),
+        (&format!("[\"{}\"]", "g".repeat(64)), "is not a digest"),
+        ("[]", "an empty list is not a digest"),
+        ("3", "integer is not a digest"),
+    ] {
+        let error = pinned(value).unwrap_err();
+        assert!(error.contains(wanted), "{value}: {error}");
+    }
 }
 
 #[test]

@@ -64,6 +64,10 @@ impl Controller for Fickle {
             .reads(&config_map(), [".metadata", ".data"])
             .reads(&Kind::core("v1", "Pod"), [".metadata.labels"])
             .writes(&config_map(), [Verb::Apply]);
+        let manifest = match value(BEHAVIOUR).trim_end() {
+            "asks-more" => manifest.reads(&Kind::core("v1", "Service"), [".spec"]),
+            _ => manifest,
+        };
         match schema() {
             Some(schema) => manifest.config_schema(&schema),
             None => manifest,

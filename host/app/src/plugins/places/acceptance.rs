@@ -1,0 +1,148 @@
+//! What speaks against a version that could run otherwise: the settings name another file, or it asks for more than was accepted.
+
+use pilothouse_core::grants::Granted;
+use pilothouse_core::wants::Wants;
+use tracing::{info, warn};
+
+use super::{Entrance, Operator, Places};
+use crate::plugins::loading::Version;
+use crate::plugins::slot::Slot;
+use crate::settings::{HostDefaults, Settings};
+use crate::trust::{self, Asked, Objection, Verdict};
+
+impl Places {
+    /// Whether nothing speaks against a version that is to begin. What runs goes on, and it is said what there is.
+    pub(super) fn is_trusted(
+        &self,
+        file: &str,
+        slot: &mut Slot,
+        version: &Version,
+        entrance: Entrance,
+        settings: &Settings,
+        host: &HostDefaults,
+    ) -> bool {
+        if entrance == Entrance::Again {
+            let reason = trust::unpinned(settings, file, &version.digest);
+            if slot.pinned(reason.clone()) {
+                let plugin = slot.name();
+                warn!(plugin, file, reason, "the plugin goes on as it is");
+            }
+        }
+        let objection = match entrance {
+            Entrance::New => self.objection(file, version, settings, host),
+            // What comes back has been asked about.
+            Entrance::Again | Entrance::Back => None,
+        };
+        let Some(objection) = objection else {
+            return true;
+        };
+        slot.not_accepted = objection.more().to_vec();
+        self.wait(file, slot, version, &objection.to_string());
+        false
+    }
+
+    /// What speaks against a version.
+    fn objection(
+        &self,
+        file: &str,
+        version: &Version,
+        settings: &Settings,
+        host: &HostDefaults,
+    ) -> Option<Objection> {
+        let name = settings.name_of(&version.manifest);
+        trust::objection(settings, host, &self.accepted, asked(file, &name, version))
+    }
+
+    /// Why what runs is not given all that it asks for, which the settings would do that once did not.
+    pub(super) fn widened(
+        &self,
+        file: &str,
+        slot: &mut Slot,
+        version: &Version,
+        settings: &Settings,
+        host: &HostDefaults,
+    ) -> Option<String> {
+        let running = slot.running.as_ref()?;
+        let name = settings.name_of(&version.manifest);
+        let is_given = running.settings.grants.what == Granted::AsRequested;
+        if !trust::is_by_acceptance(settings, host) || (is_given && running.name() == name) {
+            return None;
+        }
+        let asked = asked(file, &name, version);
+        let objection = trust::not_accepted(&self.accepted, asked)?;
+        slot.not_accepted = objection.more().to_vec();
+        Some(objection.to_string())
+    }
+
+    /// Why the version before may not come back.
+    pub fn bars_return(
+        &self,
+        file: &str,
+        slot: &Slot,
+        operator: Option<Operator<'_>>,
+    ) -> Option<String> {
+        let operator = operator?;
+        let settings = slot.settings.or(operator.defaults);
+        let objection = self.objection(file, slot.previous.as_ref()?, &settings, operator.host)?;
+        Some(objection.to_string())
+    }
+
+    /// Accepts what a version asks for that waits, or else the one that runs, and says which. An error: why there is nothing to accept.
+    pub fn accept(
+        &mut self,
+        file: &str,
+        slot: &Slot,
+        operator: Option<Operator<'_>>,
+    ) -> Result<String, String> {
+        let nothing = || "nothing of it waits to be accepted".to_owned();
+        let operator = operator.ok_or_else(nothing)?;
+        let settings = slot.settings.or(operator.defaults);
+        let running = slot.running.as_ref().map(|running| &running.version);
+        let mut versions = slot.candidate.iter().chain(running);
+        let objected = versions.find_map(|version| {
+            let objection = self.objection(file, version, &settings, operator.host)?;
+            Some((version, objection))
+        });
+        let (version, more) = match objected {
+            None => return Err(nothing()),
+            Some((_, Objection::Unpinned(reason))) => return Err(reason),
+            Some((version, Objection::NotAccepted { more, .. })) => (version, more),
+        };
+        let name = settings.name_of(&version.manifest);
+        let asked = asked(file, &name, version);
+        self.accepted.accept(asked, &Wants::of(&version.manifest));
+        let (digest, more) = (&*version.digest, more.join(", "));
+        let version = &version.manifest.version;
+        info!(
+            plugin = name,
+            version, file, digest, more, "accepted by command"
+        );
+        Ok(format!("version {version} ({digest}) is accepted"))
+    }
+
+    /// A version that runs with what it asks for is what later ones are compared with.
+    pub(super) fn remember(&mut self, file: &str, name: &str, version: &Version) {
+        let (asked, wants) = (asked(file, name, version), Wants::of(&version.manifest));
+        match self.accepted.judge(asked, &wants) {
+            Verdict::First => info!(
+                plugin = name,
+                version = version.manifest.version,
+                file,
+                digest = &*version.digest,
+                "what the plugin asks for is accepted, for it is the first of its name; pilothouse check shows it; a version that asks for more will wait"
+            ),
+            Verdict::Accepted => {}
+            Verdict::More(_) | Verdict::Unreadable(_) => return,
+        }
+        self.accepted.accept(asked, &wants);
+    }
+}
+
+fn asked<'a>(file: &'a str, name: &'a str, version: &'a Version) -> Asked<'a> {
+    Asked {
+        file,
+        name,
+        digest: &version.digest,
+        manifest: &version.manifest,
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether the file in a plugin's place may run there: it is one that the settings name by digest, and asks for no more than has been accepted.
+
+mod accepted;
+
+use std::fmt;
+
+use pilothouse_core::manifest::Manifest;
+use pilothouse_core::wants::Wants;
+
+use crate::directory::settings_of;
+use crate::settings::{GrantSetting, HostDefaults, Settings};
+
+pub use accepted::{Accepted, Verdict, usual_directory};
+
+/// Most of what is asked for that one line names.
+const NAMED: usize = 5;
+
+/// A version of a plugin that somebody wants to run.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The file's name.
+    pub file: &'a str,
+    /// The plugin's.
+    pub name: &'a str,
+    /// SHA-256 of the file, in hexadecimal.
+    pub digest: &'a str,
+    pub manifest: &'a Manifest,
+}
+
+/// Why a version waits for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Objection {
+    /// The settings name other digests.
+    Unpinned(String),
+    /// It asks for what nobody has accepted.
+    NotAccepted {
+        /// What that is, a line each.
+        more: Vec<String>,
+        reason: String,
+    },
+}
+
+impl Objection {
+    /// What it asks for that has not been accepted.
+    pub fn more(&self) -> &[String] {
+        match self {
+            Self::Unpinned(_) => &[],
+            Self::NotAccepted { more, .. } => more,
+        }
+    }
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unpinned(reason) | Self::NotAccepted { reason, .. } => f.write_str(reason),
+        }
+    }
+}
+
+/// Whether the grants of a plugin are what an accepted version asked for. A table of grants is the operator's word, and in `dev` whoever
+/// runs a plugin writes it.
+pub fn is_by_acceptance(settings: &Settings, host: &HostDefaults) -> bool {
+    let grants = settings.grants.as_ref().unwrap_or(&host.grants);
+    *grants == GrantSetting::AsRequested && !host.accepts_all
+}
+
+/// What speaks against a version, by the settings of today.
+pub fn objection(
+    settings: &Settings,
+    host: &HostDefaults,
+    accepted: &Accepted,
+    asked: Asked<'_>,
+) -> Option<Objection> {
+    if let Some(reason) = unpinned(settings, asked.file, asked.digest) {
+        return Some(Objection::Unpinned(reason));
+    }
+    is_by_acceptance(settings, host)
+        .then(|| not_accepted(accepted, asked))
+        .flatten()
+}
+
+/// What is to be said of a file that the settings name no digest of, though they name some.
+pub fn unpinned(settings: &Settings, file: &str, digest: &str) -> Option<String> {
+    let pinned = settings.sha256.as_ref()?;
+    let own = settings_of(file);
+    (!pinned.contains(digest)).then(|| {
+        format!(
+            "its digest {digest} is not in sha256 of {own}; if it is the file that is meant (see pilothouse check), write it there"
+        )
+    })
+}
+
+/// What a version asks for that has not been accepted.
+pub fn not_accepted(accepted: &Accepted, asked: Asked<'_>) -> Option<Objection> {
+    let Asked { name, digest, .. } = asked;
+    let (more, what) = match accepted.judge(asked, &Wants::of(asked.manifest)) {
+        Verdict::First | Verdict::Accepted => return None,
+        Verdict::More(more) => {
+            let what = format!("it asks for more than was accepted: {}", listed(&more));
+            (more, what)
+        }
+        Verdict::Unreadable(reason) => {
+            let what = format!("what was accepted cannot be read: {reason}");
+            (Vec::new(), what)
+        }
+    };
+    let reason = format!(
+        "{what}; its digest is {digest}. After a look at it (pilothouse check): pilothouse accept {name}"
+    );
+    Some(Objection::NotAccepted { more, reason })
+}
+
+fn listed(more: &[String]) -> String {
+    let (named, others) = more.split_at(more.len().min(NAMED));
+    let mut text = named.join(", ");
+    if !others.is_empty() {
+        text += &format!(" and {} more, see notAccepted in /plugins", others.len());
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "trust/trust_tests.rs"]
+mod tests;
