@@ -897,6 +897,27 @@ async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
+#[tokio::test]
+async fn where_settings_are_required_a_plugin_without_them_waits_and_one_that_runs_keeps_its_own()
+-> Result<()> {
+    let rig = Rig::new("run").await?;
+    replace(&rig.at("pilothouse.toml"), b"require-settings = true")?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.is_noticed().await?;
+    let waiting = rig.state("waiting").await?;
+    let why = "there is no fickle.toml, and pilothouse.toml says require-settings = true";
+    assert_eq!(waiting["reason"], why);
+    rig.settings("grants = \"as-requested\"\n[config]\ngreeting = \"hello\"")?;
+    rig.subject("a").await?;
+    rig.seen("a", "greeting", "hello").await?;
+    std::fs::remove_file(rig.at("fickle.toml"))?;
+    rig.problem(why).await?;
+    rig.subject("b").await?;
+    rig.seen("b", "greeting", "hello").await?;
+    replace(&rig.at("pilothouse.toml"), b"grants = \"as-requested\"")?;
+    rig.seen("b", "greeting", "").await
+}
+
 /// A digest that a text names.
 fn digest_in(text: &Value) -> String {
     let text = text.as_str().unwrap_or_default();

@@ -137,6 +137,10 @@ impl Places {
             has_changed |= self
                 .enter(file, slot, version, Entrance::New, operator)
                 .await;
+        } else if let (Some(version), Some(reason)) =
+            (slot.candidate.clone(), slot.wants_settings(file))
+        {
+            self.wait(file, slot, &version, &reason);
         }
         has_changed
     }
