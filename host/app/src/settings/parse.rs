@@ -57,6 +57,12 @@ pub fn parse_defaults(text: &str) -> Result<Settings, String> {
             ));
         }
     }
+    if settings.secret_values == Some(true) {
+        return Err(
+            "`secret-values = true` for all plugins would show each of them the values of all Secrets that it may read, and one that reconciles Secrets needs no grant for that; write it into the settings of one, NAME.toml"
+                .to_owned(),
+        );
+    }
     Ok(settings)
 }
 

@@ -101,6 +101,14 @@ fn what_tells_plugins_apart_is_not_for_all_of_them() {
 }
 
 #[test]
+fn values_of_secrets_are_for_one_plugin_at_a_time() {
+    let error = parse_defaults("secret-values = true").unwrap_err();
+    assert!(error.contains("write it into the settings of one, NAME.toml"));
+    assert!(parse_defaults("secret-values = false").is_ok());
+    assert!(hub_settings("secret-values = true").secret_values);
+}
+
+#[test]
 fn that_settings_are_required_is_said_of_all_plugins() {
     let defaults = parse_defaults("require-settings = true").unwrap();
     let both = parse("").unwrap().or(&defaults);
