@@ -1038,6 +1038,19 @@ async fn what_was_accepted_outlives_the_host_and_the_file() -> Result<()> {
     assert_eq!(waiting["notAccepted"], json!(["read Service: .spec"]));
 
     rig.put(&fickle("2.0.0", "asks-more"))?;
+    let check = || {
+        let binary = std::env::var("PILOTHOUSE_BIN").unwrap_or_default();
+        let mut check = std::process::Command::new(binary);
+        check
+            .arg("check")
+            .args(arguments)
+            .arg(rig.at(FILE))
+            .output()
+    };
+    let output = check()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "it would wait");
+    assert!(text.contains("asks more   read Service: .spec"), "{text}");
     for _ in 0..2 {
         rig.start_again(&arguments).await?;
         rig.is_noticed().await?;
@@ -1158,9 +1171,24 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
         "native code",
         "64 MiB of memory",
         "pilothouse:controller/",
+        "  reads = [\n    \"Pod\",\n  ]",
+        "    { kind = \"ConfigMap\", verbs = [\"apply\"] },",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
+    let pin = text.lines().find(|line| line.starts_with("  sha256 = "));
+    std::fs::write(
+        directory.path().join("fickle.toml"),
+        pin.unwrap_or_default(),
+    )?;
+    assert!(check(&good)?.status.success(), "{pin:?}");
+    std::fs::write(&good, fickle("2.0.0", "nothing-bad"))?;
+    let output = check(&good)?;
+    let text = String::from_utf8(output.stderr)?;
+    assert!(
+        !output.status.success() && text.contains("is not in sha256 of fickle.toml"),
+        "{text}"
+    );
     let output = check(&bad)?;
     let text = String::from_utf8(output.stderr)?;
     assert!(

@@ -441,7 +441,7 @@ impl Places {
             warn!(
                 plugin,
                 not_granted,
-                "the plugin asks for more than it is granted; to grant it all, write into {settings}: grants = \"as-requested\""
+                "the plugin asks for more than it is granted; pilothouse check prints the [grants] table for {settings} that grants it"
             );
         }
     }
