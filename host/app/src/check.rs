@@ -19,7 +19,7 @@ use crate::directory::{Directory, settings_of};
 use crate::kinds;
 use crate::output;
 use crate::schema::Schemas;
-use crate::settings::{HostDefaults, Settings, beside, size};
+use crate::settings::{GrantSetting, HostDefaults, Settings, beside, size};
 use crate::trust::{self, Accepted, Asked, Objection};
 
 /// Fails if one of the files would not load, or not be served by the cluster that is named; what there is to say of the others is
@@ -144,6 +144,11 @@ fn check(
     let objection = trust::objection(&settings, &HostDefaults::of_run(), accepted, asked);
     let more = objection.iter().flat_map(Objection::more);
     lines.extend(more.map(|text| ("asks more", text.clone())));
+    let has_namespaces = settings.namespaces.is_some_and(|names| !names.is_empty());
+    if has_namespaces && settings.grants == Some(GrantSetting::AsRequested) {
+        let text = "nothing of kinds without namespaces, because the settings name some";
+        lines.push(("granted", text.to_owned()));
+    }
     Ok(Checked {
         lines,
         table: table::table(manifest, &digest),
