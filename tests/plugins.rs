@@ -897,6 +897,27 @@ async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
+#[tokio::test]
+async fn where_settings_are_required_a_plugin_without_them_waits_and_one_that_runs_keeps_its_own()
+-> Result<()> {
+    let rig = Rig::new("run").await?;
+    replace(&rig.at("pilothouse.toml"), b"require-settings = true")?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.is_noticed().await?;
+    let waiting = rig.state("waiting").await?;
+    let why = "there is no fickle.toml, and pilothouse.toml says require-settings = true";
+    assert_eq!(waiting["reason"], why);
+    rig.settings("grants = \"as-requested\"\n[config]\ngreeting = \"hello\"")?;
+    rig.subject("a").await?;
+    rig.seen("a", "greeting", "hello").await?;
+    std::fs::remove_file(rig.at("fickle.toml"))?;
+    rig.problem(why).await?;
+    rig.subject("b").await?;
+    rig.seen("b", "greeting", "hello").await?;
+    replace(&rig.at("pilothouse.toml"), b"grants = \"as-requested\"")?;
+    rig.seen("b", "greeting", "").await
+}
+
 /// A digest that a text names.
 fn digest_in(text: &Value) -> String {
     let text = text.as_str().unwrap_or_default();
@@ -939,14 +960,16 @@ async fn a_file_whose_digest_is_not_in_its_settings_waits_and_what_runs_goes_on(
     rig.seen("b", "version", "1.0.0").await?;
     pinned(&[&first, &second])?;
     rig.seen("b", "version", "2.0.0").await?;
-    assert_eq!(rig.host.plugin(FILE).await?["problem"], Value::Null);
+    let is_well = |plugin: &Value| plugin["problem"].is_null();
+    rig.host
+        .eventually(FILE, "as it should be", is_well)
+        .await?;
 
     pinned(&[&first, &nobody, &nobody])?;
     rig.problem(&format!("its digest {second} is not in"))
         .await?;
     assert_eq!(rig.host.plugin(FILE).await?["version"], "2.0.0");
     pinned(&[&second])?;
-    let is_well = |plugin: &Value| plugin["problem"].is_null();
     rig.host
         .eventually(FILE, "as it should be", is_well)
         .await?;
@@ -987,7 +1010,8 @@ async fn a_version_that_asks_for_more_waits_until_that_is_accepted() -> Result<(
     let accepted = format!("version 2.0.0 ({digest}) is accepted; fickle is ");
     assert!(said.starts_with(&accepted), "{said}");
     rig.seen("b", "version", "2.0.0").await?;
-    assert!(rig.host.plugin(FILE).await?["notAccepted"].is_null());
+    let is_well = |plugin: &Value| plugin["notAccepted"].is_null();
+    rig.host.eventually(FILE, "accepted", is_well).await?;
     rig.put(&fickle("3.0.0", "nothing-bad"))?;
     rig.seen("b", "version", "3.0.0").await?;
     rig.put(&fickle("4.0.0", "asks-more"))?;
@@ -1014,6 +1038,19 @@ async fn what_was_accepted_outlives_the_host_and_the_file() -> Result<()> {
     assert_eq!(waiting["notAccepted"], json!(["read Service: .spec"]));
 
     rig.put(&fickle("2.0.0", "asks-more"))?;
+    let check = || {
+        let binary = std::env::var("PILOTHOUSE_BIN").unwrap_or_default();
+        let mut check = std::process::Command::new(binary);
+        check
+            .arg("check")
+            .args(arguments)
+            .arg(rig.at(FILE))
+            .output()
+    };
+    let output = check()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "it would wait");
+    assert!(text.contains("asks more   read Service: .spec"), "{text}");
     for _ in 0..2 {
         rig.start_again(&arguments).await?;
         rig.is_noticed().await?;
@@ -1134,9 +1171,24 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
         "native code",
         "64 MiB of memory",
         "pilothouse:controller/",
+        "  reads = [\n    \"Pod\",\n  ]",
+        "    { kind = \"ConfigMap\", verbs = [\"apply\"] },",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
+    let pin = text.lines().find(|line| line.starts_with("  sha256 = "));
+    std::fs::write(
+        directory.path().join("fickle.toml"),
+        pin.unwrap_or_default(),
+    )?;
+    assert!(check(&good)?.status.success(), "{pin:?}");
+    std::fs::write(&good, fickle("2.0.0", "nothing-bad"))?;
+    let output = check(&good)?;
+    let text = String::from_utf8(output.stderr)?;
+    assert!(
+        !output.status.success() && text.contains("is not in sha256 of fickle.toml"),
+        "{text}"
+    );
     let output = check(&bad)?;
     let text = String::from_utf8(output.stderr)?;
     assert!(

@@ -1,6 +1,7 @@
-//! `pilothouse check`: what a file is, wants and costs, and whether it would load.
+//! `pilothouse check`: what a file is, wants and costs, and whether it would run as `pilothouse run` has it.
 
 mod risks;
+mod table;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,11 +15,12 @@ use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, 
 
 use crate::compile;
 use crate::config::CheckArgs;
-use crate::directory::Directory;
+use crate::directory::{Directory, settings_of};
 use crate::kinds;
 use crate::output;
 use crate::schema::Schemas;
-use crate::settings::{Settings, beside, size};
+use crate::settings::{GrantSetting, HostDefaults, Settings, beside, size};
+use crate::trust::{self, Accepted, Asked, Objection};
 
 /// Fails if one of the files would not load, or not be served by the cluster that is named; what there is to say of the others is
 /// printed all the same.
@@ -27,6 +29,7 @@ pub async fn print(args: &CheckArgs) -> anyhow::Result<String> {
     // The host's own cache: it need not compile again what has been checked.
     let compiler = compile::compiler(args.code.code_cache.as_deref());
     let schemas = Schemas::of_own_executable();
+    let accepted = args.state.accepted();
     let cluster = match args.cluster.named() {
         Some(cluster) => Some(kinds::of(&cluster).await?),
         None => None,
@@ -35,8 +38,8 @@ pub async fn print(args: &CheckArgs) -> anyhow::Result<String> {
     let mut texts = Vec::new();
     for file in &files {
         let problem = |text: &str| format!("{}: {text}", file.display());
-        let checked = check(&engine, &compiler, &schemas, file);
-        let (mut lines, manifest) = match checked {
+        let checked = check(&engine, &compiler, &schemas, &accepted, file);
+        let mut checked = match checked {
             Ok(checked) => checked,
             Err(error) => {
                 problems.push(problem(&output::chain(&error)));
@@ -44,13 +47,20 @@ pub async fn print(args: &CheckArgs) -> anyhow::Result<String> {
             }
         };
         if let Some(cluster) = &cluster {
-            let obstacles = kinds::obstacles(cluster, &manifest).await;
+            let obstacles = kinds::obstacles(cluster, &checked.manifest).await;
             if obstacles.is_empty() {
-                lines.push(("cluster", "serves all that it reads and writes".to_owned()));
+                let served = "serves all that it reads and writes".to_owned();
+                checked.lines.push(("cluster", served));
             }
-            problems.extend(obstacles.iter().map(|text| problem(text)));
+            checked.obstacles.extend(obstacles);
         }
-        texts.push(format!("{}\n{}", file.display(), layout(&lines)));
+        problems.extend(checked.obstacles.iter().map(|text| problem(text)));
+        let (lines, table) = (layout(&checked.lines), checked.table.join("\n  "));
+        texts.push(format!(
+            "{}\n{lines}\n\n  to grant all of this, and to this file alone, write into {}:\n\n  {table}",
+            file.display(),
+            checked.settings
+        ));
     }
     let text = texts.join("\n\n");
     if problems.is_empty() {
@@ -89,12 +99,25 @@ fn files(named: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
     (files, problems)
 }
 
+/// What there is to say of a file that loads.
+struct Checked {
+    lines: Vec<Line>,
+    manifest: Manifest,
+    /// The name of its settings.
+    settings: String,
+    /// What they could say.
+    table: Vec<String>,
+    /// Why it would wait all the same.
+    obstacles: Vec<String>,
+}
+
 fn check(
     engine: &Engine,
     compiler: &Compiler,
     schemas: &Schemas,
+    accepted: &Accepted,
     file: &Path,
-) -> anyhow::Result<(Vec<Line>, Manifest)> {
+) -> anyhow::Result<Checked> {
     let settings = beside(file)?;
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let sandbox = settings.for_sandbox();
@@ -108,7 +131,35 @@ fn check(
     lines.extend(manifest_lines(plugin.manifest()));
     lines.push(("limits", limits(plugin.limits())));
     lines.extend(config_line(schemas, plugin.manifest(), &settings)?);
-    Ok((lines, plugin.manifest().clone()))
+    let (manifest, digest) = (plugin.manifest(), plugin.report().digest_hex());
+    let lacks_settings =
+        settings.require_settings == Some(true) && !file.with_extension("toml").exists();
+    let file = file.file_name().unwrap_or_default().to_string_lossy();
+    let asked = Asked {
+        file: &file,
+        name: &name,
+        digest: &digest,
+        manifest,
+    };
+    let objection = trust::objection(&settings, &HostDefaults::of_run(), accepted, asked);
+    let more = objection.iter().flat_map(Objection::more);
+    lines.extend(more.map(|text| ("asks more", text.clone())));
+    let has_namespaces = settings.namespaces.is_some_and(|names| !names.is_empty());
+    if has_namespaces && settings.grants == Some(GrantSetting::AsRequested) {
+        let text = "nothing of kinds without namespaces, because the settings name some";
+        lines.push(("granted", text.to_owned()));
+    }
+    Ok(Checked {
+        lines,
+        table: table::table(manifest, &digest),
+        manifest: manifest.clone(),
+        settings: escaped(&settings_of(&file), usize::MAX),
+        obstacles: lacks_settings
+            .then(|| trust::lack_of_settings(&file))
+            .into_iter()
+            .chain(objection.iter().map(Objection::to_string))
+            .collect(),
+    })
 }
 
 /// One line for each, whatever a stranger's texts would have a terminal do.

@@ -152,11 +152,14 @@ impl Supervisor {
         for file in gone {
             self.remove(&file);
         }
+        let defaults = self.defaults.as_ref();
+        let requires_settings =
+            defaults.is_some_and(|defaults| defaults.require_settings == Some(true));
         for (file, found) in listing.plugins {
             let slot = self.slots.entry(file.clone()).or_default();
             let before = slot.entry(&file);
             slot.set_defaults_problem(self.defaults_problem.as_ref());
-            if slot.see(found) {
+            if slot.see(found, requires_settings) {
                 slot.begins(self.loading.begin(&file, slot.known()));
             }
             report(&before, &slot.entry(&file));

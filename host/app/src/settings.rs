@@ -36,6 +36,8 @@ pub struct Settings {
     /// SHA-256 of the files that may run, in hexadecimal; none: any.
     #[serde(default, deserialize_with = "parse::digests")]
     pub sha256: Option<BTreeSet<String>>,
+    /// Whether a plugin without settings of its own waits for them.
+    pub require_settings: Option<bool>,
     /// Run nothing.
     pub paused: Option<bool>,
     /// What the plugin may do of what its manifest asks for.
@@ -132,6 +134,8 @@ impl Settings {
             name: self.name.clone(),
             field_manager: self.field_manager.clone(),
             sha256: self.sha256.clone(),
+            // Only those for all have it.
+            require_settings: defaults.require_settings,
             paused: self.paused.or(defaults.paused),
             grants: self.grants.clone().or_else(|| defaults.grants.clone()),
             namespaces: self

@@ -7,7 +7,7 @@ use std::fmt;
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::wants::Wants;
 
-use crate::directory::settings_of;
+use crate::directory::{DEFAULTS, settings_of};
 use crate::settings::{GrantSetting, HostDefaults, Settings};
 
 pub use accepted::{Accepted, Verdict, usual_directory};
@@ -89,6 +89,12 @@ pub fn unpinned(settings: &Settings, file: &str, digest: &str) -> Option<String>
             "its digest {digest} is not in sha256 of {own}; if it is the file that is meant (see pilothouse check), write it there"
         )
     })
+}
+
+/// What a plugin waits for that is to have settings of its own.
+pub fn lack_of_settings(file: &str) -> String {
+    let own = settings_of(file);
+    format!("there is no {own}, and {DEFAULTS} says require-settings = true")
 }
 
 /// What a version asks for that has not been accepted.

@@ -16,7 +16,7 @@ use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration
 pub struct Grants {
     /// Which reads and writes.
     pub what: Granted,
-    /// Only in these namespaces; empty means all. Kinds without namespaces are not concerned.
+    /// Only in these namespaces; empty means all. Kinds without namespaces are then granted only if they are listed.
     pub namespaces: BTreeSet<String>,
     /// Which of the manifest's kinds have no namespaces.
     pub cluster_scoped: BTreeSet<Kind>,
@@ -174,6 +174,7 @@ impl Grants {
         match &self.what {
             Granted::OwnKind => Vec::new(),
             Granted::AsRequested => writes
+                .filter(|write| self.is_included(&write.kind))
                 .filter_map(|write| {
                     let verbs = write.verbs.iter().copied().collect();
                     granted(write, verbs, &BTreeSet::new(), BTreeSet::new())
@@ -228,7 +229,7 @@ impl Grants {
         };
         let is_granted = match &self.what {
             Granted::OwnKind => false,
-            Granted::AsRequested => true,
+            Granted::AsRequested => self.is_included(kind),
             Granted::Listed { writes, .. } => {
                 writes.iter().any(|grant| suits(grant) && is_for_key(grant))
             }
@@ -239,6 +240,11 @@ impl Grants {
     /// Whether objects of a kind in a namespace are the plugin's business at all.
     pub fn reaches(&self, kind: &Kind, namespace: &str) -> bool {
         self.cluster_scoped.contains(kind) || has(&self.namespaces, namespace)
+    }
+
+    /// Whether all that is asked for holds this kind, too: whoever names namespaces means these alone.
+    fn is_included(&self, kind: &Kind) -> bool {
+        self.namespaces.is_empty() || !self.cluster_scoped.contains(kind)
     }
 
     fn read(&self, manifest: &Manifest, read: &ReadDeclaration) -> Option<ReadDeclaration> {
@@ -259,6 +265,7 @@ impl Grants {
         let granted = match &self.what {
             _ if manifest.subject_kind() == Some(&read.kind) => BTreeSet::new(),
             Granted::OwnKind => return None,
+            Granted::AsRequested if !self.is_included(&read.kind) => return None,
             Granted::AsRequested => BTreeSet::new(),
             Granted::Listed { reads, .. } => {
                 let of_kind = |grant: &&ReadGrant| grant.kind.is_of(&read.kind);
@@ -288,6 +295,7 @@ impl Grants {
         let mut write = write.clone();
         match &self.what {
             Granted::OwnKind => return None,
+            Granted::AsRequested if !self.is_included(&write.kind) => return None,
             Granted::AsRequested => {}
             Granted::Listed { writes, .. } => {
                 let of_kind =

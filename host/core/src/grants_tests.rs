@@ -66,6 +66,19 @@ fn write_grant(verbs: &[Verb], namespaces: &[&str], names: &[&str]) -> Granted {
     }
 }
 
+/// All that the manifest reads, by name.
+fn all_reads() -> Granted {
+    let grant = |name| ReadGrant {
+        kind: named(name),
+        namespaces: set(&[]),
+    };
+    Granted::Listed {
+        reads: ["Pod", "Node", "Endpoints"].map(grant).into(),
+        writes: vec![],
+        events: false,
+    }
+}
+
 fn allows(grants: &Grants, verb: Verb, namespace: &str, name: &str) -> bool {
     grants.allows_write(
         verb,
@@ -97,8 +110,8 @@ fn as_requested_is_the_manifest() {
 }
 
 #[test]
-fn namespaces_narrow_all_but_kinds_without_them() {
-    let grants = Grants {
+fn namespaces_narrow_all_but_kinds_without_them_which_are_granted_by_name() {
+    let mut grants = Grants {
         namespaces: set(&["blue", "green"]),
         cluster_scoped: [kind("Node")].into(),
         ..Grants::as_requested()
@@ -107,12 +120,48 @@ fn namespaces_narrow_all_but_kinds_without_them() {
     manifest.reads[1].namespaces = vec!["green".into(), "red".into()];
     manifest.reads[3].namespaces = vec!["red".into()];
     let limited = grants.limit(&manifest);
-    assert_eq!(kinds(&limited), ["Service", "Pod", "Node"]);
+    assert_eq!(kinds(&limited), ["Service", "Pod"]);
     assert_eq!(limited.reads[0].namespaces, ["blue", "green"]);
     assert_eq!(limited.reads[1].namespaces, ["green"]);
-    assert!(limited.reads[2].namespaces.is_empty());
     assert!(allows(&grants, Verb::Apply, "blue", "a"));
     assert!(!allows(&grants, Verb::Apply, "red", "a"));
+    grants.what = all_reads();
+    let limited = grants.limit(&manifest);
+    assert_eq!(kinds(&limited), ["Service", "Pod", "Node"]);
+    assert!(limited.reads[2].namespaces.is_empty());
+}
+
+/// `namespaces = ["web"]` is meant to be a fence, and a ClusterRole is beyond it.
+#[test]
+fn where_namespaces_are_named_as_requested_is_no_write_of_a_kind_without_them() {
+    let role = kind("ClusterRole");
+    let mut manifest = manifest();
+    manifest.writes[0].kind = role.clone();
+    manifest.writes[0].children = false;
+    let mut grants = Grants {
+        namespaces: set(&["blue"]),
+        cluster_scoped: [role.clone()].into(),
+        ..Grants::as_requested()
+    };
+    let key = ObjectKey::new("", "admin");
+    let may = |grants: &Grants| grants.allows_write(Verb::Apply, &role, None, &key);
+    assert!(!may(&grants));
+    assert!(grants.limit(&manifest).writes.is_empty());
+    assert!(grants.writes(&manifest).is_empty());
+    grants.namespaces.clear();
+    assert!(may(&grants));
+    assert_eq!(grants.writes(&manifest).len(), 1);
+}
+
+/// Without it there would be no key.
+#[test]
+fn the_own_kind_is_read_though_it_has_no_namespaces_and_some_are_named() {
+    let grants = Grants {
+        namespaces: set(&["blue"]),
+        cluster_scoped: [kind("Service")].into(),
+        ..Grants::as_requested()
+    };
+    assert_eq!(kinds(&grants.limit(&manifest()))[0], "Service");
 }
 
 #[test]
@@ -224,9 +273,10 @@ fn granted_writes_are_listed_with_their_objects() {
 #[test]
 fn what_the_identity_may_not_read_is_not_read_though_it_is_granted() {
     let mut grants = Grants {
+        what: all_reads(),
         namespaces: set(&["blue", "green"]),
         cluster_scoped: [kind("Node")].into(),
-        ..Grants::as_requested()
+        ..Grants::default()
     };
     let places = grants.reads(&manifest());
     assert_eq!(places.len(), 3 * 2 + 1);

@@ -140,6 +140,10 @@ impl Places {
             has_changed |= self
                 .enter(file, slot, version, Entrance::New, operator)
                 .await;
+        } else if let (Some(version), Some(reason)) =
+            (slot.candidate.clone(), slot.wants_settings(file))
+        {
+            self.wait(file, slot, &version, &reason);
         }
         has_changed
     }
@@ -447,7 +451,7 @@ impl Places {
             warn!(
                 plugin,
                 not_granted,
-                "the plugin asks for more than it is granted; to grant it all, write into {settings}: grants = \"as-requested\""
+                "the plugin asks for more than it is granted; pilothouse check prints the [grants] table for {settings} that grants it"
             );
         }
     }

@@ -13,6 +13,7 @@ use super::reviews::Reviews;
 use super::roster::{Entry, State};
 use crate::directory::{Found, Stamp};
 use crate::settings::{self, Sandbox, Settings};
+use crate::trust::lack_of_settings;
 
 /// Invariant: what runs goes on until something better is ready. `candidate` is to take its place as soon as it can.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub struct Slot {
     /// What it says, or said when it last made sense.
     pub settings: Settings,
     settings_problem: Option<String>,
+    /// Whether it is to have settings of its own, and has none.
+    lacks_settings: bool,
     defaults_problem: Option<String>,
     /// Which configurations fit which versions.
     pub fitting: Fitting,
@@ -104,11 +107,16 @@ impl Slot {
         settings.is_some_and(|settings| settings.paused == Some(true))
     }
 
-    /// The file as it is now. Says whether it is to be loaded.
-    pub fn see(&mut self, found: Found) -> bool {
-        if self.settings_text != found.settings {
-            self.read_settings(&found.settings);
+    /// The file as it is now, and whether it is to have settings of its own. Says whether it is to be loaded.
+    pub fn see(&mut self, found: Found, requires_settings: bool) -> bool {
+        let lacks_settings = requires_settings && found.settings.is_none();
+        if self.settings_text != found.settings || self.lacks_settings != lacks_settings {
+            // What runs goes on with those it had.
+            if !lacks_settings {
+                self.read_settings(&found.settings);
+            }
             self.settings_text = found.settings;
+            self.lacks_settings = lacks_settings;
         }
         let stamp = match found.wasm {
             Ok(stamp) => stamp,
@@ -319,7 +327,13 @@ impl Slot {
 
     /// Without settings that make sense nothing is begun; what runs goes on with the last that did.
     pub fn may_begin(&self) -> bool {
-        self.settings_problem.is_none() || self.running.is_some()
+        let has_some = self.settings_problem.is_none() && !self.lacks_settings;
+        has_some || self.running.is_some()
+    }
+
+    /// What it waits for, if it is to have settings of its own.
+    pub fn wants_settings(&self, file: &str) -> Option<String> {
+        self.lacks_settings.then(|| lack_of_settings(file))
     }
 
     /// What is wrong with the settings for all, if nothing was ever right with them.
@@ -338,6 +352,7 @@ impl Slot {
         let fault = fault.or_else(|| self.defaults_problem.clone());
         let waits_for = self.waits_for.as_ref().map(of_file);
         let lesser = waits_for.clone().or_else(|| self.pin_problem.clone());
+        let lesser = lesser.or_else(|| self.wants_settings(file));
         let state = match &self.running {
             Some(running) => State::Joined(running.id),
             // It is tried again and again.

@@ -9,6 +9,7 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
 use super::{Settings, quantity};
+use crate::directory::DEFAULTS;
 
 /// Names nearer than this to what was written are proposed (1 is the same).
 const NEAR: f64 = 0.7;
@@ -16,8 +17,19 @@ const NEAR: f64 = 0.7;
 /// The API server takes no longer one.
 const MAX_FIELD_MANAGER: usize = 128;
 
-/// Reads settings. An error names the line.
+/// Reads the settings of one plugin.
 pub fn parse(text: &str) -> Result<Settings, String> {
+    let settings = read(text)?;
+    if settings.require_settings.is_some() {
+        return Err(format!(
+            "`require-settings` is about all plugins; write it into {DEFAULTS}"
+        ));
+    }
+    Ok(settings)
+}
+
+/// An error names the line.
+fn read(text: &str) -> Result<Settings, String> {
     toml::from_str(text).map_err(|error| {
         let message = with_proposal(&error.message().replace('\n', " "));
         match error.span() {
@@ -33,7 +45,7 @@ pub fn parse(text: &str) -> Result<Settings, String> {
 
 /// Reads the settings for all plugins.
 pub fn parse_defaults(text: &str) -> Result<Settings, String> {
-    let settings = parse(text)?;
+    let settings = read(text)?;
     for (key, is_set) in [
         ("name", settings.name.is_some()),
         ("field-manager", settings.field_manager.is_some()),
@@ -44,6 +56,12 @@ pub fn parse_defaults(text: &str) -> Result<Settings, String> {
                 "`{key}` cannot be the same for all plugins; write it into the settings of one, NAME.toml"
             ));
         }
+    }
+    if settings.secret_values == Some(true) {
+        return Err(
+            "`secret-values = true` for all plugins would show each of them the values of all Secrets that it may read, and one that reconciles Secrets needs no grant for that; write it into the settings of one, NAME.toml"
+                .to_owned(),
+        );
     }
     Ok(settings)
 }

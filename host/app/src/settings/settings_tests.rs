@@ -101,6 +101,23 @@ fn what_tells_plugins_apart_is_not_for_all_of_them() {
 }
 
 #[test]
+fn values_of_secrets_are_for_one_plugin_at_a_time() {
+    let error = parse_defaults("secret-values = true").unwrap_err();
+    assert!(error.contains("write it into the settings of one, NAME.toml"));
+    assert!(parse_defaults("secret-values = false").is_ok());
+    assert!(hub_settings("secret-values = true").secret_values);
+}
+
+#[test]
+fn that_settings_are_required_is_said_of_all_plugins() {
+    let defaults = parse_defaults("require-settings = true").unwrap();
+    let both = parse("").unwrap().or(&defaults);
+    assert_eq!(both.require_settings, Some(true));
+    let error = parse("require-settings = true").unwrap_err();
+    assert!(error.ends_with("write it into pilothouse.toml"), "{error}");
+}
+
+#[test]
 fn a_plugin_writes_as_a_manager_and_a_user_of_its_own() {
     let plain = hub_settings("").author("web");
     assert_eq!(
