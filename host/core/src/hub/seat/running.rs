@@ -188,7 +188,7 @@ impl Seat {
         now: Time,
         wall_clock_ms: u64,
     ) -> Turn {
-        self.deciding += 1;
+        self.pace.begin(now);
         self.reconciles.self_triggered += u64::from(self.loops.begin(&taken.key));
         let request = Request {
             attempt: taken.failures.saturating_add(1),
@@ -216,7 +216,7 @@ impl Seat {
     /// The guest has ended. Replaces the key's reads by the run's own, or adds those of a failed run, and runs the key again if
     /// something it read has changed since its snapshot.
     pub fn register(&mut self, turn: &Turn, decision: &Decision, missed: Missed<'_>, now: Time) {
-        self.deciding -= 1;
+        self.pace.end(turn.started, now);
         self.share
             .end(turn.charge, now.saturating_sub(turn.started));
         let key = &turn.request.key;
