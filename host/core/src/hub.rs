@@ -28,6 +28,7 @@ mod changelog;
 mod health;
 mod joining;
 mod outage;
+mod pace;
 mod preparation;
 mod resync;
 mod scope;
@@ -170,6 +171,25 @@ impl Question {
     }
 }
 
+/// How many threads there are.
+#[derive(Clone, Copy)]
+struct Threads {
+    /// That one plugin may keep busy.
+    of_one: usize,
+    /// That plugins whose guests take long may keep busy beside those that they do.
+    more_for_slow: usize,
+}
+
+/// As many as anybody wants.
+impl Default for Threads {
+    fn default() -> Self {
+        Self {
+            of_one: usize::MAX,
+            more_for_slow: usize::MAX,
+        }
+    }
+}
+
 /// See the module's documentation.
 #[derive(Default)]
 pub struct Hub {
@@ -189,8 +209,9 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub whose turns are run by so many threads: no plugin is given all of them while there are others, so that one whose
-    /// guests take long delays no one else.
+    /// A hub whose turns are run by so many threads: no plugin is given all of them while there are
+    /// others, and those whose guests take long get half of them together, so that they delay no
+    /// one else.
     pub fn with_threads(threads: usize) -> Self {
         Self {
             threads: Some(threads),
@@ -311,8 +332,8 @@ impl Hub {
 
     /// The next key to run: of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
-        let threads = self.threads_of_one();
         loop {
+            let threads = self.threads(now);
             for seat in self.seats.values_mut() {
                 seat.resync(&self.snapshot, now);
                 let is_ready = seat.is_ready(&self.snapshot, threads, now);
@@ -344,14 +365,25 @@ impl Hub {
             .seats
             .values()
             .filter(|seat| seat.is_synced(&self.snapshot));
-        Next::Idle(synced.filter_map(|seat| seat.next_due(threads)).min())
+        let threads = self.threads(now);
+        Next::Idle(synced.filter_map(|seat| seat.next_due(threads, now)).min())
     }
 
-    /// How many threads one plugin may keep busy.
-    fn threads_of_one(&self) -> usize {
-        match self.threads {
-            Some(threads) if self.seats.len() > 1 => threads.saturating_sub(1).max(1),
-            _ => usize::MAX,
+    /// How many threads there are for whom.
+    fn threads(&self, now: Time) -> Threads {
+        let Some(threads) = self.threads.filter(|_| self.seats.len() > 1) else {
+            return Threads::default();
+        };
+        let slow = self.seats.values().filter(|seat| seat.pace.is_slow(now));
+        let (count, running) = slow.fold((0, 0), |(count, running), seat| {
+            (count + 1, running + seat.pace.running())
+        });
+        // Where all are slow nobody waits for what is quick.
+        let is_shared = count < self.seats.len();
+        let for_slow = (threads / 2).max(1).saturating_sub(running);
+        Threads {
+            of_one: threads.saturating_sub(1).max(1),
+            more_for_slow: if is_shared { for_slow } else { usize::MAX },
         }
     }
 

@@ -276,6 +276,7 @@ impl Object {
         let indexes = 0..self.indexes as usize;
         indexes.flat_map(move |index| self.slots(index).map(move |slot| (index, self.slot(slot))))
     }
+    #[cfg(test)]
 
     /// Whether the object was cut by this schema.
     pub fn is_cut_by(&self, schema: &Schema) -> bool {

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::{Answer, Author, Cluster, Operation, Write};
 use crate::key::{Kind, ObjectKey, ResourceVersion};
@@ -37,6 +37,11 @@ pub const MAX_BODY: usize = 3 * 1024 * 1024;
 pub struct Plan {
     steps: Vec<Step>,
     actions: usize,
+    /// The objects that are written and then replaced, each at the version at which it was seen;
+    /// none where this outcome makes it. What replaces an object is made of what was seen, and what
+    /// has been written without looking is at a version that may have more in it. So none of their
+    /// writes is done without looking.
+    chains: HashMap<Place, Option<String>>,
     warnings: BTreeSet<String>,
 }
 
@@ -279,7 +284,7 @@ pub fn plan(
     let mut plan = Plan {
         steps: Vec::new(),
         actions: actions.len(),
-        warnings: BTreeSet::new(),
+        ..Plan::default()
     };
     let mut planner = Planner::new(context, reader);
     for (number, action) in actions.iter().enumerate() {
@@ -294,7 +299,7 @@ pub fn plan(
             what,
         }));
     }
-    plan.warnings = planner.into_warnings();
+    (plan.chains, plan.warnings) = planner.finish();
     Ok(plan)
 }
 
@@ -340,7 +345,7 @@ impl Plan {
         let mut failure = None;
         let mut accepted: Vec<Accepted> = Vec::new();
         let mut unwritten = Vec::new();
-        let mut versions = HashMap::new();
+        let mut own = Own::default();
         let mut stop = Stop::default();
         let mut is_silent = false;
         for step in &self.steps {
@@ -359,7 +364,7 @@ impl Plan {
                     finalizer,
                 } => {
                     let target = Place::of(&write.kind, &write.key);
-                    let write = after_own(write, versions.get(&target));
+                    let write = own.after(write, &target, &self.chains);
                     let answer = cluster.write(author, &write).await;
                     let Answer {
                         result,
@@ -385,9 +390,7 @@ impl Plan {
                         result => result,
                     };
                     accepted.extend(Accepted::of(&write, &result, ended, owner));
-                    if let ActionResult::Done(Some(version)) = &result {
-                        versions.insert(target, version.clone());
-                    }
+                    own.note(&write, target, &result);
                     result
                 }
             };
@@ -479,37 +482,107 @@ impl Stop {
     }
 }
 
-/// An update of what the same outcome has written before is of the version that the server answered
-/// with, and so is a patch that names a version.
-fn after_own<'a>(write: &'a Write, version: Option<&String>) -> Cow<'a, Write> {
-    let operation = version.and_then(|version| of_version(&write.operation, version));
-    match operation {
-        Some(operation) => Cow::Owned(Write {
-            operation,
-            ..write.clone()
-        }),
-        None => Cow::Borrowed(write),
+/// What an outcome has done so far.
+#[derive(Default)]
+struct Own {
+    /// The versions that the server has answered with.
+    versions: HashMap<Place, String>,
+    /// What was deleted, so that an apply may make it anew.
+    deleted: HashSet<Place>,
+}
+
+impl Own {
+    fn note(&mut self, write: &Write, target: Place, result: &ActionResult) {
+        let ActionResult::Done(version) = result else {
+            return;
+        };
+        if matches!(write.operation, Operation::Delete { .. }) {
+            self.deleted.insert(target.clone());
+        }
+        if let Some(version) = version {
+            self.versions.insert(target, version.clone());
+        }
+    }
+
+    /// An update of what the same outcome has written before is of the version that the server
+    /// answered with, and so is a patch that names a version. What is replaced later is written at
+    /// the version at which it was seen.
+    fn after<'a>(
+        &self,
+        write: &'a Write,
+        target: &Place,
+        chains: &HashMap<Place, Option<String>>,
+    ) -> Cow<'a, Write> {
+        let version = self.versions.get(target);
+        let seen = chains.get(target);
+        let is_made_anew =
+            matches!(write.operation, Operation::Apply { .. }) && self.deleted.contains(target);
+        let operation = match (version, seen) {
+            (Some(version), Some(_)) if !is_made_anew => conditional(&write.operation, version),
+            (None, Some(Some(seen))) if !is_made_anew => conditional(&write.operation, seen),
+            (Some(version), None) if names_a_version(&write.operation) => {
+                conditional(&write.operation, version)
+            }
+            _ => None,
+        };
+        match operation {
+            Some(operation) => Cow::Owned(Write {
+                operation,
+                ..write.clone()
+            }),
+            None => Cow::Borrowed(write),
+        }
     }
 }
 
-fn of_version(operation: &Operation, version: &str) -> Option<Operation> {
-    let (text, patch_type) = match operation {
-        Operation::Update { object } => (object, None),
-        Operation::Patch { patch_type, body } => (body, Some(*patch_type)),
-        _ => return None,
+/// Whether a write holds for one version of its object alone.
+fn names_a_version(operation: &Operation) -> bool {
+    let (Operation::Update { object: body } | Operation::Patch { body, .. }) = operation else {
+        return false;
     };
-    let mut body: Value = serde_json::from_str(text).ok()?;
-    if patch_type.is_some() && body.pointer("/metadata/resourceVersion").is_none() {
-        return None;
-    }
-    body["metadata"]["resourceVersion"] = version.into();
-    let text = body.to_string();
-    Some(match patch_type {
-        Some(patch_type) => Operation::Patch {
-            patch_type,
-            body: text,
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    matches!(operation, Operation::Update { .. })
+        || body.pointer("/metadata/resourceVersion").is_some()
+}
+
+/// The same, of this version of the object alone.
+fn conditional(operation: &Operation, version: &str) -> Option<Operation> {
+    let of_version = |text: &str| {
+        let mut body: Value = serde_json::from_str(text).ok()?;
+        match &mut body {
+            Value::Object(_) => body["metadata"]["resourceVersion"] = version.into(),
+            Value::Array(steps) => steps.insert(
+                0,
+                json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}),
+            ),
+            _ => return None,
+        }
+        Some(body.to_string())
+    };
+    Some(match operation {
+        Operation::Apply { object, force } => Operation::Apply {
+            object: of_version(object)?,
+            force: *force,
         },
-        None => Operation::Update { object: text },
+        Operation::Update { object } => Operation::Update {
+            object: of_version(object)?,
+        },
+        Operation::Patch { patch_type, body } => Operation::Patch {
+            patch_type: *patch_type,
+            body: of_version(body)?,
+        },
+        Operation::Delete {
+            uid,
+            resource_version,
+            propagation,
+            grace_period_seconds,
+        } => Operation::Delete {
+            uid: uid.clone(),
+            resource_version: resource_version.clone().or_else(|| Some(version.into())),
+            propagation: *propagation,
+            grace_period_seconds: *grace_period_seconds,
+        },
+        Operation::Create { .. } | Operation::Event { .. } => return None,
     })
 }
 

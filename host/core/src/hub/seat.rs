@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use super::health::{Health, Quarantine};
 use super::outage::Outage;
+use super::pace::Pace;
 use super::resync::Resync;
 use super::share::Share;
 use super::status::{BrokenKey, LastError, MAX_LISTED, ReconcileCounts, SeatStatus};
 use super::subject::SubjectKind;
 use super::turn::Controller;
-use super::{Garbage, Settings};
+use super::{Garbage, Settings, Threads};
 use crate::backoff::Backoff;
 use crate::cache::Grant;
 use crate::gate::Gates;
@@ -66,7 +67,7 @@ pub(super) struct Seat {
     pub share: Share,
     resync: Option<Resync>,
     /// Turns whose guest is running.
-    deciding: usize,
+    pub pace: Pace,
     /// Whether the writes of the turns that have been handed out are to go on.
     halt: Halt,
     /// When an object that it may read last became unreadable, or readable again: a run that began before may have asked for it.
@@ -107,7 +108,7 @@ impl Seat {
             results: HashMap::new(),
             share: Share::new(settings.weight),
             resync: resync(settings, &manifest.name, now),
-            deciding: 0,
+            pace: Pace::default(),
             halt: Halt::default(),
             turned_at: 0,
             is_started: false,
@@ -273,7 +274,7 @@ impl Seat {
     }
 
     /// When something is to be done though nothing changes.
-    pub fn next_due(&self, threads: usize) -> Option<Time> {
+    pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
         let key = match &self.outage {
             Some(outage) if !outage.is_empty() => Some(outage.next_probe()),
             _ if self.sweep.is_some() => Some(Time::ZERO),
@@ -282,8 +283,14 @@ impl Seat {
         let outage = self.outage.as_ref().map(Outage::next_probe);
         let key = key.map(|due| due.max(outage.unwrap_or_default()));
         let work = key.into_iter().chain(self.doubts.due()).min();
-        let is_held = self.settings.is_paused || !self.has_room() || self.deciding >= threads;
+        let is_held =
+            self.settings.is_paused || !self.has_room() || self.pace.running() >= threads.of_one;
         let work = work.filter(|_| !is_held);
+        // Otherwise the end of a run says when there is a thread.
+        let slow_until = (!self.has_thread(threads, now)).then(|| self.pace.slow_until());
+        let slow_until = slow_until.filter(|until| *until > now);
+        let work = work.filter(|_| slow_until.is_some() || self.has_thread(threads, now));
+        let work = work.map(|due| due.max(slow_until.unwrap_or_default()));
         let work = work.map(|due| due.max(self.health.until()));
         let resync = self.resync.as_ref().map(Resync::due);
         work.into_iter().chain(resync).min()
@@ -295,7 +302,7 @@ impl Seat {
     }
 
     /// Whether there is a key to run, and, if there is a limit to the threads that the plugin may keep busy, a thread.
-    pub fn is_ready(&self, snapshot: &Snapshot, threads: usize, now: Time) -> bool {
+    pub fn is_ready(&self, snapshot: &Snapshot, threads: Threads, now: Time) -> bool {
         let has_key = match &self.outage {
             Some(outage) => outage.next_probe() <= now && (!outage.is_empty() || self.has_key(now)),
             None => self.has_key(now),
@@ -304,9 +311,14 @@ impl Seat {
         (has_key || has_doubt)
             && !self.settings.is_paused
             && !self.health.is_quarantined(now)
-            && self.deciding < threads
+            && self.has_thread(threads, now)
             && self.has_room()
             && self.is_synced(snapshot)
+    }
+
+    fn has_thread(&self, threads: Threads, now: Time) -> bool {
+        let is_enough = threads.more_for_slow > 0 || !self.pace.is_slow(now);
+        is_enough && self.pace.running() < threads.of_one
     }
 
     /// A key that is being looked up for is as good as running.

@@ -50,6 +50,63 @@ fn a_plugin_whose_guests_are_slow_leaves_a_thread_to_others() {
 }
 
 #[test]
+fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
+    let mut rig = Rig {
+        hub: Hub::with_threads(4),
+        ..Rig::default()
+    };
+    for name in ["slow-1", "slow-2", "calm"] {
+        rig.join(manifest(name), nothing);
+    }
+    rig.sync(&service());
+    rig.sync(&pod());
+    let names = |turns: &[Turn]| -> Vec<String> {
+        turns
+            .iter()
+            .map(|turn| turn.plugin_name().to_owned())
+            .collect()
+    };
+    let is_slow = |turn: &Turn| turn.plugin_name() != "calm";
+    let end = |rig: &mut Rig, turns: Vec<Turn>| {
+        for mut turn in turns {
+            let decision = turn.decide();
+            rig.finish(&turn, decision);
+        }
+    };
+    // That a guest takes long is known when it has.
+    rig.put(&service(), "a", "");
+    let turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
+    assert_eq!(turns.len(), 3);
+    let (slow, calm): (Vec<Turn>, Vec<Turn>) = turns.into_iter().partition(is_slow);
+    end(&mut rig, calm);
+    rig.now += Duration::from_secs(2);
+    end(&mut rig, slow);
+    (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
+    let mut busy = Vec::new();
+    for _ in 0..20 {
+        let Some(turn) = rig.take() else { break };
+        match is_slow(&turn) {
+            true => busy.push(turn),
+            false => end(&mut rig, vec![turn]),
+        }
+    }
+    assert_eq!(busy.len(), 2, "{:?}", names(&busy));
+    let calm = rig
+        .hub
+        .status(rig.now)
+        .into_iter()
+        .find(|seat| seat.name == "calm");
+    assert_eq!(calm.unwrap().queued, 0, "it was given every turn it wanted");
+    // When all that they wait for is a thread, the time is known at which they may be quick again.
+    rig.now += Duration::from_secs(1);
+    end(&mut rig, busy);
+    let Next::Idle(None) = rig.hub.next(rig.now, 0) else {
+        return;
+    };
+    panic!("their keys are forgotten");
+}
+
+#[test]
 fn a_key_waits_as_long_as_the_server_asked_for() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
@@ -133,4 +190,29 @@ fn nobody_waits_for_a_time_that_has_passed() {
         "{due:?} at {:?}",
         rig.now
     );
+}
+
+#[test]
+fn a_run_that_missed_more_than_its_reads_are_held_against_is_run_again() {
+    let lists = |count: usize| {
+        move |_: &Request, reader: &mut Reader| {
+            for number in 0..count {
+                let absent = Requirement::Absent(format!("k{number}"));
+                let filter = ListFilter::Labels(LabelSelector {
+                    requirements: vec![absent],
+                });
+                reader.list(&pod(), Some("elsewhere"), &filter).unwrap();
+            }
+            Ok(Outcome::default())
+        }
+    };
+    for (count, again) in [(50, NONE), (5_000, vec!["a".to_owned()])] {
+        let mut rig = Rig::with(manifest("p"), lists(count));
+        rig.put(&service(), "a", "");
+        let mut turn = rig.take().unwrap();
+        let decision = turn.decide();
+        (0..10).for_each(|number| rig.put(&pod(), &format!("p{number}"), ""));
+        rig.finish(&turn, decision);
+        assert_eq!(rig.run(), again, "{count} lists");
+    }
 }

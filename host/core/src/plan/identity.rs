@@ -105,6 +105,17 @@ pub(super) fn names_a_version(body: &Value) -> bool {
     !matches!(version, "" | "0")
 }
 
+/// The version that a body is made of: the snapshot's, or, where the plugin does not read the
+/// object, what the body says.
+pub(super) fn seen_version(body: &Value, shown: &Shown) -> Option<String> {
+    let version = match shown {
+        Shown::Object(object) => object.resource_version().to_string(),
+        Shown::Nothing => return None,
+        Shown::Unknown => body.pointer("/metadata/resourceVersion")?.as_str()?.into(),
+    };
+    (!matches!(&*version, "" | "0")).then_some(version)
+}
+
 /// A JSON Patch says where, not what: it may not come near what [`settle`] checks.
 pub(super) fn check_json_patch(body: &Value) -> Result<(), ActionError> {
     const GUARDED: [[&str; 2]; 3] = [

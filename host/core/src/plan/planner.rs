@@ -34,6 +34,8 @@ pub(super) struct Planner<'a, 'r> {
     born: HashSet<Place>,
     /// The finalizers of objects as this outcome leaves them.
     finalizers: HashMap<Place, Vec<String>>,
+    /// See [`Plan::chains`](super::Plan).
+    chains: HashMap<Place, Option<String>>,
     warnings: BTreeSet<String>,
     has_children: bool,
 }
@@ -47,14 +49,16 @@ impl<'a, 'r> Planner<'a, 'r> {
             written: HashSet::new(),
             born: HashSet::new(),
             finalizers: HashMap::new(),
+            chains: HashMap::new(),
             warnings: BTreeSet::new(),
             has_children: false,
         }
     }
 
-    /// What the operator or the author should know of the outcome.
-    pub fn into_warnings(self) -> BTreeSet<String> {
-        self.warnings
+    /// The objects that are written and then replaced, and what the operator or the author should
+    /// know of the outcome.
+    pub fn finish(self) -> (HashMap<Place, Option<String>>, BTreeSet<String>) {
+        (self.chains, self.warnings)
     }
 }
 
@@ -361,6 +365,7 @@ impl Planner<'_, '_> {
             }
             _ => {}
         }
+        let seen = identity::seen_version(&object, &shown);
         let before = self.before(&kind, &key);
         identity::settle(&mut object, Use::Update, &key, &shown, before, self.reader)?;
         let current = self.reader.look_at(&kind, &key).filter(|_| !is_written);
@@ -369,6 +374,11 @@ impl Planner<'_, '_> {
         if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
         {
             return Ok(What::Known(ActionResult::Unchanged));
+        }
+        if is_written {
+            let target = Place::of(&kind, &key);
+            let seen = seen.filter(|_| !self.born.contains(&target));
+            self.chains.entry(target).or_insert(seen);
         }
         Ok(send(
             &kind,

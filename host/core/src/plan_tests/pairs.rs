@@ -71,6 +71,10 @@ impl Versioned {
             (_, None) => ActionResult::NotFound(name.into()),
             (Operation::Apply { object, .. }, Some(live)) => {
                 let body = body(object);
+                let wanted = &body["metadata"]["resourceVersion"];
+                if !wanted.is_null() && *wanted != live["metadata"]["resourceVersion"] {
+                    return ActionResult::Conflict("resourceVersion".into());
+                }
                 let mut new = live;
                 for (field, value) in body["data"].as_object().into_iter().flatten() {
                     new["data"][field.as_str()] = value.clone();
@@ -119,6 +123,10 @@ impl Versioned {
                 None => ActionResult::Conflict("a test has failed".into()),
             },
             (Operation::Patch { body: patch, .. }, Some(mut live)) => {
+                let wanted = &body(patch)["metadata"]["resourceVersion"];
+                if !wanted.is_null() && *wanted != live["metadata"]["resourceVersion"] {
+                    return ActionResult::Conflict("resourceVersion".into());
+                }
                 for (field, value) in body(patch)["data"].as_object().unwrap() {
                     live["data"][field.as_str()] = value.clone();
                 }
@@ -406,4 +414,29 @@ fn an_update_of_what_the_outcome_has_made_keeps_its_finalizers() {
         .now_or_never();
     assert!(done.unwrap().failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
+}
+
+#[test]
+fn an_update_after_another_action_overwrites_nothing_that_was_not_seen() {
+    for (first, one, _) in each() {
+        let mut live = with_data("a", "another's");
+        live["metadata"]["resourceVersion"] = "9".into();
+        let rig = Rig::new(&[with_data("a", "old")]);
+        let server = Versioned::with(std::slice::from_ref(&live));
+        *server.last.lock().unwrap() = 9;
+        let plan = rig.plan(&[one, update(&body("new"))]).unwrap();
+        let done = plan
+            .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
+            .now_or_never();
+        assert!(done.unwrap().failure.is_some(), "{first}");
+        assert_eq!(server.get("a"), Some(live), "{first}");
+    }
+}
+
+#[test]
+fn what_is_deleted_applied_and_replaced_is_made_anew() {
+    let actions = [delete("a"), apply(&body("one")), update(&body("two"))];
+    let (done, left) = after(&actions);
+    assert!(done.failure.is_none(), "{done:?}");
+    assert_eq!(left.unwrap()["data"]["v"], "two");
 }

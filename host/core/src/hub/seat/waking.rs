@@ -92,7 +92,9 @@ impl Seat {
         {
             sweep.note_change(key, change.old.is_some(), change.new.is_some());
         }
-        for key in self.reads.touched(informer, key, change, view) {
+        let touched = self.reads.touched(informer, key, change, view);
+        self.share.charge(touched.comparisons);
+        for key in touched.keys {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
         }
