@@ -36,6 +36,9 @@ use lately::Lately;
 /// How the host names itself in every answer: whoever asks at a wrong address finds that out.
 pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
+/// Threads that wait for the hub, or for an answer that is being made.
+const WAITING: usize = 32;
+
 #[derive(Clone)]
 pub struct Answers {
     engine: Engine,
@@ -110,6 +113,7 @@ impl Server {
         let commands = commands.map(UnixListener::into_std).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .max_blocking_threads(WAITING)
             .build()?;
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();

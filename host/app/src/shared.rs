@@ -238,6 +238,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_holds_the_hub_for_more_than_ten_seconds_has_it_stuck() {
         let shared = Shared::new(1);
+        advance(Duration::from_secs(1)).await;
         // Nobody else gets it.
         let hub = shared.lock();
         shared.holds.begin(Cause::Turn.into(), shared.now());

@@ -272,11 +272,11 @@ impl Object {
     }
 
     /// The object's values in all indexes.
+    #[cfg(test)]
     pub fn indexed_values(&self) -> impl Iterator<Item = (IndexId, &str)> {
         let indexes = 0..self.indexes as usize;
         indexes.flat_map(move |index| self.slots(index).map(move |slot| (index, self.slot(slot))))
     }
-    #[cfg(test)]
 
     /// Whether the object was cut by this schema.
     pub fn is_cut_by(&self, schema: &Schema) -> bool {

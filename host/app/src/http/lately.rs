@@ -1,12 +1,16 @@
 //! Answers that are given again for a little while, so that whoever asks in a loop takes no time from who reconciles.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use pilothouse_core::queue::Time;
 
 /// An answer is given again for so many times as long as it took to make it. So a quarter of one core is the most that all who
 /// ask take together, and an answer that is quickly made is never old.
 const REST: u32 = 3;
+
+/// No answer is older, however long it was waited for.
+const OLDEST: Duration = Duration::from_secs(1);
 
 /// The last answer to a question, for all who ask it. It is made for one at a time; the others wait for that.
 #[derive(Debug)]
@@ -34,7 +38,8 @@ impl<T: Clone> Lately<T> {
         }
         let answer = make();
         let ended = clock();
-        let until = ended + REST * ended.saturating_sub(began);
+        let rest = REST * ended.saturating_sub(began);
+        let until = ended + rest.min(OLDEST);
         *last = Some(Made {
             answer: answer.clone(),
             until,
@@ -51,7 +56,6 @@ impl<T: Clone> Lately<T> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::time::Duration;
 
     use super::*;
 
@@ -85,6 +89,16 @@ mod tests {
         for times in 1..10 {
             assert_eq!(ask(&lately, &now, &made, Duration::ZERO), times);
         }
+    }
+
+    #[test]
+    fn no_answer_is_given_for_more_than_a_second() {
+        let (lately, now, made) = (Lately::default(), Cell::new(Time::ZERO), Cell::new(0));
+        ask(&lately, &now, &made, 20_000 * MS);
+        now.set(now.get() + 999 * MS);
+        assert_eq!(ask(&lately, &now, &made, MS), 1);
+        now.set(now.get() + MS);
+        assert_eq!(ask(&lately, &now, &made, MS), 2);
     }
 
     #[test]
