@@ -75,9 +75,14 @@ pub fn objection(
     if let Some(reason) = unpinned(settings, asked.file, asked.digest) {
         return Some(Objection::Unpinned(reason));
     }
-    is_by_acceptance(settings, host)
-        .then(|| not_accepted(accepted, asked))
-        .flatten()
+    let is_asked = is_by_acceptance(settings, host) && !is_pinned(settings, asked.digest);
+    is_asked.then(|| not_accepted(accepted, asked)).flatten()
+}
+
+/// Whether the settings name this very file: then the operator means all that it asks for.
+pub fn is_pinned(settings: &Settings, digest: &str) -> bool {
+    let pinned = settings.sha256.as_ref();
+    pinned.is_some_and(|pinned| pinned.contains(digest))
 }
 
 /// What is to be said of a file that the settings name no digest of, though they name some.

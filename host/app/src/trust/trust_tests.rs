@@ -84,6 +84,18 @@ fn a_digest_that_is_not_among_those_in_the_settings_waits_whatever_is_granted() 
 }
 
 #[test]
+fn a_file_that_is_named_by_its_digest_has_all_that_it_asks_for_accepted() {
+    let run = HostDefaults::of_run();
+    let (one, two) = ("1".repeat(64), "2".repeat(64));
+    let against = |digest: &str| {
+        let settings = format!("grants = \"as-requested\"\nsha256 = \"{one}\"");
+        against(&settings, &run, digest, &["Node"])
+    };
+    assert_eq!(against(&one), None);
+    assert!(matches!(against(&two), Some(Objection::Unpinned(_))));
+}
+
+#[test]
 fn much_that_is_asked_for_is_named_in_part() {
     let kinds = ["A", "B", "C", "D", "E", "F", "G"];
     let run = HostDefaults::of_run();

@@ -65,7 +65,9 @@ impl Places {
         let running = slot.running.as_ref()?;
         let name = settings.name_of(&version.manifest);
         let is_given = running.settings.grants.what == Granted::AsRequested;
-        if !trust::is_by_acceptance(settings, host) || (is_given && running.name() == name) {
+        let is_as_before = is_given && running.name() == name;
+        let is_pinned = trust::is_pinned(settings, &version.digest);
+        if !trust::is_by_acceptance(settings, host) || is_as_before || is_pinned {
             return None;
         }
         let asked = asked(file, &name, version);
@@ -121,7 +123,7 @@ impl Places {
     }
 
     /// A version that runs with what it asks for is what later ones are compared with.
-    pub(super) fn remember(&mut self, file: &str, name: &str, version: &Version) {
+    pub(super) fn remember(&mut self, file: &str, name: &str, version: &Version, is_pinned: bool) {
         let (asked, wants) = (asked(file, name, version), Wants::of(&version.manifest));
         match self.accepted.judge(asked, &wants) {
             Verdict::First => info!(
@@ -132,6 +134,8 @@ impl Places {
                 "what the plugin asks for is accepted, for it is the first of its name; pilothouse check shows it; a version that asks for more will wait"
             ),
             Verdict::Accepted => {}
+            // It is what the operator has named, and still is when that is taken out.
+            Verdict::More(_) | Verdict::Unreadable(_) if is_pinned => {}
             Verdict::More(_) | Verdict::Unreadable(_) => return,
         }
         self.accepted.accept(asked, &wants);
