@@ -27,6 +27,9 @@ use guard::{Guard, guard};
 /// How the host names itself in every answer: whoever asks at a wrong address finds that out.
 pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
+/// What the query of a command begins with that is about one file and no other.
+pub const DIGEST: &str = "sha256=";
+
 #[derive(Clone)]
 pub struct Answers {
     pub engine: Engine,
@@ -140,12 +143,17 @@ async fn no_command() -> Response {
 async fn command(
     State(answers): State<Answers>,
     Path((name, word)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
 ) -> Response {
     let Some(verb) = Verb::of(&word) else {
         let text = format!("no command {word:?}; there are pause, resume, rollback and accept\n");
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    match answers.commands.give(name, verb).await {
+    let digest = query
+        .as_deref()
+        .and_then(|query| query.strip_prefix(DIGEST));
+    let digest = digest.map(str::to_owned);
+    match answers.commands.give(name, verb, digest).await {
         Ok(text) => format!("{text}\n").into_response(),
         Err(error) => {
             let status = match error {

@@ -117,7 +117,7 @@ pub fn not_accepted(accepted: &Accepted, asked: Asked<'_>) -> Option<Objection> 
         }
     };
     let reason = format!(
-        "{what}; its digest is {digest}. After a look at it (pilothouse check): pilothouse accept {name}"
+        "{what}. After a look at it (pilothouse check): pilothouse accept {name} --sha256 {digest}"
     );
     Some(Objection::NotAccepted { more, reason })
 }

@@ -51,7 +51,7 @@ fn a_version_that_asks_for_more_waits_only_where_grants_are_as_requested() {
     assert_eq!(objection.more(), ["delete Node"]);
     assert_eq!(
         objection.to_string(),
-        "it asks for more than was accepted: delete Node; its digest is second. After a look at it (pilothouse check): pilothouse accept web"
+        "it asks for more than was accepted: delete Node. After a look at it (pilothouse check): pilothouse accept web --sha256 second"
     );
     for settings in ["", "grants = \"own-kind\"", "[grants]\nreads = [\"Pod\"]"] {
         assert_eq!(against(settings), None, "{settings}");
@@ -104,7 +104,7 @@ fn much_that_is_asked_for_is_named_in_part() {
     assert_eq!(objection.more().len(), 7);
     let text = objection.to_string();
     assert!(
-        text.contains("delete E and 2 more, see notAccepted in /plugins;"),
+        text.contains("delete E and 2 more, see notAccepted in /plugins."),
         "{text}"
     );
 }

@@ -89,12 +89,14 @@ impl Places {
         Some(objection.to_string())
     }
 
-    /// Accepts what a version asks for that waits, or else the one that runs, and says which. An error: why there is nothing to accept.
+    /// Accepts what a version asks for that waits, or else the one that runs, and says which; if a
+    /// digest is named, that one alone. An error: why there is nothing to accept.
     pub fn accept(
         &mut self,
         file: &str,
         slot: &Slot,
         operator: Option<Operator<'_>>,
+        digest: Option<&str>,
     ) -> Result<String, String> {
         let nothing = || "nothing of it waits to be accepted".to_owned();
         let operator = operator.ok_or_else(nothing)?;
@@ -110,6 +112,12 @@ impl Places {
             Some((_, Objection::Unpinned(reason))) => return Err(reason),
             Some((version, Objection::NotAccepted { more, .. })) => (version, more),
         };
+        if digest.is_some_and(|digest| digest != &*version.digest) {
+            let found = &version.digest;
+            return Err(format!(
+                "what waits is another file, with the digest {found}; look at it first (pilothouse check)"
+            ));
+        }
         let name = settings.name_of(&version.manifest);
         let asked = asked(file, &name, version);
         self.accepted.accept(asked, &Wants::of(&version.manifest));
