@@ -145,8 +145,8 @@ pub struct CheckArgs {
 /// Where the host remembers what it was told.
 #[derive(Debug, Args)]
 pub struct StateArgs {
-    /// Where it is remembered what has been accepted of plugins, "none" for as long as the host runs [default:
-    /// $XDG_STATE_HOME/pilothouse, ~/.local/state/pilothouse].
+    /// Where it is remembered what has been accepted of plugins, "none" for as long as the host
+    /// runs [default: $XDG_STATE_HOME/pilothouse, ~/.local/state/pilothouse].
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }

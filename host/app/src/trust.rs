@@ -1,4 +1,5 @@
-//! Whether the file in a plugin's place may run there: it is one that the settings name by digest, and asks for no more than has been accepted.
+//! Whether the file in a plugin's place may run there: it is one that the settings name by digest,
+//! and asks for no more than has been accepted.
 
 mod accepted;
 
@@ -58,8 +59,8 @@ impl fmt::Display for Objection {
     }
 }
 
-/// Whether the grants of a plugin are what an accepted version asked for. A table of grants is the operator's word, and in `dev` whoever
-/// runs a plugin writes it.
+/// Whether the grants of a plugin are what an accepted version asked for. A table of grants is the
+/// operator's word, and in `dev` whoever runs a plugin writes it.
 pub fn is_by_acceptance(settings: &Settings, host: &HostDefaults) -> bool {
     let grants = settings.grants.as_ref().unwrap_or(&host.grants);
     *grants == GrantSetting::AsRequested && !host.accepts_all

@@ -1,4 +1,5 @@
-//! What speaks against a version that could run otherwise: the settings name another file, or it asks for more than was accepted.
+//! What speaks against a version that could run otherwise: the settings name another file, or it
+//! asks for more than was accepted.
 
 use pilothouse_core::grants::Granted;
 use pilothouse_core::wants::Wants;
@@ -11,7 +12,8 @@ use crate::settings::{HostDefaults, Settings};
 use crate::trust::{self, Asked, Objection, Verdict};
 
 impl Places {
-    /// Whether nothing speaks against a version that is to begin. What runs goes on, and it is said what there is.
+    /// Whether nothing speaks against a version that is to begin. What runs goes on, and it is said
+    /// what there is.
     pub(super) fn is_trusted(
         &self,
         file: &str,
@@ -53,7 +55,8 @@ impl Places {
         trust::objection(settings, host, &self.accepted, asked(file, &name, version))
     }
 
-    /// Why what runs is not given all that it asks for, which the settings would do that once did not.
+    /// Why what runs is not given all that it asks for, which the settings would do that once did
+    /// not.
     pub(super) fn widened(
         &self,
         file: &str,
