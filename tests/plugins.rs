@@ -1006,7 +1006,13 @@ async fn a_version_that_asks_for_more_waits_until_that_is_accepted() -> Result<(
     rig.subject("b").await?;
     rig.seen("b", "version", "1.0.0").await?;
 
-    let said = rig.host.command(&["accept", "fickle"]).await?.unwrap();
+    let accept = async |digest: &str| {
+        let command = ["accept", "fickle", "--sha256", digest];
+        rig.host.command(&command).await
+    };
+    let error = accept(&"0".repeat(64)).await?.unwrap_err();
+    assert!(error.contains("another file, with the digest"), "{error}");
+    let said = accept(&digest).await?.unwrap();
     let accepted = format!("version 2.0.0 ({digest}) is accepted; fickle is ");
     assert!(said.starts_with(&accepted), "{said}");
     rig.seen("b", "version", "2.0.0").await?;
@@ -1016,6 +1022,33 @@ async fn a_version_that_asks_for_more_waits_until_that_is_accepted() -> Result<(
     rig.seen("b", "version", "3.0.0").await?;
     rig.put(&fickle("4.0.0", "asks-more"))?;
     rig.seen("b", "version", "4.0.0").await
+}
+
+#[tokio::test]
+async fn settings_that_would_grant_more_than_was_accepted_wait_for_that() -> Result<()> {
+    let rig = Rig::judging().await?;
+    rig.put(&fickle("1.0.0", "nothing-bad"))?;
+    rig.is_noticed().await?;
+    rig.subject("a").await?;
+    rig.seen("a", "version", "1.0.0").await?;
+    rig.settings("[grants]\nreads = [\"Pod\"]\nwrites = [{ kind = \"ConfigMap\" }]")?;
+    rig.put(&fickle("2.0.0", "asks-more"))?;
+    rig.seen("a", "version", "2.0.0").await?;
+    let is_limited = |plugin: &Value| plugin["notGranted"] == json!(["read v1/Service"]);
+    rig.host.eventually(FILE, "limited", is_limited).await?;
+
+    rig.settings("grants = \"as-requested\"\n[config]\ngreeting = \"hello\"")?;
+    let more = "it asks for more than was accepted: read Service: .spec";
+    let limited = rig.problem(more).await?;
+    assert!(is_limited(&limited), "{limited}");
+    rig.host
+        .logs("settings not applied; the earlier ones hold")
+        .await?;
+    rig.host.command(&["accept", "fickle"]).await?.unwrap();
+    rig.seen("a", "greeting", "hello").await?;
+    let is_granted = |plugin: &Value| plugin["notGranted"].is_null();
+    rig.host.eventually(FILE, "granted all", is_granted).await?;
+    Ok(())
 }
 
 #[tokio::test]

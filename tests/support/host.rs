@@ -42,7 +42,8 @@ pub struct Host {
     child: Child,
     address: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// Its user's directory, where it takes commands and remembers what has been accepted. It goes with the host, also where that is killed.
+    /// Its user's directory, where it takes commands and remembers what has been accepted. It goes
+    /// with the host, also where that is killed.
     runtime: tempfile::TempDir,
 }
 

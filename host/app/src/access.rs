@@ -18,7 +18,8 @@ impl Access {
         }
     }
 
-    /// Why it may be somebody else's work, and what to do about that. Whoever is root needs no file to rule the host.
+    /// Why it may be somebody else's work, and what to do about that. Whoever is root needs no file
+    /// to rule the host.
     pub fn fault(self) -> Option<String> {
         self.fault_for(geteuid().as_raw())
     }
@@ -35,7 +36,8 @@ impl Access {
         })
     }
 
-    /// Whether the group may write: it may be of people whom the operator trusts, as it is in volumes with an `fsGroup`.
+    /// Whether the group may write: it may be of people whom the operator trusts, as it is in
+    /// volumes with an `fsGroup`.
     pub fn is_open_to_group(self) -> bool {
         self.has(Mode::WGRP)
     }

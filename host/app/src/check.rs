@@ -1,4 +1,5 @@
-//! `pilothouse check`: what a file is, wants and costs, and whether it would run as `pilothouse run` has it.
+//! `pilothouse check`: what a file is, wants and costs, and whether it would run as `pilothouse
+//! run` has it.
 
 mod risks;
 mod table;

@@ -11,8 +11,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
 use crate::config::{ListArgs, Output, PluginArgs};
-use crate::http::SERVER;
-use crate::http::socket;
+use crate::http::{DIGEST, SERVER, socket};
 use crate::plugins::commands::Verb;
 
 /// A host that takes longer is not well.
@@ -31,13 +30,22 @@ pub async fn plugins(args: &ListArgs) -> anyhow::Result<String> {
 }
 
 /// `pilothouse pause`, `resume`, `rollback`, `accept`.
-pub async fn command(args: &PluginArgs, verb: Verb) -> anyhow::Result<String> {
+pub async fn command(
+    args: &PluginArgs,
+    verb: Verb,
+    digest: Option<&str>,
+) -> anyhow::Result<String> {
     let name = &args.plugin;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_plain) {
         bail!("{name:?} is not a plugin's name");
     }
-    let path = format!("/plugins/{name}/{}", verb.word());
+    let query = digest.map(|digest| format!("?{DIGEST}{digest}"));
+    let path = format!(
+        "/plugins/{name}/{}{}",
+        verb.word(),
+        query.unwrap_or_default()
+    );
     let host = &args.host.host;
     let said = args.command_socket.clone();
     let said = said.or_else(socket::of_environment);

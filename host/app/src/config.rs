@@ -14,7 +14,7 @@ use pilothouse_core::manifest::is_dns_label;
 
 use crate::address::Address;
 use crate::compile::NOWHERE;
-use crate::settings::{bytes, duration};
+use crate::settings::{bytes, digest, duration};
 use crate::trust::{Accepted, usual_directory};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
@@ -65,8 +65,9 @@ pub enum Command {
     Rollback(PluginArgs),
     /// Let the version of a plugin run that waits because it asks for more than those before it.
     ///
-    /// `pilothouse plugins` says what that is, `pilothouse check` what is in the file. It is remembered.
-    Accept(PluginArgs),
+    /// `pilothouse plugins` says what that is, `pilothouse check` what is in the file. It is
+    /// remembered.
+    Accept(AcceptArgs),
     /// Print a script that completes this command line.
     #[command(after_long_help = "\
 Examples:
@@ -144,8 +145,8 @@ pub struct CheckArgs {
 /// Where the host remembers what it was told.
 #[derive(Debug, Args)]
 pub struct StateArgs {
-    /// Where it is remembered what has been accepted of plugins, "none" for as long as the host runs [default:
-    /// $XDG_STATE_HOME/pilothouse, ~/.local/state/pilothouse].
+    /// Where it is remembered what has been accepted of plugins, "none" for as long as the host
+    /// runs [default: $XDG_STATE_HOME/pilothouse, ~/.local/state/pilothouse].
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
@@ -248,6 +249,17 @@ pub struct PluginArgs {
     /// What the host's --command-socket says; without it the socket is found by the port of --host.
     #[arg(long, value_name = "PATH")]
     pub command_socket: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct AcceptArgs {
+    #[command(flatten)]
+    pub plugin: PluginArgs,
+
+    /// Accept the file with this digest, as `pilothouse check` prints it, and no other that has
+    /// come in its place.
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    pub sha256: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -1,7 +1,8 @@
 //! The plugin directory: what is in it, and when that changes.
 //!
-//! A file is opened once and judged by what was opened: a regular file, inside the directory, of this user or root, not writable by
-//! everybody. Symbolic links are followed as long as they stay inside, so that the ones that ConfigMap and Secret volumes swap work.
+//! A file is opened once and judged by what was opened: a regular file, inside the directory, of
+//! this user or root, not writable by everybody. Symbolic links are followed as long as they stay
+//! inside, so that the ones that ConfigMap and Secret volumes swap work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

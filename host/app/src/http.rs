@@ -39,6 +39,9 @@ pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 /// Threads that wait for the hub, or for an answer that is being made.
 const WAITING: usize = 32;
 
+/// What the query of a command begins with that is about one file and no other.
+pub const DIGEST: &str = "sha256=";
+
 #[derive(Clone)]
 pub struct Answers {
     engine: Engine,
@@ -277,12 +280,17 @@ async fn no_command() -> Response {
 async fn command(
     State(answers): State<Answers>,
     Path((name, word)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
 ) -> Response {
     let Some(verb) = Verb::of(&word) else {
         let text = format!("no command {word:?}; there are pause, resume, rollback and accept\n");
         return (StatusCode::NOT_FOUND, text).into_response();
     };
-    let done = answers.commands.give(name, verb).await;
+    let digest = query
+        .as_deref()
+        .and_then(|query| query.strip_prefix(DIGEST));
+    let digest = digest.map(str::to_owned);
+    let done = answers.commands.give(name, verb, digest).await;
     let Last {
         readiness, plugins, ..
     } = &*answers.last;

@@ -51,10 +51,14 @@ fn main() -> ExitCode {
         Command::Check(args) => ask(check::print(&args)),
         Command::Rbac(args) => ask(rbac::print(&args)),
         Command::Plugins(args) => ask(client::plugins(&args)),
-        Command::Pause(args) => ask(client::command(&args, Verb::Pause)),
-        Command::Resume(args) => ask(client::command(&args, Verb::Resume)),
-        Command::Rollback(args) => ask(client::command(&args, Verb::Rollback)),
-        Command::Accept(args) => ask(client::command(&args, Verb::Accept)),
+        Command::Pause(args) => ask(client::command(&args, Verb::Pause, None)),
+        Command::Resume(args) => ask(client::command(&args, Verb::Resume, None)),
+        Command::Rollback(args) => ask(client::command(&args, Verb::Rollback, None)),
+        Command::Accept(args) => ask(client::command(
+            &args.plugin,
+            Verb::Accept,
+            args.sha256.as_deref(),
+        )),
         Command::Completions(args) => ask(std::future::ready(manual::completions(&args))),
         Command::Man(args) => ask(std::future::ready(manual::page(&args))),
     }

@@ -392,7 +392,8 @@ impl Supervisor {
                 )))
             }
             Verb::Accept => {
-                let accepted = self.places.accept(file, slot, operator);
+                let digest = command.digest.as_deref();
+                let accepted = self.places.accept(file, slot, operator, digest);
                 let text = accepted.map_err(CommandError::Impossible)?;
                 Ok(Done::Accepted(file.clone(), text))
             }

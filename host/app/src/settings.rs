@@ -20,7 +20,7 @@ use pilothouse_wasm::{LimitPolicy, RunOptions};
 use serde::Deserialize;
 
 pub use grants::GrantSetting;
-pub use parse::{parse, parse_defaults};
+pub use parse::{digest, parse, parse_defaults};
 pub use quantity::{bytes, duration, size};
 
 /// What a file says; what it does not say is none.

@@ -1,4 +1,5 @@
-//! Whether the file in a plugin's place may run there: it is one that the settings name by digest, and asks for no more than has been accepted.
+//! Whether the file in a plugin's place may run there: it is one that the settings name by digest,
+//! and asks for no more than has been accepted.
 
 mod accepted;
 
@@ -58,8 +59,8 @@ impl fmt::Display for Objection {
     }
 }
 
-/// Whether the grants of a plugin are what an accepted version asked for. A table of grants is the operator's word, and in `dev` whoever
-/// runs a plugin writes it.
+/// Whether the grants of a plugin are what an accepted version asked for. A table of grants is the
+/// operator's word, and in `dev` whoever runs a plugin writes it.
 pub fn is_by_acceptance(settings: &Settings, host: &HostDefaults) -> bool {
     let grants = settings.grants.as_ref().unwrap_or(&host.grants);
     *grants == GrantSetting::AsRequested && !host.accepts_all
@@ -75,9 +76,14 @@ pub fn objection(
     if let Some(reason) = unpinned(settings, asked.file, asked.digest) {
         return Some(Objection::Unpinned(reason));
     }
-    is_by_acceptance(settings, host)
-        .then(|| not_accepted(accepted, asked))
-        .flatten()
+    let is_asked = is_by_acceptance(settings, host) && !is_pinned(settings, asked.digest);
+    is_asked.then(|| not_accepted(accepted, asked)).flatten()
+}
+
+/// Whether the settings name this very file: then the operator means all that it asks for.
+pub fn is_pinned(settings: &Settings, digest: &str) -> bool {
+    let pinned = settings.sha256.as_ref();
+    pinned.is_some_and(|pinned| pinned.contains(digest))
 }
 
 /// What is to be said of a file that the settings name no digest of, though they name some.
@@ -112,7 +118,7 @@ pub fn not_accepted(accepted: &Accepted, asked: Asked<'_>) -> Option<Objection> 
         }
     };
     let reason = format!(
-        "{what}; its digest is {digest}. After a look at it (pilothouse check): pilothouse accept {name}"
+        "{what}. After a look at it (pilothouse check): pilothouse accept {name} --sha256 {digest}"
     );
     Some(Objection::NotAccepted { more, reason })
 }

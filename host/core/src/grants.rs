@@ -16,7 +16,8 @@ use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration
 pub struct Grants {
     /// Which reads and writes.
     pub what: Granted,
-    /// Only in these namespaces; empty means all. Kinds without namespaces are then granted only if they are listed.
+    /// Only in these namespaces; empty means all. Kinds without namespaces are then granted only if
+    /// they are listed.
     pub namespaces: BTreeSet<String>,
     /// Which of the manifest's kinds have no namespaces.
     pub cluster_scoped: BTreeSet<Kind>,
@@ -242,7 +243,8 @@ impl Grants {
         self.cluster_scoped.contains(kind) || has(&self.namespaces, namespace)
     }
 
-    /// Whether all that is asked for holds this kind, too: whoever names namespaces means these alone.
+    /// Whether all that is asked for holds this kind, too: whoever names namespaces means these
+    /// alone.
     fn is_included(&self, kind: &Kind) -> bool {
         self.namespaces.is_empty() || !self.cluster_scoped.contains(kind)
     }

@@ -1,11 +1,13 @@
-//! What a manifest asks for, kept for the manifests that come after it: whether a later version of a plugin asks for more.
+//! What a manifest asks for, kept for the manifests that come after it: whether a later version of
+//! a plugin asks for more.
 //!
-//! More is: a kind to read; a field of it, or whole objects in place of fields; objects that a namespace or a selector has kept out; the values
-//! of Secrets; a kind to write, a subresource of it, a verb. What an index is over, and what a subject is selected by, is read as
-//! fields are.
+//! More is: a kind to read; a field of it, or whole objects in place of fields; objects that a
+//! namespace or a selector has kept out; the values of Secrets; a kind to write, a subresource of
+//! it, a verb. What an index is over, and what a subject is selected by, is read as fields are.
 //!
-//! Not more is what no grant is about: another version of an API (a [`KindName`] has none), the subject and its companions (which
-//! are reads), `children` (which need apply and delete), names of indexes, limits, the configuration's schema. Events are in no manifest.
+//! Not more is what no grant is about: another version of an API (a [`KindName`] has none), the
+//! subject and its companions (which are reads), `children` (which need apply and delete), names of
+//! indexes, limits, the configuration's schema. Events are in no manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -104,7 +106,8 @@ impl Read {
         }
     }
 
-    /// What of it none of the others covers. Each field is looked for in each namespace: one may be covered here, another there.
+    /// What of it none of the others covers. Each field is looked for in each namespace: one may be
+    /// covered here, another there.
     fn beyond(&self, accepted: &BTreeSet<Self>) -> Option<String> {
         let is_wider = |other: &&Self| {
             other.kind == self.kind
@@ -167,7 +170,8 @@ fn each(set: &BTreeSet<String>) -> impl Iterator<Item = Option<&str>> {
     set.iter().map(|one| Some(one.as_str())).chain(all)
 }
 
-/// The fields by which objects of a kind are found: whoever may ask for them by a value learns the value.
+/// The fields by which objects of a kind are found: whoever may ask for them by a value learns the
+/// value.
 fn found_by(manifest: &Manifest, kind: &Kind) -> Vec<String> {
     let indexes = manifest.indexes.iter().filter(|index| index.kind == *kind);
     let mut paths: Vec<String> = indexes.flat_map(|index| index.paths.clone()).collect();
@@ -184,13 +188,15 @@ fn terms(selector: &str) -> impl Iterator<Item = &str> {
     selector.split(',').filter(|term| !term.is_empty())
 }
 
-/// The paths of the fields that a field selector is about: it names them without the first dot, and a condition ends with a value.
+/// The paths of the fields that a field selector is about: it names them without the first dot, and
+/// a condition ends with a value.
 fn paths_of(selector: &str) -> Vec<String> {
     let names = terms(selector).filter_map(|term| term.split(['=', '!']).next());
     names.map(|name| format!(".{}", name.trim())).collect()
 }
 
-/// Whether a manifest asks for the values of Secrets, whatever way leads to them: a path, one that leads anywhere, an index or a selection.
+/// Whether a manifest asks for the values of Secrets, whatever way leads to them: a path, one that
+/// leads anywhere, an index or a selection.
 pub fn reads_secret_values(manifest: &Manifest) -> bool {
     let is_value = |path: &String| {
         let path = FieldPath::parse(path).ok();

@@ -1,4 +1,5 @@
-//! Settings that grant a plugin just what its file asks for, and to no other file: what an operator writes who has looked at it.
+//! Settings that grant a plugin just what its file asks for, and to no other file: what an operator
+//! writes who has looked at it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,8 @@ use pilothouse_core::grants::KindName;
 use pilothouse_core::manifest::{Manifest, Verb};
 use pilothouse_core::wants::reads_secret_values;
 
-/// Lines of a `NAME.toml`. All that a valid manifest has in them needs no escaping: names of kinds, subresources and namespaces.
+/// Lines of a `NAME.toml`. All that a valid manifest has in them needs no escaping: names of kinds,
+/// subresources and namespaces.
 pub fn table(manifest: &Manifest, digest: &str) -> Vec<String> {
     let mut lines = vec![format!("sha256 = \"{digest}\"")];
     if reads_secret_values(manifest) {

@@ -53,6 +53,8 @@ pub type Answer = Result<String, CommandError>;
 pub struct Command {
     pub plugin: String,
     pub verb: Verb,
+    /// Of the file that is meant, if it is to be that file and no other.
+    pub digest: Option<String>,
     pub answer: oneshot::Sender<Answer>,
 }
 
@@ -67,11 +69,12 @@ pub fn channel() -> (Commands, mpsc::Receiver<Command>) {
 }
 
 impl Commands {
-    pub async fn give(&self, plugin: String, verb: Verb) -> Answer {
+    pub async fn give(&self, plugin: String, verb: Verb, digest: Option<String>) -> Answer {
         let (answer, answered) = oneshot::channel();
         let command = Command {
             plugin,
             verb,
+            digest,
             answer,
         };
         let stopping = CommandError::Stopping;

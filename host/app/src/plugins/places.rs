@@ -175,6 +175,7 @@ impl Places {
             return false;
         }
         let is_by_acceptance = trust::is_by_acceptance(&settings, operator.host);
+        let is_pinned = trust::is_pinned(&settings, &version.digest);
         let (identity, sandbox) = (settings.identity.clone(), settings.for_sandbox());
         let cluster_scoped = self.cluster_scoped(&version.manifest).await;
         let concurrency = version.plugin.limits().concurrency;
@@ -238,7 +239,7 @@ impl Places {
                     slot.is_let_in();
                 }
                 if is_by_acceptance {
-                    self.remember(file, &name, &entering);
+                    self.remember(file, &name, &entering, is_pinned);
                 }
                 self.tell(file, slot, entrance);
                 true

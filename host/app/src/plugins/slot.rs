@@ -107,7 +107,8 @@ impl Slot {
         settings.is_some_and(|settings| settings.paused == Some(true))
     }
 
-    /// The file as it is now, and whether it is to have settings of its own. Says whether it is to be loaded.
+    /// The file as it is now, and whether it is to have settings of its own. Says whether it is to
+    /// be loaded.
     pub fn see(&mut self, found: Found, requires_settings: bool) -> bool {
         let lacks_settings = requires_settings && found.settings.is_none();
         if self.settings_text != found.settings || self.lacks_settings != lacks_settings {
@@ -267,7 +268,8 @@ impl Slot {
         is_news
     }
 
-    /// What is wrong with the digest of the version that runs, and goes on. Says whether that is news.
+    /// What is wrong with the digest of the version that runs, and goes on. Says whether that is
+    /// news.
     pub fn pinned(&mut self, problem: Option<String>) -> bool {
         let is_news = problem.is_some() && self.pin_problem != problem;
         self.pin_problem = problem;

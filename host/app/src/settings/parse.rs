@@ -112,25 +112,28 @@ pub fn digests<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<Str
         toml::Value::Array(values) => values,
         value => vec![value],
     };
-    let wrong = |what: &str| {
-        Error::custom(format!(
-            "{what} is not a digest: 64 hexadecimal digits, as `pilothouse check` prints them"
-        ))
-    };
     let digests = texts.into_iter().map(|value| match value {
-        toml::Value::String(text) if is_digest(&text) => Ok(text.to_ascii_lowercase()),
-        toml::Value::String(text) => Err(wrong(&format!("{text:?}"))),
-        other => Err(wrong(other.type_str())),
+        toml::Value::String(text) => digest(&text),
+        other => Err(no_digest(other.type_str())),
     });
-    let digests: BTreeSet<String> = digests.collect::<Result<_, _>>()?;
+    let digests: Result<BTreeSet<String>, String> = digests.collect();
+    let digests = digests.map_err(Error::custom)?;
     if digests.is_empty() {
-        return Err(wrong("an empty list"));
+        return Err(Error::custom(no_digest("an empty list")));
     }
     Ok(Some(digests))
 }
 
-fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// Reads a SHA-256.
+pub fn digest(text: &str) -> Result<String, String> {
+    if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err(no_digest(&format!("{text:?}")))
+}
+
+fn no_digest(what: &str) -> String {
+    format!("{what} is not a digest: 64 hexadecimal digits, as `pilothouse check` prints them")
 }
 
 pub fn identity<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Identity>, D::Error> {

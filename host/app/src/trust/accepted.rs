@@ -1,8 +1,10 @@
-//! What has been accepted of plugins, kept in a directory of the host's user across restarts: for each plugin's name, and for each file's.
+//! What has been accepted of plugins, kept in a directory of the host's user across restarts: for
+//! each plugin's name, and for each file's.
 //!
-//! For both, because either alone is a stranger's to choose: the name is in the file, and a file may come under another one. What is
-//! accepted outlives the plugin's file. The digests of what was accepted are kept beside what it asked for, so that the same file is accepted
-//! by a host that reads more or less out of a manifest than this one.
+//! For both, because either alone is a stranger's to choose: the name is in the file, and a file
+//! may come under another one. What is accepted outlives the plugin's file. The digests of what was
+//! accepted are kept beside what it asked for, so that the same file is accepted by a host that
+//! reads more or less out of a manifest than this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -25,7 +27,8 @@ use crate::output;
 /// Most digests of one plugin; the oldest are forgotten.
 const DIGESTS: usize = 100;
 
-/// The largest file of what was accepted: a manifest has 256 KiB, and some of them may have been accepted together.
+/// The largest file of what was accepted: a manifest has 256 KiB, and some of them may have been
+/// accepted together.
 const BYTES: u64 = 16 << 20;
 
 /// What has been accepted for one name.
@@ -36,7 +39,8 @@ struct Record {
     wants: Wants,
 }
 
-/// A record as a file has it. A host of another version may have written what this one does not understand.
+/// A record as a file has it. A host of another version may have written what this one does not
+/// understand.
 #[derive(Deserialize)]
 struct Kept {
     #[serde(default)]
@@ -109,7 +113,8 @@ impl Accepted {
         }
     }
 
-    /// From now on a version that asks for no more is accepted, and this file whatever it is taken to ask for.
+    /// From now on a version that asks for no more is accepted, and this file whatever it is taken
+    /// to ask for.
     pub fn accept(&mut self, asked: Asked<'_>, wants: &Wants) {
         for key in keys(asked) {
             let known = self.read(&key).ok().flatten();

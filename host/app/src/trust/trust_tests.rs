@@ -33,7 +33,8 @@ fn asked<'a>(digest: &'a str, manifest: &'a Manifest) -> Asked<'a> {
     }
 }
 
-/// What speaks against the second version of a plugin whose first has been accepted, which deletes Pods.
+/// What speaks against the second version of a plugin whose first has been accepted, which deletes
+/// Pods.
 fn against(settings: &str, host: &HostDefaults, digest: &str, kinds: &[&str]) -> Option<Objection> {
     let mut accepted = Accepted::new(None);
     let first = manifest(&["Pod"]);
@@ -51,7 +52,7 @@ fn a_version_that_asks_for_more_waits_only_where_grants_are_as_requested() {
     assert_eq!(objection.more(), ["delete Node"]);
     assert_eq!(
         objection.to_string(),
-        "it asks for more than was accepted: delete Node; its digest is second. After a look at it (pilothouse check): pilothouse accept web"
+        "it asks for more than was accepted: delete Node. After a look at it (pilothouse check): pilothouse accept web --sha256 second"
     );
     for settings in ["", "grants = \"own-kind\"", "[grants]\nreads = [\"Pod\"]"] {
         assert_eq!(against(settings), None, "{settings}");
@@ -84,6 +85,18 @@ fn a_digest_that_is_not_among_those_in_the_settings_waits_whatever_is_granted() 
 }
 
 #[test]
+fn a_file_that_is_named_by_its_digest_has_all_that_it_asks_for_accepted() {
+    let run = HostDefaults::of_run();
+    let (one, two) = ("1".repeat(64), "2".repeat(64));
+    let against = |digest: &str| {
+        let settings = format!("grants = \"as-requested\"\nsha256 = \"{one}\"");
+        against(&settings, &run, digest, &["Node"])
+    };
+    assert_eq!(against(&one), None);
+    assert!(matches!(against(&two), Some(Objection::Unpinned(_))));
+}
+
+#[test]
 fn much_that_is_asked_for_is_named_in_part() {
     let kinds = ["A", "B", "C", "D", "E", "F", "G"];
     let run = HostDefaults::of_run();
@@ -92,7 +105,7 @@ fn much_that_is_asked_for_is_named_in_part() {
     assert_eq!(objection.more().len(), 7);
     let text = objection.to_string();
     assert!(
-        text.contains("delete E and 2 more, see notAccepted in /plugins;"),
+        text.contains("delete E and 2 more, see notAccepted in /plugins."),
         "{text}"
     );
 }

@@ -1,4 +1,5 @@
-//! What speaks against a version that could run otherwise: the settings name another file, or it asks for more than was accepted.
+//! What speaks against a version that could run otherwise: the settings name another file, or it
+//! asks for more than was accepted.
 
 use pilothouse_core::grants::Granted;
 use pilothouse_core::wants::Wants;
@@ -11,7 +12,8 @@ use crate::settings::{HostDefaults, Settings};
 use crate::trust::{self, Asked, Objection, Verdict};
 
 impl Places {
-    /// Whether nothing speaks against a version that is to begin. What runs goes on, and it is said what there is.
+    /// Whether nothing speaks against a version that is to begin. What runs goes on, and it is said
+    /// what there is.
     pub(super) fn is_trusted(
         &self,
         file: &str,
@@ -53,7 +55,8 @@ impl Places {
         trust::objection(settings, host, &self.accepted, asked(file, &name, version))
     }
 
-    /// Why what runs is not given all that it asks for, which the settings would do that once did not.
+    /// Why what runs is not given all that it asks for, which the settings would do that once did
+    /// not.
     pub(super) fn widened(
         &self,
         file: &str,
@@ -65,7 +68,9 @@ impl Places {
         let running = slot.running.as_ref()?;
         let name = settings.name_of(&version.manifest);
         let is_given = running.settings.grants.what == Granted::AsRequested;
-        if !trust::is_by_acceptance(settings, host) || (is_given && running.name() == name) {
+        let is_as_before = is_given && running.name() == name;
+        let is_pinned = trust::is_pinned(settings, &version.digest);
+        if !trust::is_by_acceptance(settings, host) || is_as_before || is_pinned {
             return None;
         }
         let asked = asked(file, &name, version);
@@ -87,12 +92,14 @@ impl Places {
         Some(objection.to_string())
     }
 
-    /// Accepts what a version asks for that waits, or else the one that runs, and says which. An error: why there is nothing to accept.
+    /// Accepts what a version asks for that waits, or else the one that runs, and says which; if a
+    /// digest is named, that one alone. An error: why there is nothing to accept.
     pub fn accept(
         &mut self,
         file: &str,
         slot: &Slot,
         operator: Option<Operator<'_>>,
+        digest: Option<&str>,
     ) -> Result<String, String> {
         let nothing = || "nothing of it waits to be accepted".to_owned();
         let operator = operator.ok_or_else(nothing)?;
@@ -108,6 +115,12 @@ impl Places {
             Some((_, Objection::Unpinned(reason))) => return Err(reason),
             Some((version, Objection::NotAccepted { more, .. })) => (version, more),
         };
+        if digest.is_some_and(|digest| digest != &*version.digest) {
+            let found = &version.digest;
+            return Err(format!(
+                "what waits is another file, with the digest {found}; look at it first (pilothouse check)"
+            ));
+        }
         let name = settings.name_of(&version.manifest);
         let asked = asked(file, &name, version);
         self.accepted.accept(asked, &Wants::of(&version.manifest));
@@ -121,7 +134,7 @@ impl Places {
     }
 
     /// A version that runs with what it asks for is what later ones are compared with.
-    pub(super) fn remember(&mut self, file: &str, name: &str, version: &Version) {
+    pub(super) fn remember(&mut self, file: &str, name: &str, version: &Version, is_pinned: bool) {
         let (asked, wants) = (asked(file, name, version), Wants::of(&version.manifest));
         match self.accepted.judge(asked, &wants) {
             Verdict::First => info!(
@@ -132,6 +145,8 @@ impl Places {
                 "what the plugin asks for is accepted, for it is the first of its name; pilothouse check shows it; a version that asks for more will wait"
             ),
             Verdict::Accepted => {}
+            // It is what the operator has named, and still is when that is taken out.
+            Verdict::More(_) | Verdict::Unreadable(_) if is_pinned => {}
             Verdict::More(_) | Verdict::Unreadable(_) => return,
         }
         self.accepted.accept(asked, &wants);
