@@ -41,10 +41,9 @@ struct Figures {
 impl Figures {
     async fn of(host: &Host, server: &Server) -> Result<Self> {
         let held = "pilothouse_hub_held_seconds";
-        let all = host.metric(&format!("{held}_count"), "").await?;
-        let short = host
-            .metric(&format!("{held}_bucket"), r#"le="1.0""#)
-            .await?;
+        let (_, metrics) = host.get("/metrics").await?;
+        let all = sum_of(&metrics, &format!("{held}_count"), "");
+        let short = sum_of(&metrics, &format!("{held}_bucket"), r#"le="1.0""#);
         let mut reads = 0;
         for verb in ["list", "watch"] {
             reads += server.requests(verb, "configmaps").await?;

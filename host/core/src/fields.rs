@@ -51,6 +51,12 @@ impl FieldPath {
         other.steps.starts_with(&self.steps)
     }
 
+    /// How often it goes on with all of an array's elements or a map's values.
+    pub fn branchings(&self) -> usize {
+        let steps = self.steps.iter();
+        steps.filter(|step| matches!(step, Step::Each)).count()
+    }
+
     /// Reads `.spec.ports[*].name`, `.metadata.labels['app.kubernetes.io/name']`.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let mut steps = Vec::new();
@@ -217,12 +223,6 @@ pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
-struct Members;
-
-impl<'de> DeserializeSeed<'de> for Members {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
 /// The value at a JSON Pointer (RFC 6901), as it stands, however deep it goes. Of members of one
 /// name the last counts.
 pub(crate) fn part<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
@@ -244,6 +244,12 @@ pub(crate) fn part<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     })
 }
 
+struct Members;
+
+impl<'de> DeserializeSeed<'de> for Members {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
@@ -663,6 +669,9 @@ mod tests {
             &Projection::new(&[path(".a[*][*]")]),
             r#"{"a":[[1,2],[],[3]]}"#,
         );
+        assert_eq!(cut, r#"{"a":[[1,2],[],[3]]}"#);
+    }
+
     #[test]
     fn a_part_is_what_stands_at_the_pointer() {
         let json = r#"{"a":{"b/c":[1, {"~":"x"}], "":2},"n":null}"#;
@@ -685,9 +694,6 @@ mod tests {
             let decoded = wanted.map(|text| serde_json::from_str(text).unwrap());
             assert_eq!(value.pointer(pointer).cloned(), decoded, "{pointer}");
         }
-    }
-
-        assert_eq!(cut, r#"{"a":[[1,2],[],[3]]}"#);
     }
 
     #[test]

@@ -399,20 +399,20 @@ mod tests {
             result,
         };
         let mut slot = Slot::default();
-        assert!(slot.see(found()));
+        assert!(slot.see(found(), false));
         slot.begins(1);
         slot.loaded(loaded(1, Ok(Outcome::NoRoom("full".into()))));
         let waits = State::Waiting("full".into());
         assert_eq!(slot.entry("a.wasm").state, waits);
-        assert!(slot.is_pending() && slot.see(found()), "it is tried again");
+        assert!(slot.is_pending() && slot.see(found(), false), "it is tried again");
         slot.begins(2);
-        assert!(!slot.see(found()), "once at a time");
+        assert!(!slot.see(found(), false), "once at a time");
         assert_eq!(slot.entry("a.wasm").state, waits, "until that is over");
         slot.loaded(loaded(2, Err("no plugin".into())));
         assert_eq!(
             slot.entry("a.wasm").state,
             State::Failed("no plugin".into())
         );
-        assert!(!slot.is_pending() && !slot.see(found()));
+        assert!(!slot.is_pending() && !slot.see(found(), false));
     }
 }
