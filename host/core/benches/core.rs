@@ -267,6 +267,7 @@ fn matching(cache: &Cache) {
     let matching = per_operation(changes.len(), |number| {
         woken += sets
             .touched(0, &changes[number].key().to_key(), &changes[number], None)
+            .keys
             .len();
     });
     black_box(woken);

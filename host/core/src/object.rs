@@ -272,6 +272,7 @@ impl Object {
     }
 
     /// The object's values in all indexes.
+    #[cfg(test)]
     pub fn indexed_values(&self) -> impl Iterator<Item = (IndexId, &str)> {
         let indexes = 0..self.indexes as usize;
         indexes.flat_map(move |index| self.slots(index).map(move |slot| (index, self.slot(slot))))

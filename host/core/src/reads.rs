@@ -13,6 +13,7 @@ mod bounds;
 mod few;
 
 use std::borrow::Borrow;
+use std::cell::OnceCell;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash};
@@ -37,10 +38,51 @@ pub struct ReadSets {
     anchored: HashMap<LabelAnchor, Few<Arc<Read>>>,
     /// Label reads without such a label (`!canary`): every change of the kind is held against them.
     unanchored: HashMap<InformerId, Few<Arc<Read>>>,
+    /// How many reads there are of each index: the values of others need not be looked for.
+    indexed: HashMap<(InformerId, IndexId), usize>,
     held: Held,
 }
 
-/// The hash of a label and whose objects have it. The label itself would take as much memory as all else of a read, and is in the
+/// Whom a change concerns, and what it took to find that out.
+#[derive(Debug, Default)]
+pub struct Touched<'a> {
+    /// The keys with a read that the change touches, in order.
+    pub keys: Vec<&'a ObjectKey>,
+    /// Labels, values and keys that were compared, about: the host's time is not to be had for
+    /// nothing.
+    pub comparisons: usize,
+}
+
+/// Most comparisons of one change with one plugin's reads; what is left then counts as touched.
+/// Everybody waits while they are made.
+pub(crate) const COMPARISONS: usize = 16_384;
+
+/// A change as a plugin sees it. Whether it sees anything is found out once, however many reads it
+/// is held against: the texts may be long.
+pub struct Sight<'a> {
+    change: &'a Change,
+    view: ViewId,
+    is_visible: OnceCell<bool>,
+}
+
+impl<'a> Sight<'a> {
+    /// Through this view.
+    pub fn new(change: &'a Change, view: ViewId) -> Self {
+        Self {
+            change,
+            view,
+            is_visible: OnceCell::new(),
+        }
+    }
+
+    fn is_visible(&self) -> bool {
+        let is_visible = || is_visible(self.change, self.view);
+        *self.is_visible.get_or_init(is_visible)
+    }
+}
+
+/// The hash of a label, whose objects have it, and where (none: anywhere). The label itself would
+/// take as much memory as all else of a read, and is in the
 /// read: where two labels have one hash, their reads are held against the changes of both.
 type LabelAnchor = u64;
 
@@ -88,15 +130,25 @@ impl Read {
         }
     }
 
-    /// Whether a change of an object of the read's kind alters its answer, seen through this view.
-    pub fn is_touched_by(&self, change: &Change, view: ViewId) -> bool {
+    /// How many labels, values or keys are compared at most to find out whether an object is in the
+    /// read's answer.
+    pub(crate) fn comparisons(&self) -> usize {
+        match self {
+            Self::List(_, _, Filter::Labels(selector)) => 1 + selector.comparisons(),
+            _ => 1,
+        }
+    }
+
+    /// Whether a change of an object of the read's kind alters its answer.
+    pub fn is_touched_by(&self, sight: &Sight<'_>) -> bool {
+        let change = sight.change;
         let has =
             |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| self.has(object));
         match (has(&change.old), has(&change.new)) {
             (false, false) => false,
             (true, true) => match self {
                 Self::Applied(_, _, side) => has_changed(change, *side),
-                _ => is_visible(change, view),
+                _ => sight.is_visible(),
             },
             _ => true,
         }
@@ -118,9 +170,40 @@ pub fn is_visible(change: &Change, view: ViewId) -> bool {
     }
 }
 
+/// Whether a change touches one of the reads that a run has made, of this informer among others.
+/// What that takes comes off `left`, in comparisons; none if it is not enough.
+pub(crate) fn touches_any(
+    reads: &BTreeSet<Read>,
+    informer: InformerId,
+    sight: &Sight<'_>,
+    left: &mut usize,
+) -> Option<bool> {
+    let lists_of = |informer| Read::List(informer, None, Filter::Everything);
+    let lists = reads.range(lists_of(informer)..lists_of(informer + 1));
+    let key = sight.change.key().to_key();
+    let objects = [
+        Read::Object(informer, key.clone()),
+        Read::Applied(informer, key.clone(), Side::Main),
+        Read::Applied(informer, key, Side::Status),
+    ];
+    *left = left.checked_sub(objects.len())?;
+    let objects = objects.iter().filter_map(|read| reads.get(read));
+    for read in objects.chain(lists) {
+        *left = left.checked_sub(sight.change.states().count() * read.comparisons())?;
+        if read.is_touched_by(sight) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
 impl ReadSets {
     /// These, and only these, are the key's reads from now on.
     pub fn set(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
+        // Most runs ask what the one before has asked. A coarse key may have become a finer one.
+        if self.of(key).eq(&reads) && !self.held.coarse.contains(key) {
+            return;
+        }
         self.clear(key);
         if reads.is_empty() {
             return;
@@ -209,20 +292,40 @@ impl ReadSets {
     }
 
     /// The keys whose reads a change of the object of this key touches, for a plugin that sees the
-    /// kind through this view. But for what was applied: see [`drifted`](Self::drifted).
+    /// kind through this view. But for what was applied: see [`drifted`](Self::drifted). Where that
+    /// would take more than [`COMPARISONS`], more keys than it touches.
     pub fn touched(
         &self,
         informer: InformerId,
         key: &ObjectKey,
         change: &Change,
         view: ViewId,
-    ) -> BTreeSet<&ObjectKey> {
-        let candidates = self.candidates(informer, key, change);
-        let touched = candidates
-            .iter()
-            .filter(|read| read.informer() == informer && read.is_touched_by(change, view));
-        let readers = touched.filter_map(|read| self.readers.get(read));
-        readers.flat_map(Few::iter).map(|key| &**key).collect()
+    ) -> Touched<'_> {
+        let sight = Sight::new(change, view);
+        let (candidates, mut comparisons) = self.candidates(informer, key, change);
+        let states = change.states().count();
+        let mut keys = Vec::new();
+        let mut reads = 0;
+        for read in candidates.chain(self.by_label(informer, key, change)) {
+            let more = comparisons + states * read.comparisons();
+            let is_touched = if more > COMPARISONS {
+                read.informer() == informer
+            } else {
+                comparisons = more;
+                read.informer() == informer && read.is_touched_by(&sight)
+            };
+            if is_touched {
+                reads += 1;
+                let readers = self.readers.get(read).into_iter();
+                keys.extend(readers.flat_map(Few::iter).map(|key| &**key));
+            }
+        }
+        // Those of one read are in order, each once.
+        if reads > 1 {
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        Touched { keys, comparisons }
     }
 
     /// The keys that have applied the object of this key, if a change alters what they have
@@ -257,46 +360,81 @@ impl ReadSets {
         keys.map(|key| &**key).collect()
     }
 
-    /// Every recorded read that one of the change's states could be in.
+    /// Every recorded read that one of the change's states could be in, but for those by label, and
+    /// how many were looked for.
     fn candidates(
         &self,
         informer: InformerId,
         key: &ObjectKey,
         change: &Change,
-    ) -> BTreeSet<Arc<Read>> {
-        let values = change.states().flat_map(|state| state.indexed_values());
-        let values: BTreeSet<(IndexId, &str)> = values.collect();
-        let filters: Vec<Filter> = values
+    ) -> (impl Iterator<Item = &Arc<Read>>, usize) {
+        let indexes = self.indexed.keys();
+        let indexes = indexes.filter(|(of, _)| *of == informer);
+        let slots = indexes.flat_map(|(_, index)| {
+            let states = change.states();
+            states.map(|state| (*index, state, state.slots(*index)))
+        });
+        let slots: Vec<_> = slots.collect();
+        let count: usize = slots.iter().map(|(_, _, slots)| slots.len()).sum();
+        // An object with more values than there are reads is held against the reads.
+        let is_many = count > self.readers.len();
+        let values = slots.into_iter().filter(|_| !is_many);
+        let values: BTreeSet<(IndexId, &str)> = values
+            .flat_map(|(index, state, slots)| slots.map(move |slot| (index, state.slot(slot))))
+            .collect();
+        let filters = values
             .into_iter()
             .map(|(index, value)| Filter::Index(index, value.into()))
-            .chain([Filter::Everything])
-            .collect();
-        let mut reads = Vec::with_capacity(filters.len() * 2 + 1);
+            .chain([Filter::Everything]);
+        let mut reads = vec![Read::Object(informer, key.clone())];
         for filter in filters {
             let namespace = Some(key.namespace.clone());
             reads.push(Read::List(informer, namespace, filter.clone()));
             reads.push(Read::List(informer, None, filter));
         }
-        reads.push(Read::Object(informer, key.clone()));
         let recorded = reads
             .iter()
             .filter_map(|read| self.readers.get_key_value(read));
-        let mut found: BTreeSet<Arc<Read>> = recorded.map(|(read, _)| read.clone()).collect();
-        found.extend(self.by_label(informer, change).cloned());
-        found
+        let mut found: Vec<&Arc<Read>> = recorded.map(|(read, _)| read).collect();
+        let mut looked_for = reads.len();
+        if is_many {
+            let is_by_index =
+                |read: &&Arc<Read>| matches!(***read, Read::List(_, _, Filter::Index(..)));
+            found.extend(self.readers.keys().filter(is_by_index));
+            looked_for += self.readers.len();
+        }
+        (found.into_iter(), looked_for)
     }
 
-    /// The label reads that one of the change's states could be in.
-    fn by_label(&self, informer: InformerId, change: &Change) -> impl Iterator<Item = &Arc<Read>> {
+    /// The label reads that one of the change's states could be in. Some may come twice.
+    fn by_label(
+        &self,
+        informer: InformerId,
+        key: &ObjectKey,
+        change: &Change,
+    ) -> impl Iterator<Item = &Arc<Read>> {
         let labels = change.states().flat_map(|state| state.labels());
-        let anchors = labels.map(move |(name, value)| self.anchor(informer, name, value));
-        let anchored = anchors.filter_map(|anchor| self.anchored.get(&anchor));
+        let anchors = labels.flat_map(|(name, value)| {
+            let places = [Some(&*key.namespace), None];
+            places.map(|namespace| self.anchor(informer, namespace, name, value))
+        });
+        // Most labels are those of the state before.
+        let anchors: BTreeSet<LabelAnchor> = anchors.collect();
+        let anchored = anchors.into_iter();
+        let anchored = anchored.filter_map(|anchor| self.anchored.get(&anchor));
         let all = anchored.chain(self.unanchored.get(&informer));
         all.flat_map(Few::iter)
     }
 
-    fn anchor(&self, informer: InformerId, name: &str, value: &str) -> LabelAnchor {
-        self.anchored.hasher().hash_one((informer, name, value))
+    fn anchor(
+        &self,
+        informer: InformerId,
+        namespace: Option<&str>,
+        name: &str,
+        value: &str,
+    ) -> LabelAnchor {
+        let label = (informer, namespace, name, value);
+        self.anchored.hasher().hash_one(label)
     }
 
     fn register(&mut self, read: Read, key: &Arc<ObjectKey>) -> Arc<Read> {
@@ -321,9 +459,13 @@ impl ReadSets {
     /// Makes a label read findable from the labels of an object.
     fn place(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
-            Anchors::NotALabelRead => {}
+            Anchors::NotALabelRead => {
+                if let Read::List(informer, _, Filter::Index(index, _)) = **read {
+                    *self.indexed.entry((informer, index)).or_default() += 1;
+                }
+            }
             Anchors::None(informer) => {
-                self.held.unanchored += 1;
+                self.held.unanchored += read.comparisons() - 1;
                 insert_into(&mut self.unanchored, informer, read);
             }
             Anchors::Labels(labels) => {
@@ -336,9 +478,18 @@ impl ReadSets {
 
     fn displace(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
-            Anchors::NotALabelRead => {}
+            Anchors::NotALabelRead => {
+                if let Read::List(informer, _, Filter::Index(index, _)) = **read
+                    && let Entry::Occupied(mut count) = self.indexed.entry((informer, index))
+                {
+                    *count.get_mut() -= 1;
+                    if *count.get() == 0 {
+                        count.remove();
+                    }
+                }
+            }
             Anchors::None(informer) => {
-                self.held.unanchored -= 1;
+                self.held.unanchored -= read.comparisons() - 1;
                 remove_from(&mut self.unanchored, &informer, read);
             }
             Anchors::Labels(labels) => {
@@ -350,18 +501,15 @@ impl ReadSets {
     }
 
     fn anchors(&self, read: &Read) -> Anchors {
-        let Read::List(informer, _, Filter::Labels(selector)) = read else {
+        let Read::List(informer, namespace, Filter::Labels(selector)) = read else {
             return Anchors::NotALabelRead;
         };
         match selector.anchor() {
             None => Anchors::None(*informer),
             Some((name, values)) => {
-                let values = values.iter();
-                Anchors::Labels(
-                    values
-                        .map(|value| self.anchor(*informer, name, value))
-                        .collect(),
-                )
+                let namespace = namespace.as_deref();
+                let anchor = |value: &String| self.anchor(*informer, namespace, name, value);
+                Anchors::Labels(values.iter().map(anchor).collect())
             }
         }
     }

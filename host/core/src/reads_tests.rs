@@ -91,8 +91,8 @@ fn list(filter: Filter) -> Read {
 fn wakes(read: Read, change: &Change) -> bool {
     let mut sets = ReadSets::default();
     sets.set(&reader(), [read].into());
-    sets.touched(PODS, &change.key().to_key(), change, VIEW)
-        .contains(&reader())
+    let touched = sets.touched(PODS, &change.key().to_key(), change, VIEW);
+    touched.keys.contains(&&reader())
 }
 
 #[test]
@@ -208,11 +208,13 @@ fn a_failed_run_adds_to_the_reads_and_a_good_one_replaces_them() {
     sets.join(&reader(), [list(app_is("db"))].into());
     assert!(
         sets.touched(PODS, &appears.key().to_key(), &appears, VIEW)
-            .contains(&reader())
+            .keys
+            .contains(&&reader())
     );
     sets.set(&reader(), [list(app_is("db"))].into());
     assert!(
         sets.touched(PODS, &appears.key().to_key(), &appears, VIEW)
+            .keys
             .is_empty()
     );
 }
@@ -223,6 +225,7 @@ fn cleared_reads_leave_nothing_behind() {
     let reads = [
         list(app_is("web")),
         list(labels(Requirement::Absent("x".into()))),
+        list(Filter::Index(0, "n1".into())),
         list(Filter::Everything),
     ];
     sets.set(&reader(), reads.into());
@@ -231,6 +234,7 @@ fn cleared_reads_leave_nothing_behind() {
         sets.readers.is_empty()
             && sets.anchored.is_empty()
             && sets.unanchored.is_empty()
+            && sets.indexed.is_empty()
             && sets.is_empty()
     );
 }
@@ -336,6 +340,151 @@ fn who_applied_an_object_is_told_of_drift_on_that_side_of_it_whatever_it_sees() 
     assert_eq!(drifted(&change(Some(&a_pod()), Some(&relabelled))), ["x"]);
     assert!(
         sets.touched(PODS, &pod, &change(Some(&a_pod()), Some(&moved)), VIEW)
+            .keys
             .is_empty()
     );
+}
+
+/// With so many labels: `l0` and so on.
+fn labelled(count: usize) -> Change {
+    let cache = pods();
+    let labels: Vec<String> = (0..count)
+        .map(|number| format!(r#""l{number}":"v""#))
+        .collect();
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"one","name":"a","resourceVersion":"1","labels":{{{}}}}}}}"#,
+        labels.join(",")
+    );
+    let object = Object::parse(cache.kind(), &json, cache.schema()).unwrap();
+    Change {
+        old: None,
+        new: Some(Arc::new(object)),
+    }
+}
+
+#[test]
+fn one_change_is_compared_so_often_and_then_touches_what_is_left() {
+    let mut sets = ReadSets::default();
+    let selected = |number: usize, more: usize| {
+        let none = Requirement::NoneOf("l1".into(), vec!["v".into()]);
+        let label = Requirement::Equals(format!("l{}", number % 100), "v".into());
+        let no = (0..more).map(|more| Requirement::Absent(format!("k{number}-{more}")));
+        let requirements = [label].into_iter().chain(no).chain([none]).collect();
+        list(Filter::Labels(LabelSelector { requirements }))
+    };
+    let key = |number: usize| ObjectKey::new("one", &number.to_string());
+    for number in 0..100 {
+        sets.set(&key(number), [selected(number, 90)].into());
+    }
+    let change = labelled(100);
+    let at = change.key().to_key();
+    let few = sets.touched(PODS, &at, &change, VIEW);
+    assert!(few.keys.is_empty(), "none is selected");
+    assert!(
+        (9_000..=COMPARISONS).contains(&few.comparisons),
+        "{}",
+        few.comparisons
+    );
+    for number in 100..1_000 {
+        sets.set(&key(number), [selected(number, 90)].into());
+    }
+    let many = sets.touched(PODS, &at, &change, VIEW);
+    assert!((COMPARISONS - 100..=COMPARISONS).contains(&many.comparisons));
+    let compared = many.comparisons / 93;
+    assert_eq!(many.keys.len(), 1_000 - compared);
+}
+
+#[test]
+fn what_no_label_leads_to_is_bounded_by_its_conditions() {
+    let mut sets = ReadSets::default();
+    let none_of = |number: usize| {
+        let values = (0..1_000).map(|value| format!("{number}-{value}"));
+        list(labels(Requirement::NoneOf("app".into(), values.collect())))
+    };
+    for number in 0..10 {
+        let key = ObjectKey::new("one", &number.to_string());
+        sets.set(&key, [none_of(number)].into());
+    }
+    assert_eq!(sets.coarse(), 6);
+}
+
+#[test]
+fn indexed_values_that_nobody_asks_for_are_not_looked_for() {
+    let mut sets = ReadSets::default();
+    let appears = change(None, Some(&a_pod()));
+    let at = appears.key().to_key();
+    let compared = |sets: &ReadSets| sets.touched(PODS, &at, &appears, VIEW).comparisons;
+    sets.set(&reader(), [list(app_is("db"))].into());
+    let without = compared(&sets);
+    let index = list(Filter::Index(0, "n1".into()));
+    let everywhere = Read::List(PODS, None, Filter::Index(0, "n1".into()));
+    sets.set(&reader(), [index, everywhere].into());
+    let touched = sets.touched(PODS, &at, &appears, VIEW);
+    assert!(touched.keys.contains(&&reader()));
+    assert!(touched.comparisons > without);
+}
+
+#[test]
+fn what_a_run_has_missed_is_looked_up_and_not_searched() {
+    let names =
+        (0..10_000).map(|read| Read::Object(PODS, ObjectKey::new("one", &format!("r{read}"))));
+    let other = Read::List(PODS + 1, None, Filter::Everything);
+    let mut reads: BTreeSet<Read> = names.chain([other]).collect();
+    let appears = change(None, Some(&a_pod()));
+    let sight = || Sight::new(&appears, VIEW);
+    let mut left = 10;
+    assert_eq!(touches_any(&reads, PODS, &sight(), &mut left), Some(false));
+    assert_eq!(left, 7);
+    reads.insert(list(app_is("web")));
+    assert_eq!(touches_any(&reads, PODS, &sight(), &mut left), Some(true));
+    assert_eq!(
+        touches_any(&reads, PODS, &sight(), &mut left),
+        None,
+        "too much"
+    );
+}
+
+#[test]
+fn one_label_in_many_namespaces_is_many_labels() {
+    let mut sets = ReadSets::default();
+    for number in 0..OF_LABEL + 10 {
+        let namespace = format!("n{number}");
+        let read = Read::List(PODS, Some(namespace.as_str().into()), app_is("web"));
+        sets.set(&ObjectKey::new(&namespace, "reader"), [read].into());
+    }
+    assert_eq!(sets.coarse(), 0);
+    let change = change(None, Some(&a_pod()));
+    assert!(
+        wakes(Read::List(PODS, None, app_is("web")), &change),
+        "anywhere"
+    );
+}
+
+#[test]
+fn a_selector_of_very_many_values_has_no_handle_for_each() {
+    let values = |count: usize| {
+        (0..count)
+            .map(|value| value.to_string())
+            .chain(["web".into()])
+    };
+    let one_of = |count| {
+        list(labels(Requirement::OneOf(
+            "app".into(),
+            values(count).collect(),
+        )))
+    };
+    let mut sets = ReadSets::default();
+    sets.set(&reader(), [one_of(63), one_of(999)].into());
+    assert_eq!(sets.anchored.len(), 64);
+    assert!(wakes(one_of(999), &change(None, Some(&a_pod()))));
+}
+
+#[test]
+fn a_run_that_asks_the_same_again_changes_nothing() {
+    let mut sets = ReadSets::default();
+    let reads = || BTreeSet::from([list(app_is("web")), list(Filter::Everything)]);
+    sets.set(&reader(), reads());
+    let first = sets.reads_of[&reader()].as_ptr();
+    sets.set(&reader(), reads());
+    assert_eq!(sets.reads_of[&reader()].as_ptr(), first);
 }

@@ -57,6 +57,9 @@ impl Requirement {
     }
 }
 
+/// Most handles of one selector.
+const MAX_ANCHORS: usize = 64;
+
 impl LabelSelector {
     /// Whether an object with these labels is selected.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
@@ -76,6 +79,15 @@ impl LabelSelector {
         texts + self.requirements.len() * size_of::<Requirement>()
     }
 
+    /// How many labels are looked for at most, and values compared, to find out whether an object
+    /// is selected.
+    pub(crate) fn comparisons(&self) -> usize {
+        let requirements = self.requirements.iter();
+        requirements
+            .map(|requirement| requirement.texts().1.len().max(1))
+            .sum()
+    }
+
     /// Whether it has no more conditions than so many, and no more values in all of them.
     pub(crate) fn is_within(&self, conditions: usize, values: usize) -> bool {
         let requirements = self.requirements.iter();
@@ -84,7 +96,8 @@ impl LabelSelector {
     }
 
     /// Label key and values of which a selected object must have one: the handle by which a selector is found from an object.
-    /// None when the selector has no such condition.
+    /// None when the selector has no such condition, or none with so few values that each can be a
+    /// handle.
     pub fn anchor(&self) -> Option<(&str, &[String])> {
         self.requirements
             .iter()
@@ -92,7 +105,9 @@ impl LabelSelector {
                 Requirement::Equals(key, value) => {
                     Some((key.as_str(), std::slice::from_ref(value)))
                 }
-                Requirement::OneOf(key, values) => Some((key.as_str(), values.as_slice())),
+                Requirement::OneOf(key, values) if values.len() <= MAX_ANCHORS => {
+                    Some((key.as_str(), values.as_slice()))
+                }
                 _ => None,
             })
     }

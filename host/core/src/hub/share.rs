@@ -5,6 +5,14 @@
 
 use std::time::Duration;
 
+/// What one comparison of a recorded read with a change takes, about. There is no clock here, and
+/// nobody else is to pay for it.
+const COMPARISON: Duration = Duration::from_nanos(40);
+
+/// Comparisons that a change costs nothing: a plugin that has nothing to run is not to fall behind
+/// by what others' objects do.
+const FREE: usize = 100;
+
 /// What one plugin has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
@@ -45,6 +53,14 @@ impl Share {
             self.used = self.used.max(floor);
         }
         self.was_ready = is_ready;
+    }
+
+    /// What the plugin has read has been held against something, in so many comparisons. A few are
+    /// everybody's.
+    pub(super) fn charge(&mut self, comparisons: usize) {
+        let comparisons = comparisons.saturating_sub(FREE);
+        let took = COMPARISON.saturating_mul(u32::try_from(comparisons).unwrap_or(u32::MAX));
+        self.used += took / self.weight;
     }
 
     /// A run begins.
@@ -96,6 +112,18 @@ mod tests {
         let mut shares = [(Share::new(2), MS), (Share::new(1), MS)];
         let runs = contest(&mut shares, MS * 3_000);
         assert!((1_990..=2_010).contains(&runs[0]), "{runs:?}");
+    }
+
+    #[test]
+    fn what_holding_reads_against_changes_takes_is_time_used() {
+        let mut shares = [Share::new(1), Share::new(2)];
+        shares.iter_mut().for_each(|share| share.charge(FREE));
+        assert_eq!(shares[0].used(), Duration::ZERO);
+        shares
+            .iter_mut()
+            .for_each(|share| share.charge(FREE + 1_000));
+        assert_eq!(shares[0].used(), COMPARISON * 1_000);
+        assert_eq!(shares[1].used(), COMPARISON * 500);
     }
 
     #[test]

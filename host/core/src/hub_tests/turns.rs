@@ -191,3 +191,28 @@ fn nobody_waits_for_a_time_that_has_passed() {
         rig.now
     );
 }
+
+#[test]
+fn a_run_that_missed_more_than_its_reads_are_held_against_is_run_again() {
+    let lists = |count: usize| {
+        move |_: &Request, reader: &mut Reader| {
+            for number in 0..count {
+                let absent = Requirement::Absent(format!("k{number}"));
+                let filter = ListFilter::Labels(LabelSelector {
+                    requirements: vec![absent],
+                });
+                reader.list(&pod(), Some("elsewhere"), &filter).unwrap();
+            }
+            Ok(Outcome::default())
+        }
+    };
+    for (count, again) in [(50, NONE), (5_000, vec!["a".to_owned()])] {
+        let mut rig = Rig::with(manifest("p"), lists(count));
+        rig.put(&service(), "a", "");
+        let mut turn = rig.take().unwrap();
+        let decision = turn.decide();
+        (0..10).for_each(|number| rig.put(&pod(), &format!("p{number}"), ""));
+        rig.finish(&turn, decision);
+        assert_eq!(rig.run(), again, "{count} lists");
+    }
+}

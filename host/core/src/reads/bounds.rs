@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use crate::key::ObjectKey;
 use crate::reader::{Filter, Read};
+use crate::selector::LabelSelector;
 
 /// Bytes that the reads of one plugin take, each counted once for each key: some 350,000 with names of the usual length.
 const BYTES: usize = 64 << 20;
 /// Of one read, besides its texts: its entries in the maps.
 const OVERHEAD: usize = 140;
-/// Label reads of one key without a label that their objects must have, and of all keys: each change is held against each of
-/// them, while nobody else can do anything.
+/// Label reads of one key without a label that their objects must have, and the conditions and
+/// values in those of all keys: each change is held against each of them, while nobody else can do
+/// anything.
 const UNANCHORED_OF_KEY: usize = 64;
 const UNANCHORED: usize = 4_096;
 /// Label reads that the same label leads to.
@@ -22,7 +24,7 @@ pub(super) const OF_LABEL: usize = 4_096;
 pub(super) struct Held {
     pub(super) reads: usize,
     bytes: usize,
-    /// Each counted once, however many keys ask it.
+    /// Conditions and values; each read counted once, however many keys ask it.
     pub(super) unanchored: usize,
     /// The keys whose reads are taken for more than they are.
     pub(super) coarse: HashSet<Arc<ObjectKey>>,
@@ -32,10 +34,12 @@ fn bytes(read: &Read) -> usize {
     OVERHEAD + read.size()
 }
 
-fn is_unanchored(read: &Read) -> bool {
+fn unanchored(read: &Read) -> Option<&LabelSelector> {
     match read {
-        Read::List(_, _, Filter::Labels(selector)) => selector.anchor().is_none(),
-        _ => false,
+        Read::List(_, _, Filter::Labels(selector)) => {
+            Some(selector).filter(|selector| selector.anchor().is_none())
+        }
+        _ => None,
     }
 }
 
@@ -70,15 +74,16 @@ impl Held {
             let all = reads.into_iter().map(|read| widened(read, true));
             return (all.collect(), true);
         }
-        let unanchored = reads.iter().filter(|read| is_unanchored(read)).count();
-        if unanchored == 0
-            || unanchored <= UNANCHORED_OF_KEY && self.unanchored + unanchored <= UNANCHORED
-        {
+        let found = reads.iter().filter_map(unanchored);
+        let (count, comparisons) = found.fold((0, 0), |(count, comparisons), selector| {
+            (count + 1, comparisons + selector.comparisons())
+        });
+        if count == 0 || count <= UNANCHORED_OF_KEY && self.unanchored + comparisons <= UNANCHORED {
             return (reads, false);
         }
-        let widen = |read: Read| match is_unanchored(&read) {
-            true => widened(read, false),
-            false => read,
+        let widen = |read: Read| match unanchored(&read) {
+            Some(_) => widened(read, false),
+            None => read,
         };
         (reads.into_iter().map(widen).collect(), true)
     }
@@ -88,7 +93,7 @@ impl Held {
 mod tests {
     use super::super::ReadSets;
     use super::*;
-    use crate::selector::{LabelSelector, Requirement};
+    use crate::selector::Requirement;
 
     fn absent(number: usize) -> Read {
         let requirements = vec![Requirement::Absent(format!("k{number}"))];

@@ -1,5 +1,6 @@
 //! A plugin's turns: from a key that is handed out to a key that is given back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Request, RunError};
 use crate::queue::{NORMAL, Taken, Time};
 use crate::reader::{Read, Reader};
+use crate::reads::{Sight, touches_any};
 use crate::snapshot::{InformerId, Snapshot};
 
 /// How long a key waits whose writes found no cluster.
@@ -35,6 +37,12 @@ pub(super) const HURRY: Backoff = Backoff {
     base: Duration::from_millis(5),
     max: Duration::from_secs(1),
 };
+
+/// Most comparisons of what a run has read with the changes that it has missed.
+const MISSED_COMPARISONS: usize = 50_000;
+
+/// What it takes to remember a read, in comparisons.
+const COMPARISONS_PER_READ: usize = 20;
 
 /// What a plugin has to do next.
 pub enum Work {
@@ -237,15 +245,18 @@ impl Seat {
                 self.loops.caused_otherwise(key);
                 true
             }
-            Missed::Changes(changes) => {
-                let touching: Vec<_> = changes
-                    .filter(|(informer, change)| self.is_touched(decision, *informer, change))
-                    .collect();
-                for (informer, change) in &touching {
-                    self.loops.caused(key, *informer, change);
+            Missed::Changes(changes) => match self.touching(decision, changes) {
+                None => {
+                    self.loops.caused_otherwise(key);
+                    true
                 }
-                !touching.is_empty()
-            }
+                Some(touching) => {
+                    for (informer, change) in &touching {
+                        self.loops.caused(key, *informer, change);
+                    }
+                    !touching.is_empty()
+                }
+            },
         };
         if is_stale {
             self.queue.add(key, NORMAL, now);
@@ -253,18 +264,35 @@ impl Seat {
         let reads = decision.reads.iter();
         // Of an object that is gone only the host itself has seen anything.
         let reads = reads.filter(|read| turn.is_gone || !self.is_own(read, key));
-        let reads = reads.cloned().collect();
+        let reads: BTreeSet<Read> = reads.cloned().collect();
+        self.share.charge(reads.len() * COMPARISONS_PER_READ);
         match &decision.result {
             Ok(_) => self.reads.set(key, reads),
             Err(_) => self.reads.join(key, reads),
         }
     }
 
-    /// Whether a change alters what a run read.
-    fn is_touched(&self, decision: &Decision, informer: InformerId, change: &Change) -> bool {
-        let view = self.grants.get(&informer).and_then(|grant| grant.view);
-        let mut reads = decision.reads.iter();
-        reads.any(|read| read.informer() == informer && read.is_touched_by(change, view))
+    /// The changes that alter what a run read; none where to find that out would take too long:
+    /// everybody waits meanwhile, at the plugin's expense.
+    fn touching<'a>(
+        &mut self,
+        decision: &Decision,
+        changes: impl Iterator<Item = (InformerId, &'a Change)>,
+    ) -> Option<Vec<(InformerId, &'a Change)>> {
+        let mut left = MISSED_COMPARISONS;
+        let informers: BTreeSet<InformerId> = decision.reads.iter().map(Read::informer).collect();
+        let changes = changes.filter(|(informer, _)| informers.contains(informer));
+        let touching = changes.filter_map(|(informer, change)| {
+            let view = self.grants.get(&informer).and_then(|grant| grant.view);
+            let sight = Sight::new(change, view);
+            match touches_any(&decision.reads, informer, &sight, &mut left) {
+                Some(false) => None,
+                touches => Some(touches.map(|_| (informer, change))),
+            }
+        });
+        let touching = touching.collect();
+        self.share.charge(MISSED_COMPARISONS - left);
+        touching
     }
 
     /// Whether a read need not be recorded, because the key is woken by what touches it anyway. Many controllers read nothing else of

@@ -82,7 +82,9 @@ impl Seat {
             let kind = snapshot.informers[informer].kind();
             self.controller.applied.forget(kind, key);
         }
-        for key in self.reads.touched(informer, key, change, view) {
+        let touched = self.reads.touched(informer, key, change, view);
+        self.share.charge(touched.comparisons);
+        for key in touched.keys {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
         }
