@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::cache::{Cache, Grant};
+use crate::fields::part;
 use crate::key::{Kind, ObjectKey};
 use crate::object::{IndexId, Object, Side};
 use crate::selector::LabelSelector;
@@ -348,7 +347,8 @@ impl Reader {
         Ok(object.map(|object| object.view(part.grant.view)))
     }
 
-    /// One part of an object, by JSON Pointer (RFC 6901), as JSON text.
+    /// One part of an object, by JSON Pointer (RFC 6901), as JSON text: of an object nested however
+    /// deep.
     pub fn get_part(
         &mut self,
         kind: &Kind,
@@ -359,8 +359,8 @@ impl Reader {
             return Err(ReadError::InvalidPointer(pointer.to_owned()));
         }
         let object = self.get(kind, key)?;
-        let value: Option<Value> = object.and_then(|json| serde_json::from_str(json).ok());
-        Ok(value.and_then(|value| value.pointer(pointer).map(Value::to_string)))
+        let found = object.and_then(|json| part(json, pointer));
+        Ok(found.map(str::to_owned))
     }
 
     /// The matching objects as one JSON array, ordered by namespace and name.
@@ -634,3 +634,7 @@ pub fn matching<'a>(
         }
     }
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
