@@ -134,7 +134,7 @@ impl Cache {
         self.objects.is_empty()
     }
 
-    /// Bytes of the objects, with their views.
+    /// Bytes of the objects, with their views and places in indexes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -46,6 +46,12 @@ impl FieldPath {
         }
     }
 
+    /// How often it goes on with all of an array's elements or a map's values.
+    pub fn branchings(&self) -> usize {
+        let steps = self.steps.iter();
+        steps.filter(|step| matches!(step, Step::Each)).count()
+    }
+
     /// Reads `.spec.ports[*].name`, `.metadata.labels['app.kubernetes.io/name']`.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let mut steps = Vec::new();

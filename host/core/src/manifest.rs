@@ -188,6 +188,11 @@ pub enum ManifestError {
     /// An index without a path.
     #[error("index {0:?} of {1} has no path")]
     IndexWithoutPath(String, Kind),
+    /// An index of nearly all that is in an object.
+    #[error(
+        "index {0:?} of {1}: {2:?} has more than {MAX_BRANCHINGS} [*]; each multiplies what is indexed of an object"
+    )]
+    IndexOfAll(String, Kind, String),
     /// A field path cannot be read.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -226,6 +231,9 @@ pub enum ManifestError {
     #[error("limits: {0} must be more than 0")]
     ZeroLimit(&'static str),
 }
+
+/// Most `[*]` of an index's path.
+const MAX_BRANCHINGS: usize = 2;
 
 /// Whether `name` is a DNS label (RFC 1123).
 pub fn is_dns_label(name: &str) -> bool {
@@ -294,8 +302,8 @@ impl Manifest {
             ("namespaces in a read", most_namespaces, 20),
             ("namespaces in reads", namespaces, 200),
             ("fields in reads", fields, 1_000),
-            ("indexes", self.indexes.len(), 50),
-            ("index paths", paths, 200),
+            ("indexes", self.indexes.len(), 16),
+            ("index paths", paths, 64),
             ("writes", self.writes.len(), 500),
         ] {
             if count > max {
@@ -352,7 +360,13 @@ impl Manifest {
                 ));
             }
             for path in &index.paths {
-                FieldPath::parse(path)?;
+                if FieldPath::parse(path)?.branchings() > MAX_BRANCHINGS {
+                    return Err(ManifestError::IndexOfAll(
+                        index.name.clone(),
+                        index.kind.clone(),
+                        path.clone(),
+                    ));
+                }
             }
         }
         Ok(())

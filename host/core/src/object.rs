@@ -69,6 +69,10 @@ pub struct Object {
     labels: u32,
 }
 
+/// Of an indexed value, its place in the index: a pointer and a number, in a tree whose leaves are
+/// two thirds full.
+const POSTING_BYTES: usize = 24;
+
 /// The two sides of an object, which have different writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
@@ -288,9 +292,11 @@ impl Object {
         self.payload
     }
 
-    /// Bytes it takes, not counting what allocating rounds up.
+    /// Bytes it takes, its places in indexes among them, not counting what allocating rounds up.
     pub fn size(&self) -> usize {
-        size_of::<Self>() + self.text.len() + size_of_val(&*self.spans)
+        let others = self.views as usize + self.indexes as usize + self.labels as usize * 2;
+        let postings = (self.spans.len() - others) * POSTING_BYTES;
+        size_of::<Self>() + self.text.len() + size_of_val(&*self.spans) + postings
     }
 
     /// Namespace and name.

@@ -4063,7 +4063,8 @@ pub mod pilothouse {
                 /// Unique among the plugin's indexes of this kind.
                 pub name: _rt::String,
                 pub kind: Kind,
-                /// The strings, numbers and booleans found at these paths are the object's indexed values.
+                /// The strings, numbers and booleans found at these paths are the object's indexed values. A path has at most two `[*]`; a manifest
+                /// has at most 16 indexes, and 64 paths in them.
                 pub paths: _rt::Vec<FieldPath>,
             }
             impl ::core::fmt::Debug for Index {

@@ -53,8 +53,8 @@ fn counts(manifest: &Manifest) -> Result<(), String> {
         ("namespaces in a read", most, 20),
         ("namespaces in reads", namespaces, 200),
         ("fields in reads", fields, 1_000),
-        ("indexes", manifest.indexes.len(), 50),
-        ("index paths", paths, 200),
+        ("indexes", manifest.indexes.len(), 16),
+        ("index paths", paths, 64),
         ("writes", manifest.writes.len(), 500),
     ] {
         at_most(max, count, what)?;
@@ -102,6 +102,9 @@ fn subject(manifest: &Manifest) -> Result<(), String> {
     }
 }
 
+/// Most `[*]` of an index's path.
+const MAX_BRANCHINGS: usize = 2;
+
 fn indexes(manifest: &Manifest) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for index in &manifest.indexes {
@@ -114,7 +117,15 @@ fn indexes(manifest: &Manifest) -> Result<(), String> {
             return Err(format!("{what} has no path"));
         }
         for path in &index.paths {
-            fields::parse(path)?;
+            let branchings = fields::parse(path)?
+                .iter()
+                .filter(|step| step.is_none())
+                .count();
+            if branchings > MAX_BRANCHINGS {
+                return Err(format!(
+                    "{what}: {path:?} has more than {MAX_BRANCHINGS} [*]; each multiplies what is indexed of an object"
+                ));
+            }
         }
     }
     Ok(())
