@@ -141,3 +141,36 @@ fn every_case_holds_through_the_built_plugin() -> Result<()> {
     assert!(cases.len() >= 25, "only {} cases", cases.len());
     Ok(())
 }
+
+/// A pod as a node writes one: what the controller does not read is there too.
+fn pod(number: usize) -> Value {
+    let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
+        .map(|name| json!({"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}));
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": format!("web-{number:05}"),
+            "uid": format!("uid-{number}"), "resourceVersion": number.to_string(),
+            "labels": {"app": "web", "pod-template-hash": "5d9c7b8f6c"}},
+        "spec": {"nodeName": format!("node-{}", number % 500), "containers": [
+            {"name": "main", "image": "web", "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]}]},
+        "status": {"phase": "Running", "conditions": conditions,
+            "podIP": format!("10.0.{}.{}", number / 250, number % 250),
+            "podIPs": [{"ip": format!("10.0.{}.{}", number / 250, number % 250)}]}})
+}
+
+#[test]
+fn a_service_of_five_thousand_pods_is_within_the_limits_of_a_manifest_that_asks_for_nothing()
+-> Result<()> {
+    let engine = Engine::new(&EngineOptions::default())?;
+    let file = std::fs::read(guest("endpoints"))?;
+    let plugin = pilothouse_wasm::load(&engine, &file, &LimitPolicy::default())?;
+    let plugin = Arc::new(plugin);
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": "default", "name": "web", "uid": "uid", "resourceVersion": "1"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http", "protocol": "TCP"}]}});
+    let objects: Vec<Value> = (0..5_000).map(pod).chain([service]).collect();
+    let key = ObjectKey::new("default", "web");
+    let actions = actions(&plugin, &objects, &key)?;
+    assert_eq!(actions.len(), 1);
+    println!("{} of fuel", plugin.totals().fuel);
+    Ok(())
+}

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pilothouse_core::manifest::{Manifest, Subject};
+use pilothouse_core::manifest::{Limits, Manifest, Subject};
 use pilothouse_core::plugin::Plugin;
 use pilothouse_core::text::escaped;
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits};
@@ -130,7 +130,8 @@ fn check(
     let mut lines: Vec<Line> = risks.map(|text| ("risk", text)).collect();
     lines.extend(file_lines(plugin.report()));
     lines.extend(manifest_lines(plugin.manifest()));
-    lines.push(("limits", limits(plugin.limits())));
+    let asked = &plugin.manifest().limits;
+    lines.push(("limits", limits(plugin.limits(), asked)));
     lines.extend(config_line(schemas, plugin.manifest(), &settings)?);
     let (manifest, digest) = (plugin.manifest(), plugin.report().digest_hex());
     let lacks_settings =
@@ -300,12 +301,15 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-fn limits(limits: &RunLimits) -> String {
+fn limits(limits: &RunLimits, asked: &Limits) -> String {
+    let more = asked.timeout.filter(|asked| *asked > limits.timeout);
+    let more = more.map(|asked| format!(" (it asks for {asked:?}: see limits.timeout)"));
     format!(
-        "{} of memory, {} of fuel, {:?} of CPU time, {} at once",
+        "{} of memory, {} of fuel, {:?} of CPU time{}, {} at once",
         size(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX)),
         limits.fuel,
         limits.timeout,
+        more.unwrap_or_default(),
         limits.concurrency
     )
 }
@@ -319,6 +323,20 @@ mod tests {
         let lines = [("reads", "v1/Pod: ['\u{1b}[8m\n  risk  none']".to_owned())];
         let text = layout(&lines);
         assert_eq!(text, r"  reads  v1/Pod: ['\u{1b}[8m\n  risk  none']");
+    }
+
+    #[test]
+    fn what_is_cut_of_the_time_that_a_manifest_asks_for_is_said() {
+        let asked = Limits {
+            timeout: Some(std::time::Duration::from_secs(200)),
+            ..Limits::default()
+        };
+        let granted = LimitPolicy::default().grant(&asked);
+        let text = limits(&granted, &asked);
+        let said = "20s of CPU time (it asks for 200s: see limits.timeout)";
+        assert!(text.contains(said), "{text}");
+        let text = limits(&granted, &Limits::default());
+        assert!(text.contains("20s of CPU time, "), "{text}");
     }
 
     #[test]

@@ -226,9 +226,8 @@ pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
 /// The value at a JSON Pointer (RFC 6901), as it stands, however deep it goes. Of members of one
 /// name the last counts.
 pub(crate) fn part<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
-    let names = pointer.split('/').skip(1);
-    names.fold(Some(json.trim_ascii()), |json, name| {
-        let json = json?;
+    let mut names = pointer.split('/').skip(1);
+    names.try_fold(json.trim_ascii(), |json, name| {
         let name = name.replace("~1", "/").replace("~0", "~");
         if json.starts_with('{') {
             let mut members = members(json).ok()?.into_iter().rev();
@@ -661,6 +660,30 @@ mod tests {
             cut(&[".spec.nodeName.x", ".spec.containers.y"]),
             r#"{"spec":{"containers":null,"nodeName":null}}"#
         );
+    }
+
+    #[test]
+    fn a_part_is_what_stands_at_the_pointer() {
+        let json = r#"{"a":{"b/c":[1, {"~":"x"}], "":2},"n":null}"#;
+        for (pointer, wanted) in [
+            ("", Some(json)),
+            ("/a/b~1c/0", Some("1")),
+            ("/a/b~1c/1/~0", Some(r#""x""#)),
+            ("/a/b~1c/1", Some(r#"{"~":"x"}"#)),
+            ("/a/", Some("2")),
+            ("/n", Some("null")),
+            ("/n/x", None),
+            ("/a/b~1c/2", None),
+            ("/a/b~1c/01", None),
+            ("/a/b~1c/+1", None),
+            ("/a/b~1c/-", None),
+            ("/missing", None),
+        ] {
+            assert_eq!(part(json, pointer), wanted, "{pointer}");
+            let value: serde_json::Value = serde_json::from_str(json).unwrap();
+            let decoded = wanted.map(|text| serde_json::from_str(text).unwrap());
+            assert_eq!(value.pointer(pointer).cloned(), decoded, "{pointer}");
+        }
     }
 
     #[test]

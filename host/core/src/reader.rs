@@ -122,6 +122,20 @@ pub const MAX_READS: usize = 10_000;
 /// Most bytes of names, selectors and values in the reads of one reconcile.
 pub const MAX_READ_BYTES: usize = 1024 * 1024;
 
+/// What a read takes, in fuel: about as long as so many instructions of a guest. Each object that a
+/// list looks at;
+const FUEL_PER_OBJECT: u64 = 200;
+/// each condition that it is held against;
+const FUEL_PER_CONDITION: u64 = 40;
+/// each value of a condition;
+const FUEL_PER_VALUE: u64 = 2;
+/// a look at one object, and what is recorded of a question;
+const FUEL_PER_READ: u64 = 1_000;
+/// bytes that are copied to the guest for one;
+const BYTES_PER_FUEL: u64 = 4;
+/// and a byte that is read on the way to a part of an object.
+const FUEL_PER_READ_BYTE: u64 = 1;
+
 /// Most conditions of one selector, and values in all of them.
 pub const MAX_CONDITIONS: usize = 100;
 /// See [`MAX_CONDITIONS`].
@@ -140,6 +154,27 @@ impl Read {
 }
 
 impl Filter {
+    /// What it takes to hold an object against it.
+    fn fuel(&self) -> u64 {
+        match self {
+            Self::Labels(selector) => {
+                let conditions = selector.requirements.len() as u64;
+                let values = selector.comparisons() as u64;
+                conditions * FUEL_PER_CONDITION + values * FUEL_PER_VALUE
+            }
+            Self::Everything | Self::Index(..) => 0,
+        }
+    }
+
+    /// Whether one of the objects that are looked at is in the list.
+    fn selects(&self, object: &Object, namespace: Option<&str>) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Labels(selector) => selector.matches(object),
+            Self::Index(..) => namespace.is_none_or(|wanted| object.key().namespace == wanted),
+        }
+    }
+
     fn size(&self) -> usize {
         match self {
             Self::Everything => 0,
@@ -216,6 +251,9 @@ pub enum ReadError {
     /// A list is longer than the reader may take; the guest is stopped.
     #[error("a list of more than {0} bytes, which is all the memory there is for it")]
     TooLarge(usize),
+    /// It took more than the reader may spend; the guest is stopped.
+    #[error("all fuel used in a read")]
+    OutOfFuel,
     /// Not a JSON Pointer.
     #[error("{0:?} is not a JSON Pointer; it is empty or begins with /")]
     InvalidPointer(String),
@@ -232,6 +270,7 @@ pub struct Reader {
     denied: Option<ReadError>,
     subject: Option<OwnSubject>,
     max_answer_bytes: usize,
+    fuel: u64,
 }
 
 /// The object whose key is reconciled.
@@ -257,7 +296,18 @@ impl Reader {
             denied: None,
             subject: None,
             max_answer_bytes: usize::MAX,
+            fuel: u64::MAX,
         }
+    }
+
+    /// From now on so much work is done for the guest, and then none: [`ReadError::OutOfFuel`].
+    pub fn set_fuel(&mut self, fuel: u64) {
+        self.fuel = fuel;
+    }
+
+    /// What is left of it.
+    pub fn fuel(&self) -> u64 {
+        self.fuel
     }
 
     /// From now on a list of more than so many bytes is [`ReadError::TooLarge`], before it is put together.
@@ -328,6 +378,7 @@ impl Reader {
             part.ok_or_else(|| other_namespace(kind, &key.namespace))
         });
         let part = part.inspect_err(|denied| self.note_denied(denied))?;
+        spend(&mut self.fuel, FUEL_PER_READ)?;
         if !is_possible(key) {
             return Ok(None);
         }
@@ -343,8 +394,11 @@ impl Reader {
         if let Some(error) = self.unreadable(kind, key) {
             return Err(error);
         }
-        let object = self.cache(part).get(key.parts());
-        Ok(object.map(|object| object.view(part.grant.view)))
+        let object = self.snapshot.informers[part.informer].get(key.parts());
+        let json = object.map(|object| object.view(part.grant.view));
+        let bytes = json.map_or(0, str::len) as u64;
+        spend(&mut self.fuel, bytes / BYTES_PER_FUEL)?;
+        Ok(json)
     }
 
     /// One part of an object, by JSON Pointer (RFC 6901), as JSON text: of an object nested however
@@ -358,9 +412,21 @@ impl Reader {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(ReadError::InvalidPointer(pointer.to_owned()));
         }
+        let mut fuel = self.fuel;
         let object = self.get(kind, key)?;
-        let found = object.and_then(|json| part(json, pointer));
-        Ok(found.map(str::to_owned))
+        let bytes = object.map_or(0, str::len) as u64;
+        // Each name is looked for in what the one before has led to.
+        let names = 1 + pointer.matches('/').count() as u64;
+        let spent = spend(
+            &mut fuel,
+            FUEL_PER_READ + names * bytes * FUEL_PER_READ_BYTE,
+        );
+        let found = object.filter(|_| spent.is_ok());
+        let found = found
+            .and_then(|json| part(json, pointer))
+            .map(str::to_owned);
+        self.fuel = fuel;
+        spent.map(|()| found)
     }
 
     /// The matching objects as one JSON array, ordered by namespace and name.
@@ -387,6 +453,7 @@ impl Reader {
         let mut json = String::from("[");
         for part in parts {
             let filter = resolve(scope, part, kind, filter)?;
+            spend(&mut self.fuel, FUEL_PER_READ)?;
             // First what it asks, and whether that is too much; only then is it held against objects.
             self.record(Read::List(
                 part.informer,
@@ -552,20 +619,28 @@ impl Reader {
     }
 
     fn push_list(
-        &self,
+        &mut self,
         out: &mut String,
         part: &Part,
         namespace: Option<&str>,
         filter: &Filter,
     ) -> Result<(), ReadError> {
-        let objects = matching(self.cache(part), namespace, filter);
+        let cache = &self.snapshot.informers[part.informer];
+        let per_object = FUEL_PER_OBJECT + filter.fuel();
         // Finding all the texts before copying the first lets the processor wait for many objects' memory at once, not for one after the
         // other.
-        let views: Vec<&str> = objects.map(|object| object.view(part.grant.view)).collect();
+        let mut views: Vec<&str> = Vec::new();
+        for object in candidates(cache, namespace, filter) {
+            spend(&mut self.fuel, per_object)?;
+            if filter.selects(object, namespace) {
+                views.push(object.view(part.grant.view));
+            }
+        }
         let size: usize = views.iter().map(|view| view.len() + 1).sum();
         if out.len() + size > self.max_answer_bytes {
             return Err(ReadError::TooLarge(self.max_answer_bytes));
         }
+        spend(&mut self.fuel, size as u64 / BYTES_PER_FUEL)?;
         out.reserve(size);
         for view in views {
             if out.len() > 1 {
@@ -575,6 +650,12 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+fn spend(fuel: &mut u64, more: u64) -> Result<(), ReadError> {
+    let left = fuel.checked_sub(more);
+    *fuel = left.unwrap_or_default();
+    left.map(drop).ok_or(ReadError::OutOfFuel)
 }
 
 fn scope_of<'a>(scope: &'a Scope, kind: &Kind) -> Result<&'a KindScope, ReadError> {
@@ -619,19 +700,19 @@ pub fn matching<'a>(
     cache: &'a Cache,
     namespace: Option<&'a str>,
     filter: &'a Filter,
+) -> impl Iterator<Item = &'a Arc<Object>> {
+    candidates(cache, namespace, filter).filter(move |object| filter.selects(object, namespace))
+}
+
+/// The objects that are looked at for a list.
+fn candidates<'a>(
+    cache: &'a Cache,
+    namespace: Option<&'a str>,
+    filter: &'a Filter,
 ) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
     match filter {
-        Filter::Everything => Box::new(cache.list(namespace)),
-        Filter::Labels(selector) => Box::new(
-            cache
-                .list(namespace)
-                .filter(|object| selector.matches(&***object)),
-        ),
-        Filter::Index(index, value) => {
-            Box::new(cache.list_by_index(*index, value).filter(move |object| {
-                namespace.is_none_or(|namespace| object.key().namespace == namespace)
-            }))
-        }
+        Filter::Everything | Filter::Labels(_) => Box::new(cache.list(namespace)),
+        Filter::Index(index, value) => Box::new(cache.list_by_index(*index, value)),
     }
 }
 

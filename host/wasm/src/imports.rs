@@ -2,18 +2,26 @@
 
 mod clock;
 mod cluster;
+mod fuel;
 mod log;
 pub(crate) mod wasi;
 
 use wasmtime::component::{Component, HasSelf, Linker};
 
-use crate::bindings::{Controller, changes, manifest, types};
+use crate::bindings::{changes, clock as time, manifest, types};
+use crate::load::ABI_VERSION;
 use crate::state::State;
 
 /// The imports for one component: the world's, and of WASI what the component asks for.
 pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(component.engine());
-    Controller::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    changes::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    manifest::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    time::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    let name = |interface| format!("pilothouse:controller/{interface}@{ABI_VERSION}");
+    cluster::define(&mut linker.instance(&name("cluster"))?)?;
+    log::define(&mut linker.instance(&name("log"))?)?;
     wasi::add_to_linker(&mut linker, component)?;
     Ok(linker)
 }

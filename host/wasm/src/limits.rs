@@ -46,7 +46,7 @@ impl Default for LimitPolicy {
             // Endpoints of a Service of 1,000 pods take 98 million, a turn of hello-rust 60,000.
             fuel: 500_000_000,
             // Many times what that fuel takes, so that fuel decides also on a machine that is ten times
-            // slower. Who may use more fuel may use more time, see `max`.
+            // slower.
             timeout: Duration::from_secs(20),
             // A reconcile is pure, and a key is held while its writes are under way.
             concurrency: 16,
@@ -54,7 +54,9 @@ impl Default for LimitPolicy {
         let max = RunLimits {
             memory_bytes: MEMORY_SLOT_BYTES as u64,
             fuel: 5_000_000_000,
-            timeout: Duration::from_secs(200),
+            // That much fuel takes less, but for memory.grow by nothing. Longer is for the
+            // operator to say: a thread is not to be had back meanwhile.
+            timeout: default.timeout,
             concurrency: 64,
         };
         Self { default, max }
@@ -189,6 +191,16 @@ mod tests {
             (granted.fuel, granted.memory_bytes),
             (5, policy.max.memory_bytes)
         );
+    }
+
+    #[test]
+    fn a_manifest_gets_no_more_time_than_one_that_asks_for_nothing() {
+        let policy = LimitPolicy::default();
+        let asked = Limits {
+            timeout: Some(Duration::from_secs(200)),
+            ..Limits::default()
+        };
+        assert_eq!(policy.grant(&asked).timeout, policy.default.timeout);
     }
 
     #[test]

@@ -404,7 +404,10 @@ mod tests {
         slot.loaded(loaded(1, Ok(Outcome::NoRoom("full".into()))));
         let waits = State::Waiting("full".into());
         assert_eq!(slot.entry("a.wasm").state, waits);
-        assert!(slot.is_pending() && slot.see(found(), false), "it is tried again");
+        assert!(
+            slot.is_pending() && slot.see(found(), false),
+            "it is tried again"
+        );
         slot.begins(2);
         assert!(!slot.see(found(), false), "once at a time");
         assert_eq!(slot.entry("a.wasm").state, waits, "until that is over");

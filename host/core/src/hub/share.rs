@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What one comparison of a recorded read with a change takes, about. There is no clock here, and
 /// nobody else is to pay for it.
-const COMPARISON: Duration = Duration::from_nanos(40);
+const COMPARISON: Duration = Duration::from_nanos(50);
 
 /// Comparisons that a change costs nothing: a plugin that has nothing to run is not to fall behind
 /// by what others' objects do.

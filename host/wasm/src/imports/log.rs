@@ -1,24 +1,28 @@
 //! The plugin's own log lines.
 
-use crate::bindings::log::{Host, Level};
+use wasmtime::component::LinkerInstance;
+
+use super::fuel;
+use crate::bindings::log::Level;
 use crate::log;
 use crate::state::State;
 
-impl Host for State {
-    fn log(
-        &mut self,
-        level: Level,
-        message: String,
-        fields: Vec<(String, String)>,
-    ) -> wasmtime::Result<()> {
+type Line = (Level, String, Vec<(String, String)>);
+
+/// Defines the function by hand: what is generated does not get at the fuel.
+pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
+    instance.func_wrap("log", |mut cx, (level, message, fields): Line| {
+        let bytes = fields.iter().map(|(name, value)| name.len() + value.len());
+        fuel::take(&mut cx, message.len() + bytes.sum::<usize>())?;
         let level = match level {
             Level::Debug => log::Level::Debug,
             Level::Info => log::Level::Info,
             Level::Warn => log::Level::Warn,
             Level::Error => log::Level::Error,
         };
-        self.last_words.logged(level, &fields);
-        self.log.line(level, &message, &fields);
+        let state = cx.data_mut();
+        state.last_words.logged(level, &fields);
+        state.log.line(level, &message, &fields);
         Ok(())
-    }
+    })
 }

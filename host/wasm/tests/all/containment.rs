@@ -95,6 +95,40 @@ fn what_was_read_is_given_back_also_after_a_trap() {
     assert_eq!(reader.into_reads().len(), 1);
 }
 
+/// Gets default/default, which is not there.
+const GET_NOTHING: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2)
+    (i32.const 72) (i32.const 3) (i32.const 80) (i32.const 7) (i32.const 80) (i32.const 7)
+    (i32.const 3072))";
+const SAY_V1: &str =
+    "(call $log (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 0) (i32.const 0))";
+
+#[test]
+fn what_the_host_does_in_a_guest_s_calls_costs_fuel() {
+    let fuel = |items: &'static str, reconcile: &'static str| {
+        let plugin = guest().with(items).reconciling(reconcile).plugin();
+        plugin.run(&request("a"), &mut reader()).1.fuel
+    };
+    let (nothing, got) = (fuel("", ""), fuel(GET, GET_A));
+    assert!((1_000..5_000).contains(&(got - nothing)), "{nothing} {got}");
+    assert!(fuel(LOG, SAY_V1) - nothing >= 500);
+}
+
+#[test]
+fn a_loop_of_calls_ends_with_its_fuel() {
+    for (items, call) in [(GET, GET_NOTHING), (LOG, SAY_V1)] {
+        let endless = format!("(loop $l {call} (br $l))");
+        let plugin = guest()
+            .with(items)
+            .reconciling(endless.leak())
+            .load_with(crate::support::engine(), &little_fuel())
+            .unwrap();
+        let (result, stats) = plugin.run(&request("a"), &mut reader());
+        let error = result.unwrap_err();
+        assert!(matches!(error, RunError::OutOfFuel { .. }), "{error}");
+        assert_eq!(stats.fuel, 10_000_000);
+    }
+}
+
 #[test]
 fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
     for looping in [

@@ -3229,7 +3229,8 @@ pub mod pilothouse {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// One part of an object, by JSON Pointer (`/data/ca.crt`), for when most of a large object is not wanted.
+            /// One part of an object, by JSON Pointer (`/data/ca.crt`), for when most of a large object is not wanted. The host looks for it in the
+            /// whole object each time: who wants many parts asks for the object.
             #[allow(async_fn_in_trait)]
             pub fn get_part(
                 kind: &Kind,
@@ -4150,11 +4151,11 @@ pub mod pilothouse {
             pub struct Limits {
                 /// Bytes of linear memory for one reconcile.
                 pub memory_bytes: ::core::option::Option<u64>,
-                /// Fuel for one reconcile: about one for each wasm instruction, the same on every machine. 500,000,000 if the operator says nothing
-                /// else, and ten times that at most.
+                /// Fuel for one reconcile: about one for each wasm instruction, and what the host does in the guest's calls counts as if so many
+                /// instructions did it. The same on every machine. 500,000,000 if the operator says nothing else, and ten times that at most.
                 pub fuel: ::core::option::Option<u64>,
-                /// CPU time for one reconcile, the backstop behind fuel for what fuel does not count: work of the host that the guest's calls cause.
-                /// On the wall a run may take ten times that. 20 s if the operator says nothing else, and 200 s at most.
+                /// CPU time for one reconcile, the backstop behind fuel. On the wall a run may take ten times that. 20 s, and no more if the operator
+                /// says nothing else.
                 pub timeout: ::core::option::Option<Milliseconds>,
                 /// Reconciles of this plugin (of different keys) that may run at the same time. A plugin that asks for 1 sees in each run what
                 /// its last run has written, whatever key that was of: an allocator asks for it.
@@ -4273,7 +4274,8 @@ pub mod pilothouse {
                 }
             }
             /// Replace the object, at the version that the snapshot shows, or that an earlier action has left: if it has changed since, that is a
-            /// `conflict`. Finalizers that it does not mention stay. Of a kind that is not read, `metadata.resourceVersion` must say which version.
+            /// `conflict`, and so it is then for the earlier action. Finalizers that it does not mention stay. Of a kind that is not read,
+            /// `metadata.resourceVersion` must say which version.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Update {
                 pub object: Json,

@@ -2,6 +2,7 @@
 
 use wasmtime::component::LinkerInstance;
 
+use super::super::fuel;
 use super::trap;
 use crate::state::State;
 
@@ -21,6 +22,7 @@ pub(super) fn define(
                         "{count} random bytes asked for at once; {BYTES_PER_CALL} are the most"
                     );
                 }
+                fuel::draw(&mut cx, count)?;
                 let count = usize::try_from(count)?;
                 Ok((cx.data_mut().wasi.random.bytes(count),))
             })

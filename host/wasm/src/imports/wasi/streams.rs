@@ -2,6 +2,7 @@
 
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
+use super::super::fuel;
 use super::{Absent, clocks, trap};
 use crate::log::Level;
 use crate::state::State;
@@ -164,6 +165,7 @@ fn output(
                 |mut cx,
                  (stream, bytes): (Resource<OutputStream>, Vec<u8>)|
                  -> wasmtime::Result<Answer<()>> {
+                    fuel::take(&mut cx, bytes.len())?;
                     cx.data_mut().write(stream.rep(), &bytes);
                     Ok((Ok(()),))
                 },
