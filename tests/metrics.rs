@@ -11,7 +11,12 @@ const DOCUMENT: &str = include_str!("../docs/metrics.md");
 
 /// Name, type and labels as dashboards know them, from Kubernetes' own component metrics, controller-runtime and client-go. Written
 /// down a second time, so that what is wrong in the code and in the document alike is found.
-const UPSTREAM: [(&str, &str, &str); 24] = [
+const UPSTREAM: [(&str, &str, &str); 29] = [
+    ("process_cpu_seconds_total", "counter", ""),
+    ("process_start_time_seconds", "gauge", ""),
+    ("process_resident_memory_bytes", "gauge", ""),
+    ("process_open_fds", "gauge", ""),
+    ("process_max_fds", "gauge", ""),
     ("workqueue_depth", "gauge", "name,controller,priority"),
     ("workqueue_adds_total", "counter", "name,controller"),
     (
@@ -215,7 +220,8 @@ fn documented() -> Families {
 
 fn upstream() -> Families {
     let families = UPSTREAM.iter().map(|(name, kind, labels)| {
-        let labels = labels.split(',').map(str::to_owned).collect();
+        let labels = labels.split(',').filter(|label| !label.is_empty());
+        let labels = labels.map(str::to_owned).collect();
         ((*name).to_owned(), ((*kind).to_owned(), labels))
     });
     families.collect()

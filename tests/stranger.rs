@@ -22,14 +22,14 @@ const ANSWERED: Duration = Duration::from_secs(30);
 /// What one file may take, over what the host had before it came.
 const MEMORY: u64 = 128 << 20;
 const LOG: usize = 4 << 20;
-const DESCRIPTORS: usize = 32;
+const DESCRIPTORS: f64 = 32.0;
 const REQUESTS: u64 = 100;
 
 #[derive(Debug)]
 struct Figures {
     memory: u64,
     log: usize,
-    descriptors: usize,
+    descriptors: f64,
     /// Lists and watches of the stranger's kind.
     reads: u64,
     /// Events that were written.
@@ -51,7 +51,7 @@ impl Figures {
         Ok(Self {
             memory: host.memory()?,
             log: host.log().len(),
-            descriptors: host.descriptors()?,
+            descriptors: sum_of(&metrics, "process_open_fds", ""),
             reads,
             events: server.requests("create", "events").await?,
             long_holds: all - short,

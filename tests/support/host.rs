@@ -261,12 +261,6 @@ impl Host {
         Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
     }
 
-    /// How many files and connections it holds open.
-    pub fn descriptors(&self) -> Result<usize> {
-        let id = self.child.id().context("the host has ended")?;
-        Ok(std::fs::read_dir(format!("/proc/{id}/fd"))?.count())
-    }
-
     /// What it has logged, line by line.
     pub fn log_lines(&self) -> Vec<Value> {
         let log = self.log();

@@ -7,6 +7,7 @@ mod exposition;
 mod hub;
 mod informers;
 mod lives;
+mod process;
 mod rest;
 mod unwritten;
 
@@ -30,6 +31,7 @@ use hub::HubMetrics;
 pub use informers::Informer;
 use informers::Informers;
 use lives::Lives;
+use process::ProcessMetrics;
 use rest::RestClient;
 use unwritten::Unwritten;
 
@@ -108,6 +110,7 @@ impl Metrics {
         let rest_client = Arc::new(RestClient::new(server, &mut registry));
         let informers = Arc::new(Informers::new(&mut registry));
         shared.holds().register(&mut registry);
+        registry.register_collector(Box::new(ProcessMetrics));
         registry.register_collector(Box::new(HubMetrics::new(shared.clone())));
         registry.register_collector(Box::new(CacheMetrics {
             shared: shared.clone(),
