@@ -293,7 +293,7 @@ impl ReadSets {
 
     /// The keys whose reads a change of the object of this key touches, for a plugin that sees the
     /// kind through this view. But for what was applied: see [`drifted`](Self::drifted). Where that
-    /// would take more than [`COMPARISONS`], more keys than it touches.
+    /// would take more than 16,384 comparisons, more keys than it touches.
     pub fn touched(
         &self,
         informer: InformerId,
