@@ -23,7 +23,8 @@ const ANSWERED: Duration = Duration::from_secs(30);
 const MEMORY: u64 = 128 << 20;
 const LOG: usize = 4 << 20;
 const DESCRIPTORS: f64 = 32.0;
-const REQUESTS: u64 = 100;
+/// Twenty lists, and as many watches, each asked for anew after nine seconds of quiet.
+const REQUESTS: u64 = 200;
 
 #[derive(Debug)]
 struct Figures {

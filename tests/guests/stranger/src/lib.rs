@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Event, Failure, Filter, Kind, LabelRequirement, LabelSelector,
-    Level, Manifest, ObjectKey, Outcome, Request, Selection, Verb,
+    Level, Manifest, ObjectKey, Outcome, Read, Request, Selection, Verb,
 };
 use serde_json::json;
 
@@ -24,15 +24,16 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
 }
 
 impl Controller for Stranger {
-    /// As many namespaces as a manifest may name: each is a watch.
+    /// As many namespaces as a manifest may name: each is a list-watch.
     fn manifest() -> Manifest {
-        let named = (1..20).map(|number| format!("nobody-has-this-{number}"));
-        let subject = named.fold(
-            Selection::of(&config_map()).namespace("default"),
-            |subject, namespace| subject.namespace(&namespace),
+        let namespaces = (1..20).map(|number| format!("nobody-has-this-{number}"));
+        let manifest = Manifest::new("stranger", "1.0.0", Selection::of(&config_map()));
+        let reads = namespaces.fold(
+            Read::new(&config_map(), []).in_namespace("default"),
+            |read, namespace| read.in_namespace(&namespace),
         );
-        Manifest::new("stranger", "1.0.0", subject)
-            .reads_whole(&config_map())
+        manifest
+            .reads_only(reads)
             .writes(&config_map(), [Verb::Apply, Verb::Delete])
     }
 
