@@ -66,7 +66,7 @@ pub(super) struct Seat {
     results: HashMap<ObjectKey, Vec<ActionResult>>,
     pub share: Share,
     resync: Option<Resync>,
-    /// Turns whose guest is running.
+    /// Turns whose guest is running, and whether they take long.
     pub pace: Pace,
     /// Whether the writes of the turns that have been handed out are to go on.
     halt: Halt,
