@@ -37,6 +37,9 @@ async fn a_list_without_answer_blocks_no_other_kind() -> Result<()> {
     let mut rig = FaultRig::without_host(FaultOptions::default()).await?;
     let held = rig.proxy.on(complete_lists("pods")).hold();
     rig.launch_host().await?;
+    rig.proxy
+        .until_seen(complete_lists("pods"), 1, HEALED)
+        .await?;
     for resource in ["services", "endpoints"] {
         rig.proxy.until_open(watches(resource), 1, HEALED).await?;
     }
