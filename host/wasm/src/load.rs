@@ -265,7 +265,7 @@ fn componentize(module: &[u8]) -> Result<Vec<u8>, LoadError> {
     wit_component::ComponentEncoder::default()
         .validate(true)
         .module(module)
-        .and_then(wit_component::ComponentEncoder::encode)
+        .and_then(|mut encoder| encoder.encode())
         .map_err(|error| LoadError::Componentize(one_line(&format!("{error:#}"))))
 }
 

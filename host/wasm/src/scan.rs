@@ -112,7 +112,7 @@ impl Counts {
             }
             P::CodeSectionEntry(body) => {
                 let range = body.range();
-                let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                let size = range.end - range.start;
                 return check("a function", size, FUNCTION_BYTES);
             }
             P::TypeSection(section) => self.types(section.count()),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use pilothouse_core::key::ObjectKey;
 use sha2::Sha256;
 

@@ -140,7 +140,7 @@ impl Guest {
         let world = resolve
             .select_world(&[package], Some("controller"))
             .unwrap();
-        embed_component_metadata(module, &resolve, world, StringEncoding::UTF8, false).unwrap();
+        embed_component_metadata(module, &resolve, world, StringEncoding::UTF8).unwrap();
     }
 
     pub fn load(&self) -> Result<WasmPlugin, LoadError> {
