@@ -1,7 +1,8 @@
 # The menu. Every recipe does all of its own set-up; `make help` lists them.
 #
-# All but `build` and `smoke` compile the whole workspace with all its targets: then cargo chooses the same features for every
-# dependency each time, and compiles it once.
+# All but `build`, `smoke` and `run`, which compile what they run and nothing else, compile the
+# whole workspace with all its targets: then cargo chooses the same features for every dependency
+# each time, and compiles it once.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -35,7 +36,7 @@ smoke: build plugins testserver ## Do what the README says under "Run it", again
 
 run: check-rust check-go testserver plugins ## Show the main job: an API server, the host, a Service whose pods come and go
 	$(call say,building the host and the demo)
-	cargo build --locked --workspace --all-targets
+	cargo build --locked --package pilothouse --package pilothouse-tests --bins
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
 
@@ -76,7 +77,7 @@ lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, s
 	    { echo "$$crate does not compile by itself: let its Cargo.toml name every feature that it uses"; exit 1; }; \
 	done
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items --quiet
-	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh tests/readme.sh .ci/run; do bash -n "$$script"; done
+	@for script in plugins/build.sh examples/build-python.sh tests/apiserver/build.sh tests/readme.sh tests/demo.sh .ci/run; do bash -n "$$script"; done
 	cargo deny --all-features check --hide-inclusion-graph licenses bans sources
 	@# The advisories are in a repository of their own, which is not to be reached from everywhere.
 	@if cargo deny --all-features fetch db >/dev/null 2>&1; then cargo deny --all-features check --disable-fetch advisories; \
