@@ -202,8 +202,8 @@ impl ResourceVersion {
     pub fn is_beyond(&self, other: &Self, distance: u64) -> bool {
         match (&self.0, &other.0) {
             (Version::Small(a), Version::Small(b)) => a.saturating_sub(*b) > distance,
-            // The text may be a number beyond 64 bits, a number with leading zeros, or opaque. If it
-            // does not fit into 128 bits either, any number is beyond the other.
+            // The text is a number beyond 64 bits, a number with leading zeros, or opaque. A number
+            // that does not fit into 128 bits either is beyond any number that fits into 64.
             (Version::Text(text), Version::Small(b)) => match text.parse::<u128>() {
                 Ok(a) => a > u128::from(*b) + u128::from(distance),
                 Err(_) => self.is_comparable(),
