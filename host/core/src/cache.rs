@@ -281,6 +281,7 @@ impl Cache {
         let change = self.take(key.parts());
         let last = change.as_ref().and_then(|change| change.old.as_ref());
         let uid = last.map(|last| last.uid()).or(uid);
+        // Without a uid the deleted object could not be told from a new one of the same name.
         if let Some(uid) = uid.filter(|uid| !uid.is_empty()) {
             let before = self.gone.get(key).map(|gone| &gone.last);
             let version = last.map(|last| last.resource_version()).or(before);

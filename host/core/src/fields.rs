@@ -48,7 +48,8 @@ impl FieldPath {
         }
     }
 
-    /// True if everything that the other path leads to is part of what this one leads to.
+    /// True if everything that the other path leads to is part of what this one leads to. Steps are
+    /// compared literally: `[*]` is not taken to include a name.
     pub fn holds(&self, other: &Self) -> bool {
         other.steps.starts_with(&self.steps)
     }
@@ -434,6 +435,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let Some(nodes) = self.nodes.each() else {
+            // No path expects an array here.
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             self.out.push_str("null");
             return Ok(());

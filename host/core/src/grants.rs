@@ -17,7 +17,7 @@ pub struct Grants {
     /// Which reads and writes are granted.
     pub what: Granted,
     /// Restricts the grants to these namespaces. Empty means all. If it is not empty, kinds without
-    /// namespaces are granted only where they are listed.
+    /// namespaces are granted only if the lists in `what` contain them.
     pub namespaces: BTreeSet<String>,
     /// The kinds of the manifest that have no namespaces.
     pub cluster_scoped: BTreeSet<Kind>,

@@ -235,8 +235,8 @@ fn is_same_element(element: &Element, owned: &Value, item: &Value, current: &Val
     }
 }
 
-/// The position of each element in a list. `None` if two elements have the same name, or one has
-/// none.
+/// The position of each element in a list. `None` if two elements are the same, or one lacks a
+/// key field.
 fn places(list: &[Value], fields: &[&String]) -> Option<HashMap<String, usize>> {
     let mut places = HashMap::with_capacity(list.len());
     for (place, item) in list.iter().enumerate() {

@@ -427,6 +427,7 @@ impl Reader {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(ReadError::InvalidPointer(pointer.to_owned()));
         }
+        // What `get` spends is replaced by the cost of the search.
         let mut fuel = self.fuel;
         let object = self.get(kind, key)?;
         let bytes = object.map_or(0, str::len) as u64;

@@ -220,6 +220,7 @@ impl ReadSets {
         let key = Arc::new(key.clone());
         let (reads, mut is_coarse) = self.held.bounded(reads);
         let bound = |read: Read| {
+            // Every change with this label would be compared with all of these reads.
             let is_too_many = self.is_behind_many(&read);
             is_coarse |= is_too_many;
             if is_too_many {

@@ -33,6 +33,8 @@ impl Cache {
         let schema = self.layout.schema(self.schema.generation() + 1);
         // Objects that come from now on may contain less.
         self.synced = self.synced.map(|synced| synced.min(schema.payload()));
+        // Cached objects are projected like this already. The generation stays, so that none is
+        // projected again.
         if schema.cuts_as(&self.schema) {
             self.schema = Arc::new(self.layout.schema(self.schema.generation()));
         } else {
