@@ -1,4 +1,5 @@
-//! What caches, read sets and queue cost. One run prints figures per operation and the targets they are held against.
+//! Measures the cost of caches, read sets and the queue. One run prints figures per operation, and
+//! the targets for them.
 #![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
 
 use std::hint::black_box;
@@ -28,11 +29,11 @@ const KEYS: usize = 10_000;
 const UPDATES: usize = PODS / 10;
 const ROUNDS: usize = 5;
 
-/// The argument that has this program measure read sets alone.
+/// The argument that makes this program measure only read sets.
 const READ_SETS: &str = "--read-sets";
 
 fn main() {
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` runs benchmarks too, to see that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -45,7 +46,7 @@ fn main() {
         pod_json(0, 0).len()
     );
     let cache = caches();
-    // In a process of its own, whose heap has no holes that would hide what is allocated.
+    // Measured in a process of its own, whose heap has no holes that would hide what is allocated.
     let child = std::env::current_exe().and_then(|this| Command::new(this).arg(READ_SETS).status());
     assert!(child.is_ok_and(|status| status.success()), "no figures");
     matching(&cache);
@@ -77,7 +78,8 @@ fn per_operation(count: usize, mut operation: impl FnMut(usize)) -> Duration {
     started.elapsed() / u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The best of some rounds: what else the machine does meanwhile makes a round slower, and none faster.
+/// The best of several rounds. Whatever else the machine does meanwhile can only make a round
+/// slower.
 fn best(mut round: impl FnMut(usize) -> Duration) -> Duration {
     let rounds = (0..ROUNDS).map(&mut round);
     rounds.min().unwrap_or_default()
@@ -168,7 +170,7 @@ fn caches() -> Cache {
     cache
 }
 
-/// What a plugin reads that has been granted this.
+/// The scope of a plugin with these view and index ids.
 fn scope(grant: Grant) -> Scope {
     let part = Part {
         namespace: None,
@@ -186,8 +188,9 @@ fn scope(grant: Grant) -> Scope {
     }
 }
 
-/// Updates a tenth of all pods, parsed beforehand. What a snapshot shares is copied before it is changed: once, if it is held from
-/// the beginning, and for each update, if each is followed by a new one, as when a key runs after each.
+/// Updates a tenth of all pods, which are parsed beforehand. Parts that a snapshot shares are
+/// copied before they are changed. This happens once if the snapshot is held from the beginning,
+/// and for each update if a new snapshot follows each, as when a key runs after each.
 fn updating(cache: &mut Cache, is_renewed: bool) -> Duration {
     let newest = usize::try_from(cache.resource_version().last_digits()).unwrap_or_default();
     let updates = (0..UPDATES).map(|number| parse(cache, number * 7 % PODS, newest + 1 + number));
@@ -205,7 +208,8 @@ fn updating(cache: &mut Cache, is_renewed: bool) -> Duration {
     })
 }
 
-/// What three reads of a key are: an object, those with a label in a namespace, those with an indexed value.
+/// The three reads of a key: an object, the objects with a label in a namespace, and the objects
+/// with an indexed value.
 fn reads_of(number: usize) -> [Read; 3] {
     let namespace: Arc<str> = format!("ns-{}", number % 50).into();
     let app = Requirement::Equals("app".into(), format!("app-{number}"));

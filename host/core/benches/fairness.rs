@@ -1,4 +1,5 @@
-//! Whether a plugin with a hundred thousand keys keeps another one waiting. One run compares the other's waits with and without it.
+//! Measures whether a plugin with a hundred thousand keys keeps another plugin waiting. One run
+//! compares the waits of the other plugin with and without it.
 #![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,21 +18,21 @@ use pilothouse_core::plugin::{Plugin, Request, RunError};
 use pilothouse_core::reader::Reader;
 use pilothouse_core::selector::LabelSelector;
 
-/// One more than the cores this is meant for, as the host has.
+/// The number of workers: one more than the cores that this is meant for, as in the host.
 const THREADS: usize = 3;
 
 /// Keys of the busy plugin.
 const BACKLOG: usize = 100_000;
 
-/// Changes that the calm plugin is woken by, and the time between them.
+/// The number of changes that wake the calm plugin, and the time between them.
 const CHANGES: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a reconcile keeps a thread busy: a Rust guest with an object or two.
+/// How long a reconcile occupies a thread: as long as a Rust guest that reads an object or two.
 const WORK: Duration = Duration::from_micros(100);
 
 fn main() {
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` runs benchmarks too, to see that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -60,7 +61,7 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     sorted[(sorted.len() - 1) * percent / 100]
 }
 
-/// Keeps its thread busy.
+/// A plugin that keeps its thread busy.
 struct Busy(Manifest);
 
 impl Plugin for Busy {
@@ -99,11 +100,11 @@ struct Host {
     changed: Condvar,
     started: Instant,
     is_over: AtomicBool,
-    /// Of the calm plugin's turns.
+    /// Waits of the calm plugin's keys.
     waits: Mutex<Vec<Duration>>,
 }
 
-/// How long the keys of a calm plugin wait while another one has so many queued, sorted.
+/// How long the keys of a calm plugin wait while another plugin has this many keys queued, sorted.
 fn waits(backlog: usize) -> Vec<Duration> {
     let kinds = ["Calm", "Busy"].map(|kind| Kind::new("", "v1", kind));
     let mut hub = Hub::with_threads(THREADS);

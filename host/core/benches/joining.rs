@@ -1,4 +1,5 @@
-//! How long everybody waits while a plugin joins or leaves a hub with 100,000 pods, and how long it takes beside the hub.
+//! Measures how long the hub is blocked while a plugin joins or leaves it with 100,000 pods, and
+//! how long the work outside of the hub takes.
 #![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
 
 use std::sync::Arc;
@@ -23,13 +24,13 @@ use pods::{kind, pod_json};
 
 const PODS: usize = 100_000;
 
-/// Changes that come each second.
+/// Changes per second.
 const CHANGES: f64 = 1_000.0;
 
 const NOW: Duration = Duration::ZERO;
 
 fn main() {
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` runs benchmarks too, to see that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -64,7 +65,7 @@ fn timed<R>(what: impl FnOnce() -> R) -> (Duration, R) {
     (started.elapsed(), result)
 }
 
-/// A hub with pods, and how often they have changed.
+/// A hub with pods, and the number of times they have changed.
 struct Bench {
     hub: Hub,
     version: usize,
@@ -92,7 +93,7 @@ impl Bench {
         Object::parse(&kind(), &json, &self.hub.schema(0)).expect("a pod")
     }
 
-    /// What changes within this time.
+    /// Makes the changes that occur within this time.
     fn change(&mut self, within: Duration) {
         for _ in 0..(within.as_secs_f64() * CHANGES) as usize {
             self.version += 1;
@@ -101,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// Builds and exchanges until that is done, while pods change.
+    /// Builds and exchanges until the preparation is done, while pods change.
     fn finish(&mut self, what: &str, begun: Duration, mut preparation: Preparation) {
         let (mut longest, mut beside, mut rounds) = (begun, Duration::ZERO, 0);
         let freeing = loop {
@@ -131,7 +132,7 @@ impl Bench {
     }
 }
 
-/// Reconciles nothing.
+/// A plugin whose reconciles do nothing.
 struct Idle(Manifest);
 
 impl Plugin for Idle {

@@ -1,12 +1,15 @@
-//! The cache of one informer: objects and indexes as persistent trees, so that a snapshot is a clone and costs nothing.
+//! The cache of one informer: objects and indexes as persistent trees. A snapshot of it is a clone,
+//! which shares everything and costs nothing.
 //!
 //! Guarantees:
-//! - The indexes hold exactly the indexed values of the objects. Both change in the same call, and a snapshot taken between two
-//!   calls sees both before or both after.
-//! - The cache never goes back in time: what is older than what it shows is dropped and counted, be it an object, a deletion or a
-//!   list, and an object that was deleted does not rise again. A deletion needs no tombstone for that: changes come in the order
-//!   of their versions, so whatever is not newer than all that has come is old. An object that was looked up and found gone needs
-//!   one, for its deletion is still to come. Only a server that is known to have been rolled back is believed.
+//! - The indexes hold exactly the indexed values of the objects. Both change in the same call, and
+//!   a snapshot taken between two calls sees both before or both after.
+//! - The cache never goes back in time. An object, a deletion or a list that is older than what the
+//!   cache shows is dropped and counted, and a deleted object does not reappear. A deletion needs
+//!   no tombstone for that: changes come in the order of their versions, so whatever is not newer
+//!   than everything that has come is old. An object that was fetched and found gone does need a
+//!   tombstone, because its deletion is still to come. The only exception is a server that is known
+//!   to have been rolled back: its lists are accepted.
 
 mod adapting;
 mod delta;
@@ -33,37 +36,39 @@ use layout::Layout;
 pub struct Cache {
     source: Arc<Source>,
     objects: Tree<Entry>,
-    /// By [`IndexId`].
+    /// The postings of each index, by [`IndexId`].
     indexes: Vec<Tree<Posting>>,
-    /// Objects that are there, of which nothing but the key can be read, and why.
+    /// Objects that exist but of which only the key can be read, and the reason.
     unreadable: Arc<BTreeMap<ObjectKey, String>>,
-    /// Objects that were looked up and are not there any more. What the list-watch has yet to bring
-    /// of them is old. An entry ends with the object's deletion, with another object of its name,
-    /// and with a list that lacks it, each if it is not older still.
+    /// Objects that were fetched and found gone. What the list-watch has yet to deliver of them is
+    /// old. An entry ends with the object's deletion, with another object of the same name, or with
+    /// a list that lacks the object, provided that this event is not itself older.
     gone: Arc<BTreeMap<ObjectKey, Gone>>,
-    /// Keys that have become unreadable, or are so no more, since somebody asked.
+    /// Keys that have become unreadable or readable again since [`take_turned`](Self::take_turned)
+    /// was last called.
     turned: Vec<ObjectKey>,
     layout: Arc<Layout>,
     schema: Arc<Schema>,
-    /// Not all objects are cut to the schema: some have views that nobody uses any more, and the places of such indexes hold postings.
+    /// Some objects are not projected by the current schema: they have views that no plugin uses
+    /// any more, and indexes that no plugin uses any more still hold postings.
     is_loose: bool,
     resource_version: ResourceVersion,
-    /// How much of each object the last complete list brought; none before the first.
+    /// How much of each object the last complete list contained. `None` before the first list.
     synced: Option<Payload>,
-    /// Bytes of the objects.
+    /// Bytes of the objects, with their views and postings.
     bytes: usize,
-    /// How often something older than what is here was dropped.
+    /// How often something older than the cached state was dropped.
     stale: u64,
-    /// How often what was here was put right.
+    /// How often a wrong cached state was corrected.
     repairs: u64,
 }
 
-/// An object whose end the list-watch has yet to bring.
+/// An object that was found gone, while its deletion is still to come from the list-watch.
 #[derive(Clone, Debug)]
 struct Gone {
     uid: Box<str>,
-    /// Its last state that was here; empty if there was none. What is not newer is older than its
-    /// end, of whichever object of its name.
+    /// The version of its last state in this cache; empty if there was none. Any state of this name
+    /// that is not newer is older than the deletion, whichever object it belongs to.
     last: ResourceVersion,
 }
 
@@ -74,7 +79,7 @@ impl Gone {
 }
 
 impl Cache {
-    /// An empty cache, not synced yet.
+    /// Creates an empty cache that is not synced yet.
     pub fn new(source: Source) -> Self {
         Self {
             source: Arc::new(source),
@@ -94,27 +99,27 @@ impl Cache {
         }
     }
 
-    /// What the objects are.
+    /// Which objects this cache holds.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Their kind.
+    /// The kind of the objects.
     pub fn kind(&self) -> &Kind {
         &self.source.kind
     }
 
-    /// How objects are to be parsed now.
+    /// The schema by which objects are to be parsed now.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Whether a complete list with so much of each object has been stored.
+    /// True if a complete list with at least this much of each object has been stored.
     pub fn is_synced(&self, payload: Payload) -> bool {
         self.synced.is_some_and(|synced| synced >= payload)
     }
 
-    /// Whether no complete list has been stored yet.
+    /// True if no complete list has been stored yet.
     pub fn is_initial(&self) -> bool {
         self.synced.is_none()
     }
@@ -124,37 +129,37 @@ impl Cache {
         &self.resource_version
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are no objects.
+    /// True if there are no objects.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Bytes of the objects, with their views and places in indexes.
+    /// Bytes of the objects, with their views and postings.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many plugins use it.
+    /// How many plugins use this cache.
     pub fn users(&self) -> usize {
         self.layout.users()
     }
 
-    /// How often something older than what is here was dropped.
+    /// How often something older than the cached state was dropped.
     pub fn stale(&self) -> u64 {
         self.stale
     }
 
-    /// Something older than what is here was dropped before it came here.
+    /// Counts a state that was dropped as too old before it reached this cache.
     pub(crate) fn note_stale(&mut self) {
         self.stale += 1;
     }
 
-    /// Objects that are there, of which nothing but the key can be read, and why.
+    /// Objects that exist but of which only the key can be read, and the reason.
     pub fn unreadable(&self) -> &Arc<BTreeMap<ObjectKey, String>> {
         &self.unreadable
     }
@@ -177,7 +182,8 @@ impl Cache {
         self.objects.equal(order).map(|entry| &entry.0)
     }
 
-    /// The object that comes after this key, in the order of namespace and name; the first if there is none.
+    /// The first object after this key, in the order of namespace and name. Without a key, the
+    /// first object.
     pub fn after(&self, key: Option<KeyRef<'_>>) -> Option<&Arc<Object>> {
         let order = |have: Key<'_, Entry>| match key {
             Some(key) if Entry::key(have) <= key => Ordering::Less,
@@ -186,7 +192,7 @@ impl Cache {
         self.objects.equal(order).next().map(|entry| &entry.0)
     }
 
-    /// The objects with an indexed value, ordered by namespace and name.
+    /// The objects that have this value in an index, ordered by namespace and name.
     pub fn list_by_index<'a>(
         &'a self,
         index: IndexId,
@@ -198,7 +204,8 @@ impl Cache {
             .map(|posting| &posting.object)
     }
 
-    /// The object as the current schema cuts it. One that cannot be cut any more is unreadable.
+    /// Projects the object by the current schema. An object that can no longer be projected becomes
+    /// unreadable.
     fn cut(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         if object.is_cut_by(&self.schema) {
             return Some(object);
@@ -212,9 +219,10 @@ impl Cache {
         }
     }
 
-    /// Stores a delta and says what changed: for a replacement first all that is gone, then the rest in the list's order
-    /// (client-go's rule). An object whose resourceVersion and uid are what they were is no change, unless the server has gone back in
-    /// time and its text is another.
+    /// Stores a delta and returns what changed. For a replacement the deletions come first, then
+    /// the other changes in the list's order (client-go's rule). An object with an unchanged
+    /// resourceVersion and uid is no change, unless the server has gone back in time and the text
+    /// differs.
     pub fn apply(&mut self, delta: Delta) -> Vec<Change> {
         let change = match delta {
             Delta::Replace(listing) => return self.replace(listing),
@@ -255,8 +263,9 @@ impl Cache {
         change.into_iter().collect()
     }
 
-    /// Stores an object that was read on its own, because the list-watch is behind or brought it garbled. It does not move the
-    /// cache's version: the changes before this one are still to come, and those of this object that are older will be dropped.
+    /// Stores an object that was read on its own, because the list-watch is behind or delivered the
+    /// object in an unreadable form. This does not advance the cache's version: earlier changes are
+    /// still to come, and those of this object that are older will be dropped.
     pub fn overlay(&mut self, object: Object) -> Option<Change> {
         let is_past = object.resource_version().is_at_most(&self.resource_version);
         if is_past && !self.is_unreadable(object.key()) {
@@ -265,13 +274,14 @@ impl Cache {
         self.upsert(object)
     }
 
-    /// Removes an object that was looked up on its own, and is not there any more. `uid`: which, if it may not be here at all, because the
-    /// list-watch has yet to bring it.
+    /// Removes an object that was fetched on its own and found gone. `uid` identifies it in case it
+    /// is not in the cache, because the list-watch has yet to deliver it.
     pub fn overlay_gone(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Change> {
         self.set_unreadable(key, None);
         let change = self.take(key.parts());
         let last = change.as_ref().and_then(|change| change.old.as_ref());
         let uid = last.map(|last| last.uid()).or(uid);
+        // Without a uid the deleted object could not be told from a new one of the same name.
         if let Some(uid) = uid.filter(|uid| !uid.is_empty()) {
             let before = self.gone.get(key).map(|gone| &gone.last);
             let version = last.map(|last| last.resource_version()).or(before);
@@ -284,7 +294,8 @@ impl Cache {
         change
     }
 
-    /// Stores an object that was read on its own, though by its version the cache has come past it: it is otherwise here.
+    /// Stores an object that was read on its own and differs from the cached state, although by its
+    /// version the cache has already passed it.
     pub fn repair(&mut self, object: Object) -> Option<Change> {
         let old = self.get(object.key()).cloned();
         let is_newer = old
@@ -300,37 +311,38 @@ impl Cache {
         change
     }
 
-    /// Removes an object that is not there any more.
+    /// Removes an object that is in the cache but no longer exists.
     pub fn repair_gone(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Change> {
         self.get(key.parts())?;
         self.repairs += 1;
         self.overlay_gone(key, uid)
     }
 
-    /// How often what was here was put right.
+    /// How often a wrong cached state was corrected.
     pub fn repairs(&self) -> u64 {
         self.repairs
     }
 
-    /// The version of an object that is here.
+    /// The version of an object in this cache.
     pub fn version_of(&self, key: &ObjectKey) -> Option<&ResourceVersion> {
         let object = self.get(key.parts());
         object.map(|object| object.resource_version())
     }
 
-    /// Whether a newer state of an object is here.
+    /// True if the cache has a newer state of this object.
     pub fn is_newer_than(&self, object: &Object) -> bool {
         let here = self.get(object.key());
         here.is_some_and(|here| is_after(here, object.resource_version()))
     }
 
-    /// Whether this is a state of an object that has been looked up, and is not there any more.
+    /// True if this is a state of an object that was fetched and found gone.
     fn is_gone(&self, object: &Object) -> bool {
         let gone = || self.gone.get(&object.key().to_key());
         !self.gone.is_empty() && gone().is_some_and(|gone| gone.includes(object))
     }
 
-    /// The list-watch has come to the end of an object of this name at this version, or past it.
+    /// Ends the tombstone for this name, if the list-watch has reached a version beyond the
+    /// object's last state.
     fn forget_gone(&mut self, key: KeyRef<'_>, at: &ResourceVersion) {
         let gone = || self.gone.get(&key.to_key());
         if !self.gone.is_empty() && gone().is_some_and(|gone| !at.is_at_most(&gone.last)) {
@@ -338,7 +350,7 @@ impl Cache {
         }
     }
 
-    /// Keys that have become unreadable, or are so no more, since this was last asked.
+    /// Takes the keys that have become unreadable or readable again since the last call.
     pub(crate) fn take_turned(&mut self) -> Vec<ObjectKey> {
         std::mem::take(&mut self.turned)
     }
@@ -348,14 +360,15 @@ impl Cache {
     }
 
     fn advance(&mut self, to: &ResourceVersion) {
-        // Which of two opaque versions is newer cannot be said: the one that came last.
+        // Opaque versions cannot be compared. The one that came last counts.
         let is_news = !to.is_empty() && !to.is_at_most(&self.resource_version);
         if is_news {
             self.resource_version = to.clone();
         }
     }
 
-    /// Says whether this is news.
+    /// Advances to this version and returns true. If the cache has already reached it, counts it as
+    /// stale and returns false.
     fn advance_past(&mut self, to: &ResourceVersion) -> bool {
         let is_stale = to.is_at_most(&self.resource_version);
         self.stale += u64::from(is_stale);
@@ -371,6 +384,8 @@ impl Cache {
             payload,
             is_rollback,
         } = listing;
+        // A list older than the cache is dropped, unless the server is known to have been rolled
+        // back.
         let is_older = resource_version < self.resource_version
             && resource_version.is_at_most(&self.resource_version);
         if is_older && !is_rollback {
@@ -384,8 +399,9 @@ impl Cache {
         self.replace_unreadable(unreadable);
         for object in objects {
             let old = self.get(object.key()).cloned();
-            // Nothing else in the cache can be newer than the list. An object older than its cached state is one of a server that was
-            // restored from a backup, with versions that go on from where they were.
+            // Nothing else in the cache can be newer than the list. If a listed object is older
+            // than its cached state, it comes from a server that was restored from a backup, with
+            // versions that continue from where they were.
             let is_ahead = |old: &Arc<Object>| until.is_some_and(|until| is_after(old, until));
             if !old.as_ref().is_some_and(is_ahead) {
                 changes.extend(self.store(object, old, is_rollback));
@@ -396,13 +412,15 @@ impl Cache {
         } else {
             self.advance(&resource_version);
         }
-        // What was asked for, unless less has come: a list may have been on its way when more was wanted, or less.
+        // The payload is what was asked for, unless less has arrived: the list may already have
+        // been under way when the wanted payload changed.
         self.synced = Some(brought.unwrap_or(payload).min(payload));
         changes
     }
 
-    /// A list without the objects that are known to be gone: it is older than that. What it does
-    /// not have it is past, if it has come so far. `until`: its version, if that counts.
+    /// Drops the objects from a list that are known to be gone, because the list is older than
+    /// their deletion. Ends the tombstones that the list has passed. `until` is the list's version,
+    /// if it counts.
     fn without_gone(
         &mut self,
         mut objects: Vec<Object>,
@@ -440,7 +458,8 @@ impl Cache {
         self.turned.extend(turned);
     }
 
-    /// Removes what is not in a list; if the list has a version that counts, not what is newer than it.
+    /// Removes the objects that are not in the list. If the list has a version that counts, objects
+    /// newer than it stay.
     fn remove_unlisted(
         &mut self,
         listed: &[Object],
@@ -457,7 +476,7 @@ impl Cache {
             .collect()
     }
 
-    /// Stores an object, unless a newer state of it is here, or it is known to be gone.
+    /// Stores an object, unless the cache has a newer state of it or it is known to be gone.
     fn upsert(&mut self, object: Object) -> Option<Change> {
         if self.is_gone(&object) {
             self.stale += 1;
@@ -472,7 +491,8 @@ impl Cache {
         self.store(object, old, false)
     }
 
-    /// Stores an object in the place of `old`, the state that is here. After a rollback a version may have been given twice.
+    /// Replaces `old`, the cached state, with an object. After a rollback the server may give the
+    /// same version to two different states, so the texts are compared as well.
     fn store(
         &mut self,
         object: Object,
@@ -505,7 +525,7 @@ impl Cache {
         }
     }
 
-    /// Keys that are unreadable now or were before, not both.
+    /// Keys that are unreadable either now or before, but not both.
     fn turned_since(&self, before: &BTreeMap<ObjectKey, String>) -> Vec<ObjectKey> {
         let now = &self.unreadable;
         let gone = before.keys().filter(|key| !now.contains_key(*key));
@@ -513,7 +533,7 @@ impl Cache {
         gone.chain(come).cloned().collect()
     }
 
-    /// Removes an object, unless a newer state of it is here.
+    /// Removes an object, unless the cache has a newer state of it.
     fn remove(&mut self, key: KeyRef<'_>, at: &ResourceVersion) -> Option<Change> {
         let is_newer = self.get(key).is_some_and(|old| is_after(old, at));
         if is_newer { None } else { self.take(key) }
@@ -529,7 +549,7 @@ impl Cache {
         })
     }
 
-    /// Stores an object that is not here.
+    /// Stores an object that is not in the cache.
     fn insert(&mut self, object: &Arc<Object>) {
         self.bytes += object.size();
         self.objects.insert(Entry(object.clone()));
@@ -540,7 +560,7 @@ impl Cache {
         }
     }
 
-    /// Stores `new` in the place of `old`.
+    /// Replaces the state `old` with `new`.
     fn replace_state(&mut self, old: &Arc<Object>, new: &Arc<Object>) {
         self.bytes = self.bytes - old.size() + new.size();
         self.unpost(old, Some(new));
@@ -556,7 +576,7 @@ impl Cache {
         }
     }
 
-    /// Removes the postings of `old`, but not those that `new` is about to replace.
+    /// Removes the postings of `old`, except those that `new` is about to replace.
     fn unpost(&mut self, old: &Object, new: Option<&Object>) {
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for value in old.slots(index).map(|slot| old.slot(slot)) {
@@ -580,18 +600,18 @@ impl Cache {
     }
 }
 
-/// Whether an object is newer than this version.
+/// True if the object is newer than this version.
 fn is_after(object: &Object, version: &ResourceVersion) -> bool {
     version != object.resource_version() && version.is_at_most(object.resource_version())
 }
 
-/// Whether two texts say the same.
+/// True if the texts are equal, or equal as JSON values.
 fn is_same_text(old: &Object, new: &Object) -> bool {
     let parse = |object: &Object| serde_json::from_str::<serde_json::Value>(object.json()).ok();
     old.json() == new.json() || parse(old) == parse(new)
 }
 
-/// Whether two states are one, and equally much of it is here.
+/// True if both are the same state of the same object, with the same amount of it kept.
 fn is_same(old: &Object, new: &Object) -> bool {
     old.uid() == new.uid()
         && old.resource_version() == new.resource_version()

@@ -48,7 +48,7 @@ fn get<'a>(cache: &'a Cache, name: &str) -> Option<&'a Arc<Object>> {
     cache.get(ObjectKey::new("default", name).parts())
 }
 
-/// The version of an object, if it is there.
+/// The version of an object, if it is in the cache.
 fn version(cache: &Cache, name: &str) -> Option<String> {
     get(cache, name).map(|object| object.resource_version().to_string())
 }
@@ -464,7 +464,7 @@ fn the_bytes_are_those_of_the_objects() {
 }
 
 proptest! {
-    /// The cache and its index against a plain map, over any sequence of deltas.
+    /// Compares the cache and its index with a plain map, over any sequence of deltas.
     #[test]
     fn objects_and_index_agree_with_a_plain_map(steps in proptest::collection::vec((0..5u8, 0..3u8, 0..4u8), 0..60)) {
         let mut cache = pods();
@@ -496,7 +496,8 @@ proptest! {
         prop_assert_eq!(cache.indexes[0].len(), model.len());
     }
 
-    /// Whatever old deltas come in between: no object's version ever decreases, and what is deleted stays so.
+    /// Whatever old deltas arrive in between, no object's version ever decreases, and a deleted
+    /// object stays deleted.
     #[test]
     fn the_cache_never_goes_back(steps in proptest::collection::vec((0..4u8, 0..3u8, 1..40u64), 0..80)) {
         let mut cache = pods();
@@ -533,8 +534,8 @@ fn of_two_objects_of_one_name_that_are_gone_neither_rises_again() {
     let mut cache = pods();
     let first = state(&cache, "first", 40);
     cache.apply(replace(vec![first], "50"));
-    // The watch is late: at 60 the first was deleted, at 70 the second was made, at 120 that was
-    // deleted.
+    // The watch is late. On the server the first object was deleted at 60, and the second was
+    // created at 70 and deleted at 120.
     cache.overlay_gone(&key, None);
     let second = state(&cache, "second", 70);
     cache.apply(Delta::Read(second));

@@ -1,27 +1,28 @@
-//! What the host asks of a cluster, as seen from the deciding side. `host/cluster` implements it against an API server.
+//! What the host asks of a cluster, as a trait for the deciding side. `host/cluster` implements it
+//! against an API server.
 
 use futures::future::BoxFuture;
 
 use crate::key::{Kind, ObjectKey};
 use crate::outcome::{ActionResult, PatchType, Propagation};
 
-/// What the field manager of a plugin begins with, and the reporter of its Events: no plugin can call itself `kubectl` or `kubelet`
-/// and so take what is theirs.
+/// The prefix of a plugin's field manager and of the reporter of its Events. It keeps plugins from
+/// calling themselves `kubectl` or `kubelet` and taking over fields that belong to these.
 pub const FIELD_MANAGER_PREFIX: &str = "pilothouse.dev/";
 
-/// On whose behalf a write is made.
+/// The identity on whose behalf a write is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// The plugin: it reports the Events, and has limits of its own.
+    /// The plugin. It is the reporter of the Events, and has rate limits of its own.
     pub plugin: String,
-    /// Who owns the fields that are written.
+    /// The field manager that owns the written fields.
     pub field_manager: String,
-    /// Whom the API server is to take it for (impersonation). None: the host itself.
+    /// The user that the API server is to act for (impersonation). `None`: the host itself.
     pub user: Option<String>,
 }
 
 impl Author {
-    /// One that writes in its own name, with the host's rights.
+    /// An author that writes in its own name, with the host's rights.
     pub fn named(name: &str) -> Self {
         Self {
             plugin: name.to_owned(),
@@ -31,27 +32,27 @@ impl Author {
     }
 }
 
-/// One request that changes one object. It is made by [`crate::plan`], from a permitted action.
+/// One request that changes one object. [`crate::plan`] makes it from a permitted action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The object's kind.
     pub kind: Kind,
-    /// The object. On create and apply it is also in the body.
+    /// The object's key. For create and apply it is also in the body.
     pub key: ObjectKey,
-    /// `status`, `scale`, …; none for the object itself.
+    /// `status`, `scale`, …; `None` for the object itself.
     pub subresource: Option<String>,
-    /// What is to be done to it.
+    /// The operation on the object.
     pub operation: Operation,
 }
 
-/// What is done to an object.
+/// An operation on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Server-side apply.
     Apply {
         /// The applied fields, as JSON.
         object: String,
-        /// Take fields another manager owns.
+        /// Whether to take over fields that another manager owns.
         force: bool,
     },
     /// POST.
@@ -73,44 +74,46 @@ pub enum Operation {
     },
     /// DELETE.
     Delete {
-        /// Only the object with this uid.
+        /// Delete the object only if it has this uid.
         uid: Option<String>,
-        /// Only at this resourceVersion.
+        /// Delete the object only at this resourceVersion.
         resource_version: Option<String>,
-        /// None: the kind's default.
+        /// `None`: the kind's default.
         propagation: Option<Propagation>,
-        /// None: the object's default.
+        /// `None`: the object's default.
         grace_period_seconds: Option<u32>,
     },
     /// An Event (`events.k8s.io/v1`) about the object.
     Event {
         /// The object's uid, where it is known.
         uid: Option<String>,
-        /// Normal or Warning.
+        /// True: the type is Warning. False: Normal.
         is_warning: bool,
-        /// CamelCase, for machines.
+        /// The reason in CamelCase, for machines.
         reason: String,
-        /// What was done.
+        /// The action that was taken.
         action: String,
-        /// For people.
+        /// The text for people.
         note: String,
     },
 }
 
-/// What a cluster says of a write.
+/// A cluster's answer to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What became of it.
+    /// The result of the write.
     pub result: ActionResult,
-    /// Where the result's text is the server's own: all that it says without quoting anything, as `HTTP 422 Invalid`.
+    /// A summary that quotes none of the server's own words, such as `HTTP 422 Invalid`. Set where
+    /// the result's text is the server's own.
     pub status: Option<String>,
-    /// Of an apply: the object as it left it, as JSON, where the cluster shows it.
+    /// For an apply: the object after it, as JSON, where the cluster returns it.
     pub object: Option<String>,
-    /// The uid of an object that ends with this write: it was being deleted, and its last finalizer is gone. The server answers with
-    /// the version that it had before, by which nobody could tell.
+    /// The uid of an object that ceases to exist with this write: it was being deleted, and its
+    /// last finalizer is gone. The server answers with the version that the object had before, from
+    /// which this could not be told.
     pub ended: Option<String>,
-    /// The kind of the object that was written, where it is not the write's: an Eviction is written
-    /// on a Pod, a Scale on a Deployment.
+    /// The kind of the object that was written, where it differs from the kind of the write: an
+    /// Eviction is written on a Pod, a Scale on a Deployment.
     pub owner: Option<Kind>,
 }
 
@@ -128,11 +131,12 @@ impl From<ActionResult> for Answer {
 
 /// A cluster that can be written to.
 pub trait Cluster: Send + Sync {
-    /// Does one write and says what became of it. Never fails to answer: an error is a kind of [`ActionResult`]. A write whose outcome
-    /// is unknown is not repeated.
+    /// Makes one write and returns its result. There is always an answer: an error is a kind of
+    /// [`ActionResult`]. A write whose outcome is unknown is not repeated.
     fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, Answer>;
 
-    /// Reads one object from the cluster itself, past every cache: its JSON, or none if there is no such object.
+    /// Fetches one object from the cluster itself, past every cache. Returns its JSON, or `None` if
+    /// there is no such object.
     fn read<'a>(
         &'a self,
         kind: &'a Kind,
@@ -140,10 +144,11 @@ pub trait Cluster: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>>;
 }
 
-/// Why what the cluster has of an object is not known, in one line.
+/// Why the state of an object in the cluster is not known, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadFailure {
-    /// There was no answer, or none that says anything of the object. The next may.
+    /// There was no answer, or the answer does not tell anything about the object. A later attempt
+    /// may succeed.
     #[error("{0}")]
     NoAnswer(String),
     /// There will be no answer: the host may not read the object, or its kind is not served.

@@ -1,7 +1,8 @@
-//! Where values lie inside an object, and cutting an object down to some of them.
+//! Paths to values inside an object, and projections of an object to some of its fields.
 //!
-//! Objects stay JSON text: a decoded Pod takes ten times its text (RATIONALE.md). So a projection is one pass over the text that copies
-//! the wanted parts and skips the rest without building a tree.
+//! Objects stay JSON text, because a decoded Pod takes ten times the size of its text
+//! (RATIONALE.md). A projection is therefore one pass over the text. It copies the wanted parts and
+//! skips the rest without building a tree.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,11 +22,11 @@ pub struct FieldPath {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Step {
     Name(String),
-    /// Every element of an array, every value of a map.
+    /// Every element of an array, or every value of a map.
     Each,
 }
 
-/// Why a path cannot be read.
+/// Why a path cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("field path {path:?}: {reason} at byte {at}; write .name, ['name'] or [*]")]
 pub struct PathError {
@@ -34,11 +35,12 @@ pub struct PathError {
     at: usize,
 }
 
-/// Most steps of a path: deeper than anything that people write, and not so deep that following it needs much stack.
+/// The maximum number of steps in a path. This is deeper than any path that people write, yet
+/// following it needs little stack.
 const MAX_STEPS: usize = 64;
 
 impl FieldPath {
-    /// The name that the path begins with; none if it begins with `[*]`.
+    /// The first name of the path. `None` if it begins with `[*]`.
     pub fn root(&self) -> Option<&str> {
         match self.steps.first()? {
             Step::Name(name) => Some(name),
@@ -46,18 +48,19 @@ impl FieldPath {
         }
     }
 
-    /// Whether all that the other path leads to is part of what this one leads to.
+    /// True if everything that the other path leads to is part of what this one leads to. Steps are
+    /// compared literally: `[*]` is not taken to include a name.
     pub fn holds(&self, other: &Self) -> bool {
         other.steps.starts_with(&self.steps)
     }
 
-    /// How often it goes on with all of an array's elements or a map's values.
+    /// The number of `[*]` steps.
     pub fn branchings(&self) -> usize {
         let steps = self.steps.iter();
         steps.filter(|step| matches!(step, Step::Each)).count()
     }
 
-    /// Reads `.spec.ports[*].name`, `.metadata.labels['app.kubernetes.io/name']`.
+    /// Parses a path such as `.spec.ports[*].name` or `.metadata.labels['app.kubernetes.io/name']`.
     pub fn parse(path: &str) -> Result<Self, PathError> {
         let mut steps = Vec::new();
         let mut rest = path;
@@ -87,7 +90,7 @@ impl FieldPath {
         Ok(Self { steps })
     }
 
-    /// The strings, numbers and booleans found here, as text. JSON that cannot be read has none.
+    /// The strings, numbers and booleans at this path, as text. Empty if the JSON cannot be parsed.
     pub fn values(&self, json: &str) -> Vec<String> {
         let found = Values::new([std::slice::from_ref(self)]).find(json);
         found.into_iter().map(|(_, value)| value.into()).collect()
@@ -125,13 +128,14 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// Several lists of paths, ready to find the values of all of them in one pass over an object.
+/// Several lists of paths, prepared so that the values of all of them are found in one pass over an
+/// object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Values {
     root: Place,
 }
 
-/// Where paths go on from here.
+/// The continuations of all paths at one position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Place {
     /// The lists that have a path which ends here.
@@ -156,7 +160,7 @@ impl Place {
 }
 
 impl Values {
-    /// Of these lists of paths.
+    /// Prepares these lists of paths.
     pub fn new<'a>(lists: impl IntoIterator<Item = &'a [FieldPath]>) -> Self {
         let mut root = Place::default();
         for (list, paths) in lists.into_iter().enumerate() {
@@ -167,8 +171,9 @@ impl Values {
         Self { root }
     }
 
-    /// The strings, numbers and booleans found, as text, each with the number of its list. JSON that cannot be read has none.
-    /// A value is borrowed from the text unless it has escapes.
+    /// The strings, numbers and booleans that were found, as text, each with the number of its
+    /// list. Empty if the JSON cannot be parsed. A value is borrowed from the text unless it has
+    /// escapes.
     pub fn find<'a>(&self, json: &'a str) -> Vec<(usize, Cow<'a, str>)> {
         let mut found = Vec::new();
         find(&[&self.root], json, &mut found);
@@ -201,7 +206,7 @@ fn find<'a>(places: &[&Place], json: &'a str, found: &mut Vec<(usize, Cow<'a, st
     }
 }
 
-/// The text of a string, number or boolean.
+/// The text of a string, number or boolean. `None` for other values.
 fn scalar(json: &str) -> Option<Cow<'_, str>> {
     match json.as_bytes().first()? {
         b'{' | b'[' | b'n' => None,
@@ -210,12 +215,12 @@ fn scalar(json: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A JSON string, borrowed unless it has escapes.
+/// Parses a JSON string. The result is borrowed unless the string has escapes.
 pub(crate) fn string(json: &str) -> Result<Cow<'_, str>, serde_json::Error> {
     Name.deserialize(&mut serde_json::Deserializer::from_str(json))
 }
 
-/// The members of a JSON object in the order they stand, values unread.
+/// The members of a JSON object in their order in the text. The values are not parsed.
 pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let members = Members.deserialize(&mut deserializer)?;
@@ -223,8 +228,8 @@ pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
-/// The value at a JSON Pointer (RFC 6901), as it stands, however deep it goes. Of members of one
-/// name the last counts.
+/// The text of the value at a JSON Pointer (RFC 6901), at any depth. If several members have the
+/// same name, the last counts.
 pub(crate) fn part<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
     let mut names = pointer.split('/').skip(1);
     names.try_fold(json.trim_ascii(), |json, name| {
@@ -269,8 +274,9 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// A set of field paths, ready to cut objects down to. The cut object has the shape of the whole one: parents stay, array
-/// elements keep their places, and a value that is not of the shape a path expects is `null`.
+/// A set of field paths, prepared for projecting objects to them. The result has the shape of the
+/// whole object: parents stay, array elements keep their positions, and a value that does not have
+/// the shape which a path expects is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
     root: Node,
@@ -278,7 +284,7 @@ pub struct Projection {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
-    /// Take the value whole.
+    /// Take the whole value.
     is_leaf: bool,
     each: Option<Box<Node>>,
     children: BTreeMap<String, Node>,
@@ -298,7 +304,8 @@ impl Node {
     }
 }
 
-/// Where paths go on from one place: more than one, where some say a name and others `[*]`.
+/// The continuations of the paths at one position. There are several where some paths have a name
+/// and others `[*]`.
 enum Nodes<'a> {
     One(&'a Node),
     Many(Vec<&'a Node>),
@@ -341,7 +348,7 @@ impl<'a> Nodes<'a> {
 }
 
 impl Projection {
-    /// A projection to these paths.
+    /// Creates a projection to these paths.
     pub fn new(paths: &[FieldPath]) -> Self {
         let mut root = Node::default();
         for path in paths {
@@ -350,7 +357,8 @@ impl Projection {
         Self { root }
     }
 
-    /// Whether the value at the end of these names is kept whole. The place in an array is a name, too.
+    /// True if the value at this path of names is kept whole. A position in an array counts as a
+    /// name.
     pub fn keeps(&self, names: &[&str]) -> bool {
         let mut nodes = Nodes::One(&self.root);
         for name in names {
@@ -365,7 +373,8 @@ impl Projection {
         nodes.is_leaf()
     }
 
-    /// Cuts a JSON text down, and appends what is left to `out`. An error means that it is not JSON.
+    /// Projects a JSON text, and appends the result to `out`. An error means that the text is not
+    /// JSON.
     pub fn cut(&self, json: &str, out: &mut String) -> Result<(), serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         Cut {
@@ -376,7 +385,7 @@ impl Projection {
     }
 }
 
-/// Copies the wanted parts of the value it is fed to `out`.
+/// Copies the wanted parts of the value that it is given to `out`.
 struct Cut<'a> {
     nodes: &'a Nodes<'a>,
     out: &'a mut String,
@@ -426,6 +435,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let Some(nodes) = self.nodes.each() else {
+            // No path expects an array here.
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             self.out.push_str("null");
             return Ok(());
@@ -483,7 +493,7 @@ impl Cut<'_> {
     }
 }
 
-/// A member's name, borrowed from the text unless it has escapes.
+/// Reads a member's name. It is borrowed from the text unless it has escapes.
 pub(crate) struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

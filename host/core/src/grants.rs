@@ -1,7 +1,7 @@
-//! What the operator lets a plugin have of what its manifest asks for.
+//! The part of a manifest's requests that the operator grants to a plugin.
 //!
-//! The manifest is a wish; what is granted is the part of it that is allowed. What is not granted is not watched for the plugin,
-//! answered with an error when it is read, and refused when it is written. Grants never add to a manifest.
+//! What is not granted is not watched for the plugin, answered with an error when it is read, and
+//! refused when it is written. Grants never add to a manifest.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,62 +11,65 @@ use serde::{Deserialize, Serialize};
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration};
 
-/// What a plugin is granted. The default: as little as lets it run at all.
+/// What a plugin is granted. The default is the minimum with which it can run at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// Which reads and writes.
+    /// Which reads and writes are granted.
     pub what: Granted,
-    /// Only in these namespaces; empty means all. Kinds without namespaces are then granted only if
-    /// they are listed.
+    /// Restricts the grants to these namespaces. Empty means all. If it is not empty, kinds without
+    /// namespaces are granted only if the lists in `what` contain them.
     pub namespaces: BTreeSet<String>,
-    /// Which of the manifest's kinds have no namespaces.
+    /// The kinds of the manifest that have no namespaces.
     pub cluster_scoped: BTreeSet<Kind>,
-    /// Kinds, and namespaces of them, that the cluster does not let the plugin's identity read; no namespace means in all.
+    /// Kinds, each with a namespace, that the cluster does not let the plugin's identity read. An
+    /// empty namespace means all namespaces.
     pub forbidden: BTreeSet<(Kind, String)>,
 }
 
-/// Which of the manifest's reads and writes are granted. Reads of the subject's own kind always are: without them there is no key.
+/// Which of the manifest's reads and writes are granted. Reads of the subject's own kind are always
+/// granted, because without them there are no keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Granted {
-    /// Nothing more.
+    /// Nothing but those reads.
     #[default]
     OwnKind,
-    /// All of them.
+    /// All that the manifest asks for.
     AsRequested,
-    /// These.
+    /// What is listed here.
     Listed {
-        /// Of the reads.
+        /// The granted reads.
         reads: Vec<ReadGrant>,
-        /// Of the writes.
+        /// The granted writes.
         writes: Vec<WriteGrant>,
-        /// Whether it may write Events.
+        /// Whether the plugin may write Events.
         events: bool,
     },
 }
 
-/// Leave to read a kind.
+/// Permission to read a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadGrant {
     /// The kind, in every version.
     pub kind: KindName,
-    /// Only in these namespaces; empty means all.
+    /// Restricts the grant to these namespaces. Empty means all.
     pub namespaces: BTreeSet<String>,
 }
 
-/// Leave to write a kind, or one of its subresources.
+/// Permission to write a kind, or one of its subresources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteGrant {
     /// The kind, in every version.
     pub kind: KindName,
-    /// The subresource; none for the object itself.
+    /// The subresource. `None` for the object itself.
     pub subresource: Option<String>,
-    /// What may be done; empty means whatever the manifest asks for.
+    /// The granted verbs. Empty means all that the manifest asks for.
     pub verbs: BTreeSet<Verb>,
-    /// Only in these namespaces; empty means all.
+    /// Restricts the grant to these namespaces. Empty means all.
     pub namespaces: BTreeSet<String>,
-    /// Only objects of these names; empty means all.
+    /// Restricts the grant to objects of these names. Empty means all.
     pub names: BTreeSet<String>,
-    /// Whether an apply may take fields that another manager owns. Controllers are meant to (Kubernetes' advice on server-side apply).
+    /// Whether an apply may take over fields that another manager owns. Kubernetes' advice on
+    /// server-side apply is that controllers should.
     pub force: bool,
 }
 
@@ -75,27 +78,27 @@ pub struct WriteGrant {
 pub struct WriteGranted {
     /// The kind.
     pub kind: Kind,
-    /// The subresource; none for the object itself.
+    /// The subresource. `None` for the object itself.
     pub subresource: Option<String>,
-    /// What may be done.
+    /// The granted verbs.
     pub verbs: BTreeSet<Verb>,
-    /// In these namespaces; empty means all.
+    /// The namespaces of the objects. Empty means all.
     pub namespaces: Vec<String>,
-    /// To objects of these names; empty means all.
+    /// The names of the objects. Empty means all.
     pub names: BTreeSet<String>,
 }
 
-/// A kind without its version: a grant outlives the next version of an API.
+/// A kind without its version, so that a grant still holds for the next version of an API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KindName {
-    /// The API group; empty for core.
+    /// The API group. Empty for core.
     pub group: String,
     /// The kind.
     pub kind: String,
 }
 
 impl KindName {
-    /// Of a kind in some version.
+    /// The name of a kind, whatever its version.
     pub fn of(kind: &Kind) -> Self {
         Self {
             group: kind.group.to_string(),
@@ -108,7 +111,7 @@ impl KindName {
     }
 }
 
-/// `apps/Deployment`, `Pod`: as settings name it.
+/// The form in settings: `apps/Deployment` or `Pod`.
 impl fmt::Display for KindName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.group.is_empty() {
@@ -119,7 +122,7 @@ impl fmt::Display for KindName {
 }
 
 impl Grants {
-    /// Whatever the manifest asks for.
+    /// Grants all that the manifest asks for.
     pub fn as_requested() -> Self {
         Self {
             what: Granted::AsRequested,
@@ -127,15 +130,16 @@ impl Grants {
         }
     }
 
-    /// What of a manifest's reads is granted by the operator, whatever the cluster says of the plugin's identity: kinds and namespaces
-    /// of them, no namespace meaning all.
+    /// The reads of a manifest that the operator grants, including those that the cluster forbids
+    /// to the plugin's identity. Each is a kind and a namespace. An empty namespace means all.
     pub fn reads(&self, manifest: &Manifest) -> BTreeSet<(Kind, String)> {
         let reads = manifest.reads.iter();
         let granted = reads.filter_map(|read| self.granted_read(manifest, read));
         granted.flat_map(|read| places(&read)).collect()
     }
 
-    /// The manifest without what is not granted: reads, and what rests on them; and the writes that are granted for some object.
+    /// The manifest without what is not granted. It keeps the granted reads and whatever depends on
+    /// them, and the writes that are granted for at least some objects.
     pub fn limit(&self, manifest: &Manifest) -> Manifest {
         let reads: Vec<ReadDeclaration> = manifest
             .reads
@@ -157,7 +161,7 @@ impl Grants {
         limited
     }
 
-    /// The writes of a manifest that are granted, each with the objects it is granted for.
+    /// The granted writes of a manifest, each with the objects for which it is granted.
     pub fn writes(&self, manifest: &Manifest) -> Vec<WriteGranted> {
         let granted = |write: &WriteDeclaration, verbs, namespaces: &BTreeSet<String>, names| {
             let mut own: Vec<String> = namespaces.iter().cloned().collect();
@@ -194,7 +198,7 @@ impl Grants {
         }
     }
 
-    /// Whether a write is granted that the manifest asks for.
+    /// True if a write that the manifest asks for is granted.
     pub fn allows_write(
         &self,
         verb: Verb,
@@ -207,14 +211,15 @@ impl Grants {
         })
     }
 
-    /// Whether an apply that is granted may take fields that another manager owns.
+    /// True if a granted apply may take over fields that another manager owns.
     pub fn allows_force(&self, kind: &Kind, subresource: Option<&str>, key: &ObjectKey) -> bool {
         self.allows(kind, key, |grant| {
             grant.is_for(kind, subresource) && grant.has(Verb::Apply) && grant.force
         })
     }
 
-    /// Whether Events may be written: whoever may read them reads what the plugin has read.
+    /// True if Events may be written. They can show what the plugin has read to anyone who may read
+    /// Events.
     pub fn allows_events(&self) -> bool {
         match &self.what {
             Granted::OwnKind => false,
@@ -223,7 +228,7 @@ impl Grants {
         }
     }
 
-    /// Whether one of the grants of writes that suit is for this object.
+    /// True if one of the suitable write grants covers this object.
     fn allows(&self, kind: &Kind, key: &ObjectKey, suits: impl Fn(&WriteGrant) -> bool) -> bool {
         let is_for_key = |grant: &WriteGrant| {
             has(&grant.namespaces, &key.namespace) && has(&grant.names, &key.name)
@@ -238,13 +243,13 @@ impl Grants {
         is_granted && self.reaches(kind, &key.namespace)
     }
 
-    /// Whether objects of a kind in a namespace are the plugin's business at all.
+    /// True if grants can cover objects of this kind in this namespace at all.
     pub fn reaches(&self, kind: &Kind, namespace: &str) -> bool {
         self.cluster_scoped.contains(kind) || has(&self.namespaces, namespace)
     }
 
-    /// Whether all that is asked for holds this kind, too: whoever names namespaces means these
-    /// alone.
+    /// True if a grant of all that is requested includes this kind. A grant for listed namespaces
+    /// does not include kinds without namespaces.
     fn is_included(&self, kind: &Kind) -> bool {
         self.namespaces.is_empty() || !self.cluster_scoped.contains(kind)
     }
@@ -275,7 +280,7 @@ impl Grants {
                 if grants.is_empty() {
                     return None;
                 }
-                // One that is for all namespaces is for those of the others, too.
+                // A grant for all namespaces includes the namespaces of the other grants.
                 let is_for_all = grants.iter().any(|grant| grant.namespaces.is_empty());
                 let namespaces = grants.iter().flat_map(|grant| &grant.namespaces);
                 namespaces.filter(|_| !is_for_all).cloned().collect()
@@ -308,7 +313,7 @@ impl Grants {
                     .retain(|verb| grants.iter().any(|grant| grant.has(*verb)));
             }
         }
-        // Children are found by a list, applied and pruned.
+        // Children are found by a list, applied and pruned, so all three must be granted.
         let is_whole = |verb| write.verbs.contains(verb);
         write.children &= is_read && [Verb::Apply, Verb::Delete].iter().all(is_whole);
         (!write.verbs.is_empty()).then_some(write)
@@ -325,7 +330,7 @@ impl WriteGrant {
     }
 }
 
-/// The kind, in each namespace of the read.
+/// The kind with each namespace of the read.
 fn places(read: &ReadDeclaration) -> Vec<(Kind, String)> {
     if read.namespaces.is_empty() {
         return vec![(read.kind.clone(), String::new())];
@@ -336,12 +341,13 @@ fn places(read: &ReadDeclaration) -> Vec<(Kind, String)> {
         .collect()
 }
 
-/// Whether a set that may be "all" has a name.
+/// True if a set of names, where empty means all, contains a name.
 fn has(names: &BTreeSet<String>, name: &str) -> bool {
     names.is_empty() || names.contains(name)
 }
 
-/// Cuts namespaces, of which none means all, to those allowed. False if nothing is left.
+/// Restricts a list of namespaces, where empty means all, to the allowed ones. Returns false if
+/// none is left.
 fn narrow(namespaces: &mut Vec<String>, allowed: &BTreeSet<String>) -> bool {
     if allowed.is_empty() {
         return true;

@@ -17,7 +17,8 @@ fn named(name: &str) -> KindName {
     }
 }
 
-/// Reconciles Services, reads Pods and Nodes too, indexes Pods, writes Endpoints as children.
+/// A manifest that reconciles Services, also reads Pods and Nodes, indexes Pods, and writes
+/// Endpoints as children.
 fn manifest() -> Manifest {
     let read = |name| ReadDeclaration::new(kind(name), vec![]);
     Manifest {
@@ -66,7 +67,7 @@ fn write_grant(verbs: &[Verb], namespaces: &[&str], names: &[&str]) -> Granted {
     }
 }
 
-/// All that the manifest reads, by name.
+/// Grants of all reads of the manifest, by name.
 fn all_reads() -> Granted {
     let grant = |name| ReadGrant {
         kind: named(name),
@@ -131,7 +132,7 @@ fn namespaces_narrow_all_but_kinds_without_them_which_are_granted_by_name() {
     assert!(limited.reads[2].namespaces.is_empty());
 }
 
-/// `namespaces = ["web"]` is meant to be a fence, and a ClusterRole is beyond it.
+/// `namespaces = ["web"]` is meant as a boundary, and a ClusterRole is outside of it.
 #[test]
 fn where_namespaces_are_named_as_requested_is_no_write_of_a_kind_without_them() {
     let role = kind("ClusterRole");
@@ -153,7 +154,7 @@ fn where_namespaces_are_named_as_requested_is_no_write_of_a_kind_without_them() 
     assert_eq!(grants.writes(&manifest).len(), 1);
 }
 
-/// Without it there would be no key.
+/// Without the own kind there would be no keys.
 #[test]
 fn the_own_kind_is_read_though_it_has_no_namespaces_and_some_are_named() {
     let grants = Grants {

@@ -1,4 +1,4 @@
-//! Names: of kinds, of objects, and the version order of objects.
+//! Names of kinds and of objects, and the order of resourceVersions.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -25,23 +25,23 @@ impl Kind {
         }
     }
 
-    /// From an object's `apiVersion` and `kind`.
+    /// Creates a kind from an object's `apiVersion` and `kind`.
     pub fn from_api_version(api_version: &str, kind: &str) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         Self::new(group, version, kind)
     }
 
-    /// Whether it is the kind whose values are not for everybody who sees the object.
+    /// True if this is the kind Secret, whose values not every reader of the object may see.
     pub fn is_secret(&self) -> bool {
         self.group.is_empty() && &*self.kind == "Secret"
     }
 
-    /// Whether this is that kind, in the same version or in another.
+    /// True if this is the same kind, in the same API version or another.
     pub fn is_version_of(&self, other: &Self) -> bool {
         (&self.group, &self.kind) == (&other.group, &other.kind)
     }
 
-    /// `apps/v1`, or `v1` in the core group: what an object's `apiVersion` says.
+    /// The object's `apiVersion`: `apps/v1`, or `v1` in the core group.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// `apps/v1/Deployment`, `v1/Pod`.
+/// `apps/v1/Deployment` or `v1/Pod`.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.group.is_empty() {
@@ -61,7 +61,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Names one object of a kind. Ordered by namespace, then name: the order in which objects are listed.
+/// The name of one object of a kind. Keys are ordered by namespace, then name, which is the order
+/// in which objects are listed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// Empty for cluster-scoped objects.
@@ -79,20 +80,20 @@ impl ObjectKey {
         }
     }
 
-    /// The one key of a singleton plugin, which names no object.
+    /// The only key of a singleton plugin. It names no object.
     pub fn singleton() -> Self {
         Self::new("", "")
     }
 }
 
-/// `namespace/name`, or `name` alone: client-go's form of a key.
+/// `namespace/name`, or only `name`: client-go's form of a key.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts().fmt(f)
     }
 }
 
-/// A key whose parts stand somewhere else. Ordered as [`ObjectKey`] is.
+/// A key that borrows its parts. Ordered like [`ObjectKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyRef<'a> {
     /// Empty for cluster-scoped objects.
@@ -112,12 +113,13 @@ impl ObjectKey {
 }
 
 impl KeyRef<'_> {
-    /// The same key, on its own.
+    /// The same key, owned.
     pub fn to_key(self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }
 
-    /// The same key, with the texts of another where it has the same: thousands of keys of one namespace then hold its name once.
+    /// The same key, owned. It shares the texts of `other` where they are equal, so that thousands
+    /// of keys of one namespace hold its name once.
     pub fn to_key_beside(self, other: &ObjectKey) -> ObjectKey {
         ObjectKey {
             namespace: text_beside(self.namespace, &other.namespace),
@@ -149,23 +151,27 @@ impl fmt::Display for KeyRef<'_> {
     }
 }
 
-/// A `metadata.resourceVersion`: a decimal integer of any length, which may be compared (KEP-5504).
+/// A `metadata.resourceVersion`: a decimal integer of any length. Two of them may be compared
+/// (KEP-5504).
 ///
-/// One that is not a number (an aggregated API server may still do that) sorts below all that are.
+/// A version that is not a number (an aggregated API server may still send one) sorts below all
+/// numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Version);
 
-/// Ordered as versions are: opaque ones, then numbers by their value. Each number has one form.
+/// The order is that of versions: opaque texts first, then numbers by value. Each number has
+/// exactly one representation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Version {
-    /// Fits, and has no leading zeros: every one that etcd hands out.
+    /// A number that fits into 64 bits and has no leading zeros. Every version that etcd hands out
+    /// is one.
     Small(u64),
     /// Any other text.
     Text(Box<str>),
 }
 
 impl ResourceVersion {
-    /// As it stands in the object.
+    /// Parses a version as it is written in the object.
     pub fn new(text: &str) -> Self {
         let is_canonical = text == "0" || !text.starts_with(['0', '+']);
         match text.parse() {
@@ -174,12 +180,12 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether there is none.
+    /// True if the version is missing or empty.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Version::Text(text) if text.is_empty())
     }
 
-    /// Whether it is a number, so that which of two is newer can be said.
+    /// True if it is a number, so that it can be older or newer than another.
     pub fn is_comparable(&self) -> bool {
         match &self.0 {
             Version::Small(_) => true,
@@ -187,16 +193,17 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether both are numbers and this is not the greater one.
+    /// True if both are numbers and this one is not the greater.
     pub fn is_at_most(&self, other: &Self) -> bool {
         self.is_comparable() && other.is_comparable() && self <= other
     }
 
-    /// Whether both are numbers and this is greater by more than that.
+    /// True if both are numbers and this one is greater by more than `distance`.
     pub fn is_beyond(&self, other: &Self, distance: u64) -> bool {
         match (&self.0, &other.0) {
             (Version::Small(a), Version::Small(b)) => a.saturating_sub(*b) > distance,
-            // Longer than any that fits.
+            // The text is a number beyond 64 bits, a number with leading zeros, or opaque. A number
+            // that does not fit into 128 bits either is beyond any number that fits into 64.
             (Version::Text(text), Version::Small(b)) => match text.parse::<u128>() {
                 Ok(a) => a > u128::from(*b) + u128::from(distance),
                 Err(_) => self.is_comparable(),
@@ -212,7 +219,8 @@ impl ResourceVersion {
         }
     }
 
-    /// The last fifteen digits as a number, which a float still holds exactly: client-go's metric of a store's version.
+    /// The last fifteen digits as a number, which a float can still hold exactly. client-go's
+    /// metric of a store's version shows the same.
     pub fn last_digits(&self) -> u64 {
         const MODULUS: u64 = 1_000_000_000_000_000;
         match &self.0 {
@@ -230,7 +238,7 @@ impl Default for ResourceVersion {
     }
 }
 
-/// As it stands in the object.
+/// The version as it is written in the object.
 impl fmt::Display for ResourceVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -240,7 +248,7 @@ impl fmt::Display for ResourceVersion {
     }
 }
 
-/// Digits without leading zeros; none if it is not a number.
+/// The digits without leading zeros, or `None` if the text is not a number.
 fn digits(text: &str) -> Option<&str> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.trim_start_matches('0'))

@@ -1,12 +1,14 @@
-//! What Pilothouse decides, apart from what it does.
+//! The decisions of Pilothouse: what should be done, never doing it.
 //!
-//! A change of an object travels through this crate in the order of its modules: it is parsed ([`object`]), enters the cache of its kind
-//! and that cache's indexes in one step ([`cache`]), is held against what every reconcile has read ([`reads`]), and queues the keys it
-//! concerns ([`queue`]). [`hub`] is the one place where these meet. A reconcile gets a frozen [`snapshot`] through a
-//! [`reader`](reader::Reader) that checks permission and records each read; what it returns is an [`outcome`], which [`plan`] turns
-//! into writes.
+//! A change of an object travels through these modules in this order. It is parsed ([`object`]). It
+//! enters the cache of its kind and the indexes of that cache in one step ([`cache`]). It is
+//! compared with what every reconcile has read ([`reads`]), and the keys it concerns are queued
+//! ([`queue`]). [`hub`] is the one place where these modules meet. A reconcile gets a frozen
+//! [`snapshot`] through a [`reader`](reader::Reader), which checks permission and records each
+//! read. What it returns is an [`outcome`], which [`plan`] turns into writes.
 //!
-//! Nothing here does I/O, reads a clock or draws a random number: time comes in as an argument, so every test is exact.
+//! Nothing here does I/O, reads a clock or draws a random number. Time comes in as an argument, so
+//! every test is exact.
 #![deny(missing_docs)]
 
 pub mod backoff;

@@ -1,4 +1,5 @@
-//! What a plugin declares about itself, checked once when it is loaded. Mirrors `wit/manifest.wit`, which documents the meaning.
+//! What a plugin declares about itself, checked once when it is loaded. This mirrors
+//! `wit/manifest.wit`, which documents the meaning.
 
 mod texts;
 
@@ -12,34 +13,35 @@ use crate::key::Kind;
 use crate::selector::{FieldSelector, FieldSelectorError, LabelSelector};
 use crate::text::cut;
 
-/// Who writes the host's own Events.
+/// The reporter of the host's own Events. No plugin may have this name.
 pub const HOST: &str = "pilothouse";
 
-/// Of a configuration's schema; those of real programs have some ten thousand.
+/// The maximum number of bytes of a configuration's schema. Schemas of real programs have some ten
+/// thousand.
 const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
 
-/// A plugin's declaration, as the guest gave it.
+/// A plugin's declaration as the guest gave it.
 #[derive(Clone, Debug)]
 pub struct Manifest {
-    /// Unique among the plugins of a host; the field manager of its writes.
+    /// The plugin's name: unique among the plugins of a host, and the field manager of its writes.
     pub name: String,
     /// The plugin's own version, for people.
     pub version: String,
-    /// Whose keys it reconciles.
+    /// The objects whose keys it reconciles.
     pub subject: Subject,
-    /// The kinds it may read, the subject's kind among them.
+    /// The kinds that it may read, including the subject's kind.
     pub reads: Vec<ReadDeclaration>,
-    /// Indexes the host keeps for it.
+    /// The indexes that the host keeps for it.
     pub indexes: Vec<IndexDeclaration>,
-    /// The writes it may ask for.
+    /// The writes that it may ask for.
     pub writes: Vec<WriteDeclaration>,
-    /// What it asks for beyond the host's defaults.
+    /// Limits that it asks for in place of the host's defaults.
     pub limits: Limits,
     /// A JSON Schema of its configuration.
     pub config_schema: Option<String>,
 }
 
-/// Whose keys a plugin reconciles.
+/// The keys that a plugin reconciles.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// One key for every selected object.
@@ -48,38 +50,38 @@ pub enum Subject {
     Singleton,
 }
 
-/// The objects of one kind that a plugin cares for.
+/// The objects of one kind that a plugin reconciles.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Their kind.
+    /// The kind of the objects.
     pub kind: Kind,
     /// Only objects with these labels.
     pub labels: LabelSelector,
     /// Only objects that match this field selector.
     pub fields: Option<String>,
-    /// Only objects in these namespaces; empty means all.
+    /// Only objects in these namespaces. Empty means all.
     pub namespaces: Vec<String>,
-    /// Kinds whose objects share namespace and name with a subject.
+    /// Kinds whose objects have the same namespace and name as a subject.
     pub companions: Vec<Kind>,
 }
 
-/// A kind a plugin reads, how much of each object, and which objects.
+/// A kind that a plugin reads, how much of each object, and which objects.
 #[derive(Clone, Debug)]
 pub struct ReadDeclaration {
     /// The kind.
     pub kind: Kind,
-    /// Field paths, as text. None: the whole object.
+    /// Field paths, as text. Empty: the whole object.
     pub fields: Vec<String>,
-    /// Only objects in these namespaces; empty means all.
+    /// Only objects in these namespaces. Empty means all.
     pub namespaces: Vec<String>,
     /// Only objects with these labels.
     pub labels: LabelSelector,
-    /// Only objects that match this field selector, in the server's own syntax.
+    /// Only objects that match this field selector, in the server's syntax.
     pub field_selector: Option<String>,
 }
 
 impl ReadDeclaration {
-    /// Every object of a kind, cut to these fields.
+    /// Reads every object of a kind, projected to these fields.
     pub fn new(kind: Kind, fields: Vec<String>) -> Self {
         Self {
             kind,
@@ -90,7 +92,7 @@ impl ReadDeclaration {
         }
     }
 
-    /// Whether selectors keep objects out.
+    /// True if selectors exclude objects.
     pub fn is_narrowed(&self) -> bool {
         self.labels != LabelSelector::default() || self.field_selector.is_some()
     }
@@ -103,7 +105,7 @@ pub struct IndexDeclaration {
     pub name: String,
     /// The indexed kind.
     pub kind: Kind,
-    /// Where the indexed values are, as text.
+    /// Paths to the indexed values, as text.
     pub paths: Vec<String>,
 }
 
@@ -112,15 +114,15 @@ pub struct IndexDeclaration {
 pub struct WriteDeclaration {
     /// The kind.
     pub kind: Kind,
-    /// `status`, `scale`, …; none for the object itself.
+    /// `status`, `scale`, …; `None` for the object itself.
     pub subresource: Option<String>,
-    /// What may be done to it.
+    /// The verbs that are asked for.
     pub verbs: Vec<Verb>,
-    /// Objects of this kind may be members of a `children` action.
+    /// Whether objects of this kind may be members of a `children` action.
     pub children: bool,
 }
 
-/// What a plugin may do to an object.
+/// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the Kubernetes verbs")]
@@ -133,7 +135,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The verb as manifests and messages spell it.
+    /// The verb as it is spelled in manifests and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "apply",
@@ -145,7 +147,7 @@ impl Verb {
     }
 }
 
-/// Limits of one plugin; none means the host's default.
+/// Limits of one plugin. `None` means the host's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of linear memory for one reconcile.
@@ -158,7 +160,7 @@ pub struct Limits {
     pub concurrency: Option<u32>,
 }
 
-/// What is wrong with a manifest.
+/// An error in a manifest.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
     /// The name is not a DNS label.
@@ -166,40 +168,41 @@ pub enum ManifestError {
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
     )]
     Name(String),
-    /// The host's own.
+    /// The name is the host's own.
     #[error("the name {HOST:?} is the host's own; choose another")]
     ReservedName,
-    /// A text that is too long, or is made of something else.
+    /// A text is too long, or has the wrong syntax.
     #[error("{place}: {text:?} is not {wanted}")]
     Text {
-        /// Where it is.
+        /// The part of the manifest that contains it.
         place: &'static str,
-        /// How it begins.
+        /// Its beginning.
         text: String,
-        /// What it should be.
+        /// The syntax that it should have.
         wanted: &'static str,
     },
-    /// The subject's kind, a companion, an indexed kind or a `children` kind is not read.
+    /// The manifest does not read the subject's kind, a companion, an indexed kind or a `children`
+    /// kind.
     #[error("{0} {1} is not among the manifest's reads; add it there")]
     NotRead(&'static str, Kind),
-    /// A kind is read twice.
+    /// A kind is declared twice in the reads.
     #[error("{0} is declared twice in reads; one declaration lists all its fields")]
     ReadTwice(Kind),
     /// An index is declared twice.
     #[error("index {0:?} of {1} is declared twice")]
     IndexTwice(String, Kind),
-    /// An index without a path.
+    /// An index has no path.
     #[error("index {0:?} of {1} has no path")]
     IndexWithoutPath(String, Kind),
-    /// An index of nearly all that is in an object.
+    /// The path of an index would select nearly everything in an object.
     #[error(
         "index {0:?} of {1}: {2:?} has more than {MAX_BRANCHINGS} [*]; each multiplies what is indexed of an object"
     )]
     IndexOfAll(String, Kind, String),
-    /// A field path cannot be read.
+    /// A field path cannot be parsed.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The field selector cannot be read.
+    /// The field selector cannot be parsed.
     #[error("field selector: {0}")]
     FieldSelector(#[from] FieldSelectorError),
     /// A `children` kind lacks a verb.
@@ -207,44 +210,45 @@ pub enum ManifestError {
         "writes: {0} is marked children, which needs the verbs apply and delete on the object itself"
     )]
     ChildrenVerbs(Kind),
-    /// More than the host is prepared to keep up.
+    /// The manifest declares more than the host is prepared to maintain.
     #[error("{count} {what}; a manifest has at most {max}")]
     TooMany {
-        /// Of what.
+        /// The things that are too many.
         what: &'static str,
-        /// How many there are.
+        /// Their number.
         count: usize,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
     /// The configuration's schema is not JSON.
     #[error("config-schema is not JSON: {0}")]
     ConfigSchema(String),
-    /// Children are found by a list of all that have their label.
+    /// A `children` kind is narrowed by selectors, but children are found by listing all objects
+    /// that have their label.
     #[error(
         "reads: {0} has children among the writes, so it cannot be narrowed by labels or fields"
     )]
     NarrowedChildren(Kind),
-    /// What a view leaves out, an update made from it would take away.
+    /// An update would remove the fields that the plugin's view leaves out.
     #[error(
         "writes: update of {0} replaces the whole object, but the manifest reads only some fields of it: read it whole (no fields), or write it with patch or apply"
     )]
     PartialUpdate(Kind),
-    /// A limit of zero.
+    /// A limit is zero.
     #[error("limits: {0} must be more than 0")]
     ZeroLimit(&'static str),
 }
 
-/// Most `[*]` of an index's path.
+/// The maximum number of `[*]` in the path of an index.
 const MAX_BRANCHINGS: usize = 2;
 
-/// Whether `name` is a DNS label (RFC 1123).
+/// True if `name` is a DNS label (RFC 1123).
 pub fn is_dns_label(name: &str) -> bool {
     texts::is_dns_label(name)
 }
 
 impl Manifest {
-    /// Everything that can be checked without a cluster.
+    /// Checks everything that can be checked without a cluster.
     pub fn validate(&self) -> Result<(), ManifestError> {
         if !is_dns_label(&self.name) {
             return Err(ManifestError::Name(cut(&self.name, 80)));
@@ -262,7 +266,7 @@ impl Manifest {
         self.validate_config_schema()
     }
 
-    /// Every kind the plugin reads or writes.
+    /// Every kind that the plugin reads or writes.
     pub fn kinds(&self) -> BTreeSet<&Kind> {
         let reads = self.reads.iter().map(|read| &read.kind);
         reads
@@ -270,7 +274,7 @@ impl Manifest {
             .collect()
     }
 
-    /// The subject's kind; none for a singleton.
+    /// The subject's kind. `None` for a singleton.
     pub fn subject_kind(&self) -> Option<&Kind> {
         match &self.subject {
             Subject::Each(selection) => Some(&selection.kind),
@@ -286,8 +290,9 @@ impl Manifest {
         }
     }
 
-    /// Each view and index costs time and memory with every object of its kind, and each namespace of a read a watch of its own.
-    /// An operator may name more namespaces than a manifest.
+    /// Limits the size of the declarations. Each view and index costs time and memory for every
+    /// object of its kind, and each namespace of a read needs a watch of its own. An operator may
+    /// list more namespaces than a manifest may.
     fn validate_counts(&self) -> Result<(), ManifestError> {
         let fields = self.reads.iter().map(|read| read.fields.len()).sum();
         let paths = self.indexes.iter().map(|index| index.paths.len()).sum();
@@ -379,7 +384,8 @@ impl Manifest {
         for write in &self.writes {
             let reads = self.reads.iter();
             let reads = reads.filter(|read| read.kind.is_version_of(&write.kind));
-            // As what it is seen: in the version that is written, if that is read.
+            // The plugin sees the object in the version that it writes, if it reads that version,
+            // and otherwise in another.
             let read = reads.min_by_key(|read| read.kind != write.kind);
             let is_cut = read.is_some_and(|read| !read.fields.is_empty());
             if write.subresource.is_none() && write.verbs.contains(&Verb::Update) && is_cut {
@@ -403,7 +409,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Its size and its syntax: what it says is looked at where a stranger's schema can do no harm.
+    /// Checks the size and the JSON syntax of the schema. Its content is checked elsewhere, in a
+    /// process in which an untrusted schema can do no harm.
     fn validate_config_schema(&self) -> Result<(), ManifestError> {
         let Some(schema) = &self.config_schema else {
             return Ok(());
@@ -415,7 +422,8 @@ impl Manifest {
                 max: CONFIG_SCHEMA_BYTES,
             });
         }
-        // Built, and not only read over: that is what serde_json limits the depth of.
+        // The value is built and not only skipped, because serde_json limits the depth only of
+        // values that it builds.
         serde_json::from_str::<serde_json::Value>(schema)
             .map(drop)
             .map_err(|error| ManifestError::ConfigSchema(error.to_string()))

@@ -1,10 +1,11 @@
-//! One object: its JSON text, normalised, and the small part of it that the host itself looks at.
+//! One object: its JSON text, normalised, and the small part of it that the host itself reads.
 //!
-//! The text is held once, however many plugins read the object. What a plugin sees of it (its *view*) is cut when the object
-//! enters the cache, so that listing copies bytes and a change outside of a plugin's view is known to be one.
+//! The text is held once, however many plugins read the object. What a plugin sees of it (its
+//! *view*) is projected when the object enters the cache. Listing therefore copies bytes, and the
+//! host can tell that a change is outside of a plugin's view.
 //!
-//! An object is two allocations: one text, and one list of where in it things are. Everything the host knows of an object is
-//! a piece of that text.
+//! An object is two allocations: one text, and one list of positions in that text. Everything that
+//! the host knows of an object is a piece of that text.
 
 mod applied;
 mod header;
@@ -24,59 +25,64 @@ use header::Header;
 use normalise::Normalised;
 use text::{Span, Text};
 
-/// Which views of a kind are cut, and which indexed values are extracted, when an object of it is parsed. Grows as plugins are added.
+/// The views that are projected and the indexed values that are extracted when an object of a kind
+/// is parsed. It grows as plugins are added.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// Distinguishes schemas of a kind: a cached object cut to an older one is cut again.
+    /// Tells the schemas of a kind apart. A cached object that was projected by an older schema is
+    /// projected again.
     generation: u32,
     payload: Payload,
-    /// By [`ViewId`]. None: nobody has this view any more.
+    /// The views, by [`ViewId`]. `None`: no plugin uses this view any more.
     views: Vec<Option<Projection>>,
-    /// By [`IndexId`]. Empty: nobody has this index any more.
+    /// The paths of each index, by [`IndexId`]. Empty: no plugin uses this index any more.
     indexes: Vec<Vec<FieldPath>>,
-    /// Of all the indexes.
+    /// Extracts the values of all the indexes.
     values: Values,
     /// The field managers whose applies are kept; see [`Object::applied`].
     managers: Vec<String>,
 }
 
-/// Which view of a kind a plugin sees. None is the whole object.
+/// The view of a kind that a plugin sees. `None` is the whole object.
 pub type ViewId = Option<usize>;
 
-/// Which index of a kind.
+/// Identifies an index of a kind.
 pub type IndexId = usize;
 
 /// An object of the cluster at one resourceVersion. Immutable.
 #[derive(Debug)]
 pub struct Object {
-    /// The normalised JSON, and after it what does not stand in it as it is: views, and strings that have escapes there.
+    /// The normalised JSON, followed by the texts that do not occur in it literally: views, and
+    /// strings that contain escapes in the JSON.
     text: Box<str>,
     json_end: u32,
-    /// Of the schema that it was cut by.
+    /// The generation of the schema that it was projected by.
     schema_generation: u32,
     payload: Payload,
     resource_version: ResourceVersion,
     header: Header,
-    /// What plugins of this host have applied; see [`applied`]. Empty, and nothing but this, where
-    /// they have applied nothing.
+    /// What plugins of this host have applied; see [`applied`]. Empty where they have applied
+    /// nothing, and then this span is the only cost.
     applied: Span,
-    /// A piece for each view, in the first place because lists read nothing else; then for each index the *slots* of its values (not a
-    /// piece of text); then the slots: the indexed values, of each index sorted and without repetition; then the labels, sorted
-    /// by key, each as key and value.
+    /// Four lists, one after the other:
+    /// 1. A piece for each view. They come first because lists read nothing else.
+    /// 2. For each index the range of *slots* of its values (not a piece of text).
+    /// 3. The slots: the indexed values, for each index sorted and without repetition.
+    /// 4. The labels, sorted by key, each as its key and its value.
     spans: Box<[Span]>,
     views: u32,
     indexes: u32,
     labels: u32,
 }
 
-/// Of an indexed value, its place in the index: a pointer and a number, in a tree whose leaves are
-/// two thirds full.
+/// Bytes that an indexed value takes in its index: a pointer and a number, in a tree whose leaves
+/// are two thirds full.
 const POSTING_BYTES: usize = 24;
 
 /// The two sides of an object, which have different writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
-    /// All but the status and what the server keeps: resourceVersion, generation.
+    /// All but the status and the fields that the server maintains: resourceVersion and generation.
     Main,
     /// The status.
     Status,
@@ -94,18 +100,18 @@ pub enum ObjectError {
     /// The object is of another kind than the one asked for: a Table, a Status.
     #[error("is a {found}, not a {wanted}")]
     OtherKind {
-        /// What was asked for.
+        /// The kind that was asked for.
         wanted: Kind,
-        /// What came.
+        /// The kind that came.
         found: Kind,
     },
-    /// More than four gigabytes.
+    /// The text is longer than four gigabytes.
     #[error("too long")]
     TooLong,
 }
 
 impl Schema {
-    /// Of this payload, these views and these indexes.
+    /// Creates a schema of this payload, these views and these indexes.
     pub fn new(
         generation: u32,
         payload: Payload,
@@ -122,14 +128,14 @@ impl Schema {
         }
     }
 
-    /// That also keeps what these field managers have applied.
+    /// The same schema, but it also keeps what these field managers have applied.
     #[must_use]
     pub fn with_managers(mut self, managers: Vec<String>) -> Self {
         self.managers = managers;
         self
     }
 
-    /// Distinguishes schemas of a kind.
+    /// Tells the schemas of a kind apart.
     pub fn generation(&self) -> u32 {
         self.generation
     }
@@ -139,7 +145,7 @@ impl Schema {
         self.payload
     }
 
-    /// Whether a view has the value at the end of these names, whole.
+    /// True if the view contains the whole value at this path of names.
     pub(crate) fn shows(&self, view: ViewId, names: &[&str]) -> bool {
         match view {
             None => true,
@@ -150,23 +156,26 @@ impl Schema {
         }
     }
 
-    /// Whether it makes the same of an object, but for how much of it is kept.
+    /// True if both schemas have the same views and indexes. How much of an object they keep may
+    /// differ.
     pub(crate) fn cuts_as(&self, other: &Self) -> bool {
         self.views == other.views && self.indexes == other.indexes
     }
 
-    /// By [`IndexId`]. Empty: nobody has this index any more.
+    /// The paths of each index, by [`IndexId`]. Empty: no plugin uses this index any more.
     pub fn indexes(&self) -> &[Vec<FieldPath>] {
         &self.indexes
     }
 }
 
 impl Object {
-    /// Reads an object of `kind`, as it stands in a list or a watch event.
+    /// Reads an object of `kind`, as it is written in a list or a watch event.
     ///
-    /// The text is normalised so that one object is one byte string whichever way it arrived: `apiVersion` and `kind` come first
-    /// (the items of a list of built-in kinds lack them), `metadata.managedFields` and the last-applied annotation are left out,
-    /// and so is what the schema's [`Payload`] does not keep. A PartialObjectMetadata is read as an object without anything but metadata.
+    /// The text is normalised so that an object is one byte string, whichever way it arrived.
+    /// `apiVersion` and `kind` come first (the items of a list of built-in kinds lack them).
+    /// `metadata.managedFields`, the last-applied annotation and whatever the schema's [`Payload`]
+    /// does not keep are left out. A PartialObjectMetadata is read as an object that has only
+    /// metadata.
     pub fn parse(kind: &Kind, raw: &str, schema: &Schema) -> Result<Self, ObjectError> {
         let normalised = normalise::normalise(kind, raw, schema.payload, &schema.managers)?;
         let Normalised {
@@ -177,7 +186,7 @@ impl Object {
         Self::cut(json, payload, &applied, schema)
     }
 
-    /// The same object, cut by another schema.
+    /// The same object, projected by another schema.
     pub fn recut(&self, schema: &Schema) -> Result<Self, ObjectError> {
         let json = self.json().to_owned();
         Self::cut(json, self.payload, self.piece(self.applied), schema)
@@ -240,7 +249,8 @@ impl Object {
         &self.text[..self.json_end as usize]
     }
 
-    /// What a plugin with this view sees. Of a view that the object was not cut to, nothing.
+    /// What a plugin with this view sees. Empty if the view is none of those that the object was
+    /// projected to.
     pub fn view(&self, view: ViewId) -> &str {
         let Some(view) = view else {
             return self.json();
@@ -249,19 +259,20 @@ impl Object {
         self.piece(self.spans[view])
     }
 
-    /// Whether it is in this index with this value.
+    /// True if the object has this value in this index.
     pub fn is_indexed_by(&self, index: IndexId, value: &str) -> bool {
         self.slot_of(index, value).is_some()
     }
 
-    /// Where this value of an index is.
+    /// The slot of this value of an index.
     pub(crate) fn slot_of(&self, index: IndexId, value: &str) -> Option<usize> {
         let slots = self.slots(index);
         let found = self.spans[slots.clone()].binary_search_by(|slot| self.piece(*slot).cmp(value));
         found.ok().map(|at| slots.start + at)
     }
 
-    /// Where the object's values of this index are: numbers for [`slot`](Self::slot), in the order of the values.
+    /// The slots of the object's values in this index, in the order of the values. Each is an
+    /// argument for [`slot`](Self::slot).
     pub fn slots(&self, index: IndexId) -> std::ops::Range<usize> {
         debug_assert!(
             index < self.indexes as usize,
@@ -270,7 +281,7 @@ impl Object {
         self.spans[self.views as usize + index].range()
     }
 
-    /// One indexed value.
+    /// The indexed value in this slot.
     pub fn slot(&self, slot: usize) -> &str {
         self.piece(self.spans[slot])
     }
@@ -282,17 +293,18 @@ impl Object {
         indexes.flat_map(move |index| self.slots(index).map(move |slot| (index, self.slot(slot))))
     }
 
-    /// Whether the object was cut by this schema.
+    /// True if the object was projected by this schema.
     pub fn is_cut_by(&self, schema: &Schema) -> bool {
         self.schema_generation == schema.generation
     }
 
-    /// How much of the object is here.
+    /// How much of the object is kept here.
     pub fn payload(&self) -> Payload {
         self.payload
     }
 
-    /// Bytes it takes, its places in indexes among them, not counting what allocating rounds up.
+    /// Bytes that the object takes, its postings in indexes included, without what the allocator
+    /// rounds up.
     pub fn size(&self) -> usize {
         let others = self.views as usize + self.indexes as usize + self.labels as usize * 2;
         let postings = (self.spans.len() - others) * POSTING_BYTES;
@@ -322,7 +334,7 @@ impl Object {
         self.piece(self.header.generation).parse().ok()
     }
 
-    /// Whether it has a deletion timestamp: it goes once its finalizers are gone.
+    /// True if it has a deletion timestamp. It is removed once its finalizers are gone.
     pub fn is_being_deleted(&self) -> bool {
         !self.header.deletion_timestamp.is_empty()
     }
@@ -343,9 +355,9 @@ impl Object {
     }
 
     /// The fields (fieldsV1) that this manager has applied to the object, or to this subresource of
-    /// it, in terms of its own apiVersion. None also where that is not known: the object came
-    /// before the manager did, or is not here as a whole, or some fields are in terms of another
-    /// apiVersion.
+    /// it, in terms of the object's own apiVersion. `None` also where they are not known: the
+    /// object was read before the manager was registered, the object is not kept as a whole, or
+    /// some fields are in terms of another apiVersion.
     pub fn applied(&self, manager: &str, subresource: Option<&str>) -> Option<&str> {
         let entries = self.piece(self.applied);
         if entries.is_empty() {
@@ -357,8 +369,8 @@ impl Object {
         applied::find(entries, manager, subresource, &version)
     }
 
-    /// Whether another state of the object is the same on this side. What is not here, a Secret's
-    /// values, may be what has changed.
+    /// True if the other state of the object is known to be the same on this side. False if either
+    /// is not kept as a whole: the part that is missing, a Secret's values, may have changed.
     pub fn is_same_on(&self, side: Side, other: &Self) -> bool {
         if self.json() == other.json() {
             return true;
@@ -397,7 +409,7 @@ impl Object {
     }
 }
 
-/// But for what the server counts.
+/// True if both are equal except for resourceVersion and generation, which the server counts.
 fn is_same_metadata(one: &str, other: &str) -> bool {
     let kept = |metadata| {
         let all = members(metadata).ok()?;
@@ -419,7 +431,7 @@ impl Labels for Object {
     }
 }
 
-/// The paths every view has, whatever the manifest names.
+/// The paths that every view contains, whatever the manifest names.
 pub fn identity_paths() -> [FieldPath; 3] {
     [".metadata.namespace", ".metadata.name", ".metadata.uid"]
         .map(|path| FieldPath::parse(path).expect("a constant path"))

@@ -1,4 +1,4 @@
-//! What is read of an object, and what is kept.
+//! Tests what is parsed from an object, and what is kept of it.
 
 use super::*;
 use crate::key::ResourceVersion;
@@ -169,8 +169,7 @@ fn a_secret_without_values_has_its_type_but_no_data() {
     );
 }
 
-/// A pod that several managers have had to do with, and the fields of each entry of its
-/// `managedFields`.
+/// A pod that several managers have changed, with these entries in `managedFields`.
 fn managed(entries: &serde_json::Value) -> String {
     serde_json::json!({"metadata": {"name": "a", "managedFields": entries}, "spec": {}}).to_string()
 }

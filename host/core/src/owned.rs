@@ -1,24 +1,27 @@
-//! Whether a server-side apply would change nothing, as far as the object itself proves it: its
-//! `managedFields` say which fields the manager has applied, in the server's own terms (fieldsV1,
-//! structured-merge-diff's path sets).
+//! Decides whether a server-side apply would change nothing, as far as the object itself proves it.
+//! The object's `managedFields` list the fields that the manager has applied, in the server's own
+//! terms (fieldsV1, structured-merge-diff's path sets).
 //!
 //! It is proved if the manager has applied exactly the fields that the intent names, and each still
-//! has the intent's value. Then nothing is given up, nothing is taken, and nothing is set anew.
-//! fieldsV1 says where a value is one piece (a scalar, or an atomic map or list: `{}`) and where
-//! others may have parts beside it, so no schema is needed. Whatever is not clear is not proved.
+//! has the intent's value. Then the apply gives up no field, takes over no field and sets no field
+//! anew. fieldsV1 shows where a value is one piece (a scalar, or an atomic map or list: `{}`) and
+//! where other managers may have parts beside it, so no schema is needed. Whatever is not clear
+//! counts as not proved.
 //!
-//! One thing it does not say: a member whose parts others have all taken is `{}` too. If these have
-//! the intent's values again, they stay with the others: an apply would share them, and leave the
-//! object as it is.
+//! One case is ambiguous in fieldsV1: a member of which other managers have taken over all parts is
+//! `{}` too. If those parts have the intent's values again, the apply is skipped and the parts stay
+//! with the other managers alone. A real apply would make them shared, and leave the object itself
+//! as it is.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Of the elements of one list; more are not compared.
+/// The maximum number of elements of one list. Longer lists are not compared.
 const MAX_ELEMENTS: usize = 10_000;
 
-/// What an apply says of an object without owning it: who it is, and what the server keeps.
+/// The metadata fields that an apply may name without owning them: the object's identity, and the
+/// fields that the server maintains.
 const IDENTITY: [&str; 9] = [
     "name",
     "namespace",
@@ -31,8 +34,8 @@ const IDENTITY: [&str; 9] = [
     "managedFields",
 ];
 
-/// Whether `current`, of which a manager has applied `owned` (fieldsV1), would stay as it is if it
-/// applied `intent`.
+/// True if applying `intent` would leave `current` as it is. `owned` (fieldsV1) is what the manager
+/// has applied to it so far.
 pub(crate) fn is_as_applied(owned: &Value, intent: &Value, current: &Value) -> bool {
     let parts = (
         owned.as_object(),
@@ -45,8 +48,8 @@ pub(crate) fn is_as_applied(owned: &Value, intent: &Value, current: &Value) -> b
     is_same_map(owned, &intent, current)
 }
 
-/// The part of an intent that its manager owns. None if it says something else of who the object is
-/// than the object does.
+/// The part of an intent that its manager owns. `None` if the intent's identity of the object
+/// differs from the object's own.
 fn owned_part(intent: &Value, current: &Value) -> Option<Map<String, Value>> {
     let mut intent = intent.as_object()?.clone();
     for name in ["apiVersion", "kind"] {
@@ -92,7 +95,7 @@ fn is_same_map(
         && parts.all(|(element, owned)| {
             let name = element.strip_prefix("f:");
             let of = name.and_then(|name| Some((intent.get(name)?, current.get(name))));
-            // The server keeps no null, and has it owned.
+            // The server does not store a null, but records it as owned.
             of.is_some_and(|(intent, current)| {
                 is_same(owned, intent, current.unwrap_or(&Value::Null))
             })
@@ -101,9 +104,9 @@ fn is_same_map(
 
 /// An element of a list that is merged element by element.
 enum Element {
-    /// Of a set: this value.
+    /// An element of a set: this value.
     Value(Value),
-    /// Of a list of maps: the one in which these fields have these values.
+    /// An element of a list of maps: the one in which these fields have these values.
     Keys(Map<String, Value>),
 }
 
@@ -116,8 +119,8 @@ impl Element {
         serde_json::from_str(keys).ok().map(Self::Keys)
     }
 
-    /// Whether it may be the one that an intent means. A key that the intent leaves out has a
-    /// default, which only the server knows.
+    /// True if this may be the element that an item of the intent means. A key that the item leaves
+    /// out has a default, which only the server knows.
     fn may_be(&self, item: &Value) -> bool {
         match self {
             Self::Value(value) => value == item,
@@ -130,7 +133,7 @@ impl Element {
         }
     }
 
-    /// What distinguishes it among those with the same fields as keys.
+    /// A text that distinguishes the element from others with the same fields as keys.
     fn name(&self) -> String {
         match self {
             Self::Value(value) => value.to_string(),
@@ -150,8 +153,8 @@ fn name_of<'a>(values: impl Iterator<Item = &'a Value>) -> String {
     values.map(|value| format!("{value}\n")).collect()
 }
 
-/// Each element of the intent is one that is owned, and the other way about; and they stand in the
-/// object as the intent says, in the same order, whatever others have put between them.
+/// True if the elements of the intent are exactly the owned ones, and `current` has them with the
+/// intent's values and in the intent's order. Elements of other managers may be between them.
 fn is_same_list(owned: &Map<String, Value>, intent: &[Value], current: &[Value]) -> bool {
     let parts = owned.iter().filter(|(element, _)| *element != ".");
     let elements = parts.map(|(element, owned)| Some((Element::parse(element)?, owned)));
@@ -195,7 +198,8 @@ fn is_same_list(owned: &Map<String, Value>, intent: &[Value], current: &[Value])
     })
 }
 
-/// Which of the elements an item of the intent means, if only one can be meant.
+/// The position of the owned element that an item of the intent means. `None` unless exactly one
+/// can be meant.
 fn meant(
     item: &Value,
     elements: &[(Element, &Value)],
@@ -205,7 +209,7 @@ fn meant(
     if let Some(name) = name_in(item, fields) {
         return by_name.get(&name).copied();
     }
-    // A few lists have keys with defaults (a port's protocol), and they are short.
+    // Only a few lists have keys with defaults (a port's protocol), and those lists are short.
     const MAX_GUESSES: usize = 100;
     let mut possible = elements.iter().enumerate();
     let mut possible = possible
@@ -222,15 +226,17 @@ fn is_same_element(element: &Element, owned: &Value, item: &Value, current: &Val
         Element::Value(_) => owned.as_object().is_some_and(Map::is_empty) && item == current,
         Element::Keys(_) => {
             let parts = owned.as_object();
-            // The element itself is owned too: whoever gives it up, it stays. One that is one
-            // piece, as an owner reference is, has no parts to tell that by.
+            // The manager must also own the element itself, so that it remains when another manager
+            // gives it up. An element that is one piece, such as an owner reference, has no parts
+            // that would show this.
             let is_member = parts.is_some_and(|parts| parts.is_empty() || parts.contains_key("."));
             is_member && is_same(owned, item, current)
         }
     }
 }
 
-/// Where in a list each element is. None if two are the same.
+/// The position of each element in a list. `None` if two elements are the same, or one lacks a
+/// key field.
 fn places(list: &[Value], fields: &[&String]) -> Option<HashMap<String, usize>> {
     let mut places = HashMap::with_capacity(list.len());
     for (place, item) in list.iter().enumerate() {
@@ -242,8 +248,8 @@ fn places(list: &[Value], fields: &[&String]) -> Option<HashMap<String, usize>> 
     Some(places)
 }
 
-/// What distinguishes an item in a list with these fields as keys; in a set (no such fields),
-/// itself. None if it lacks one of them.
+/// A text that distinguishes an item in a list with these fields as keys. In a set, which has no
+/// such fields, it is the item itself. `None` if the item lacks one of the fields.
 fn name_in(item: &Value, fields: &[&String]) -> Option<String> {
     if fields.is_empty() {
         return Some(item.to_string());
@@ -258,7 +264,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// An object with this, of which the manager has applied `owned`.
+    /// An object with this content, of which the manager has applied `owned`.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "the cases read better without references"

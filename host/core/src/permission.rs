@@ -1,4 +1,5 @@
-//! The one place where a write is allowed or not. (Reads: [`crate::reader::Scope`] holds the readable kinds and nothing else.)
+//! The one place that decides whether a write is allowed. Reads are limited by
+//! [`crate::reader::Scope`], which holds the readable kinds and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use crate::grants::Grants;
 use crate::key::{Kind, ObjectKey};
 use crate::manifest::{Manifest, Verb, is_dns_label};
 
-/// Longest name of an object (RFC 1123 subdomain, the longest any kind allows).
+/// Longest name of an object: that of an RFC 1123 subdomain, the longest that any kind allows.
 const MAX_NAME: usize = 253;
 
 /// What a plugin may write.
@@ -24,31 +25,32 @@ pub enum Denied {
     /// The manifest does not ask for this write.
     #[error("{verb} of {kind}{subresource} is not among the manifest's writes", subresource = subresource_suffix(.subresource))]
     Verb {
-        /// What was to be done.
+        /// The operation.
         verb: &'static str,
-        /// To which kind.
+        /// The kind of the object.
         kind: Kind,
-        /// To which subresource.
+        /// The subresource, if it is about one.
         subresource: Option<String>,
     },
-    /// The manifest asks for it, the operator has not granted it: what, to which kind, where.
+    /// The manifest asks for it, but the operator has not granted it. The text names the operation,
+    /// the kind and the namespace.
     #[error("{0} is not granted; the operator grants it in the plugin's settings")]
     NotGranted(Box<str>),
-    /// Not a member of a `children` action.
+    /// The kind may not be a member of a `children` action.
     #[error(
         "{0} is not marked children in the manifest's writes, or not granted with the verbs apply and delete"
     )]
     NotChildren(Kind),
-    /// The kind is neither read nor written by the plugin.
+    /// The plugin neither reads nor writes the kind.
     #[error("{0} is not among the manifest's kinds")]
     Kind(Kind),
-    /// What is asked needs the object's state.
+    /// The action needs the object's state, which the plugin does not read.
     #[error("{0} is not among the manifest's reads, which a finalizer action needs")]
     NotRead(Kind),
-    /// The owner that a body names is nothing that the plugin sees.
+    /// The body names an owner that the plugin does not see.
     #[error("ownerReferences names {0} {1:?}, which the plugin does not see, or not with this uid")]
     Owner(Kind, String),
-    /// A name that could leave its place in a URL.
+    /// A name that could break out of its segment of a URL.
     #[error("{0:?} is not an object's name")]
     Name(String),
     /// Not a namespace.
@@ -73,7 +75,7 @@ fn not_granted(verb: &str, kind: &Kind, subresource: &Option<String>, namespace:
 }
 
 impl Permissions {
-    /// What the manifest asks for, as far as it is granted.
+    /// Combines what the manifest asks for with what is granted.
     pub fn of(manifest: &Manifest, grants: &Grants) -> Self {
         let mut permissions = Self {
             grants: grants.clone(),
@@ -93,7 +95,7 @@ impl Permissions {
         permissions
     }
 
-    /// Whether the plugin may do this to this object.
+    /// Checks that the plugin may apply this verb to this object.
     pub fn check(
         &self,
         verb: Verb,
@@ -124,12 +126,13 @@ impl Permissions {
         })
     }
 
-    /// Whether an apply that the plugin may do may take fields that another manager owns.
+    /// True if an apply that the plugin may make may also take over fields that another manager
+    /// owns.
     pub fn may_force(&self, kind: &Kind, key: &ObjectKey, subresource: Option<&str>) -> bool {
         self.grants.allows_force(kind, subresource, key)
     }
 
-    /// The same, as a check.
+    /// Like [`may_force`](Self::may_force), with an error that names what is not granted.
     pub fn check_force(
         &self,
         kind: &Kind,
@@ -147,7 +150,8 @@ impl Permissions {
         ))
     }
 
-    /// Whether the plugin may record an Event about this object, which it can or cannot read.
+    /// Checks that the plugin may record an Event about this object. `is_readable`: whether the
+    /// plugin can read the object.
     pub fn check_event(
         &self,
         kind: &Kind,
@@ -172,7 +176,8 @@ impl Permissions {
     }
 }
 
-/// Whether this names an object: nothing that could leave its place in a URL (apimachinery's `IsValidPathSegmentName`).
+/// Checks that the key is a valid object name that cannot break out of its segment of a URL
+/// (apimachinery's `IsValidPathSegmentName`).
 pub fn check_key(key: &ObjectKey) -> Result<(), Denied> {
     let name = &*key.name;
     let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);

@@ -1,4 +1,4 @@
-//! A plugin, as the host sees it: a manifest and a function.
+//! A plugin as the host sees it: a manifest and a function.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::manifest::Manifest;
 use crate::outcome::{ActionResult, Failure, Outcome};
 use crate::reader::Reader;
 
-/// One turn for one key.
+/// One reconcile of one key.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The object to look at; it may be gone.
+    /// The object to reconcile. It may not exist any more.
     pub key: ObjectKey,
     /// 1 for the first try, one more for each retry.
     pub attempt: u32,
-    /// What became of the actions of this key's previous outcome.
+    /// The results of the actions of this key's previous outcome.
     pub previous: Vec<ActionResult>,
     /// The plugin's configuration, as JSON.
     pub config: String,
@@ -23,9 +23,11 @@ pub struct Request {
 /// A loaded controller.
 ///
 /// # Contract
-/// - An error ([`RunError`] other than terminal) runs the key again with back-off; a terminal failure does not, until something
-///   the key read changes; `requeue_after` runs it again after that time. An error wins over everything.
-/// - The call is CPU-bound and may be long: it is made on a worker thread, for different keys at the same time.
+/// - After an error (a [`RunError`] other than a terminal failure) the key runs again with
+///   back-off. After a terminal failure it does not run again until something that it read changes.
+///   `requeue_after` runs it again after that time. An error takes precedence over everything else.
+/// - The call is CPU-bound and may take long. It is made on a worker thread, for different keys at
+///   the same time.
 /// - Reads go through `reader`, which records them.
 pub trait Plugin: Send + Sync {
     /// What the plugin declared.
@@ -35,32 +37,33 @@ pub trait Plugin: Send + Sync {
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError>;
 }
 
-/// Why a run produced no outcome.
+/// Why a reconcile produced no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The guest said so.
+    /// The guest returned a failure.
     #[error(transparent)]
     Failure(#[from] Failure),
-    /// The guest broke: a trap, or an answer that cannot be read.
+    /// The guest broke: it trapped, or its answer cannot be read.
     #[error("trap: {0}")]
     Trap(String),
-    /// The guest broke, and had said why: a panic, an exception.
+    /// The guest broke and stated the reason first: a panic, an exception.
     #[error("{said}; trap: {trap}")]
     Panic {
-        /// In its own words.
+        /// The reason, in the guest's words.
         said: String,
-        /// What the host saw of it.
+        /// The trap, as the host saw it.
         trap: String,
     },
-    /// It used up its fuel. How long that took differs from run to run, and says what fuel is worth.
+    /// It used up its fuel. The CPU time differs from one run to the next, and shows what the fuel
+    /// is worth.
     #[error("over limit: fuel: all of its {fuel} used, which took {took:.1?} of CPU time")]
     OutOfFuel {
-        /// What it had.
+        /// The fuel that it was given.
         fuel: u64,
-        /// CPU time.
+        /// The CPU time that it took.
         took: Duration,
     },
-    /// It wanted more of something else than it may have.
+    /// It exceeded a limit other than fuel.
     #[error("over limit: {0}")]
     OverLimit(String),
     /// It ran longer than it may.
@@ -72,7 +75,7 @@ pub enum RunError {
     /// The host could not run it.
     #[error("host: {0}")]
     Host(String),
-    /// The host panicked in the guest's call.
+    /// The host panicked during the guest's call.
     #[error("host: panic: {0}")]
     HostPanic(String),
 }

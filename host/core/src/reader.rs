@@ -1,4 +1,5 @@
-//! How a plugin reads: from one snapshot, only what it may, and every read is remembered.
+//! The reads of a reconcile: from one snapshot, only of what the plugin may read, and with every
+//! read recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,39 +11,42 @@ use crate::object::{IndexId, Object, Side};
 use crate::selector::LabelSelector;
 use crate::snapshot::{InformerId, Snapshot};
 
-/// What one plugin may read, in the host's numbers. The permission check for reads is that a kind is in here.
+/// What one plugin may read, in terms of the host's ids. This is the permission check for reads: a
+/// kind that is not in here cannot be read.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// The readable kinds.
     pub kinds: BTreeMap<Kind, KindScope>,
-    /// Kinds that the manifest reads and the operator has not granted.
+    /// Kinds that the manifest reads but the operator has not granted.
     pub ungranted: BTreeSet<Kind>,
 }
 
 /// One readable kind.
 #[derive(Clone, Debug, Default)]
 pub struct KindScope {
-    /// The informers that bring its objects, ordered by namespace: one for all namespaces, or one for each that the plugin reads.
+    /// The informers that deliver its objects, ordered by namespace: either one for all namespaces,
+    /// or one for each namespace that the plugin reads.
     pub parts: Vec<Part>,
-    /// The plugin's indexes of it, by name, as places in a part's [`Grant`].
+    /// The plugin's indexes of the kind, by name. The values are positions in the `indexes` of a
+    /// part's [`Grant`].
     pub indexes: BTreeMap<String, usize>,
 }
 
-/// What one informer brings of a kind.
+/// The objects of a kind that one informer delivers.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Its namespace; none means all.
+    /// The informer's namespace. `None` means all.
     pub namespace: Option<Arc<str>>,
-    /// Its place in a snapshot.
+    /// The informer's position in a snapshot.
     pub informer: InformerId,
-    /// Where the plugin's view and indexes are.
+    /// The ids of the plugin's view and indexes.
     pub grant: Grant,
-    /// Whether selectors keep objects out, so that one that is not here may yet exist.
+    /// Whether selectors exclude objects, so that an object may exist although it is not here.
     pub is_narrowed: bool,
 }
 
 impl Scope {
-    /// The kind, or the version of it that is read.
+    /// The kind itself if it is readable, otherwise a version of it that is.
     pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
         let exact = self.kinds.get_key_value(kind).map(|(kind, _)| kind);
         exact.or_else(|| self.kinds.keys().find(|have| have.is_version_of(kind)))
@@ -50,7 +54,7 @@ impl Scope {
 }
 
 impl KindScope {
-    /// All of an informer's objects, whole, and no index.
+    /// All objects of an informer, whole, without indexes.
     pub fn whole(informer: InformerId) -> Self {
         Self {
             parts: vec![Part {
@@ -63,7 +67,7 @@ impl KindScope {
         }
     }
 
-    /// The part that has a namespace's objects.
+    /// The part that contains the objects of a namespace.
     pub(crate) fn part_of(&self, namespace: &str) -> Option<&Part> {
         let has = |part: &&Part| {
             part.namespace
@@ -73,7 +77,7 @@ impl KindScope {
         self.parts.iter().find(has)
     }
 
-    /// The parts that a list is over.
+    /// The parts that a list covers.
     fn parts_of(&self, namespace: Option<&str>) -> Vec<&Part> {
         match namespace {
             Some(namespace) => self.part_of(namespace).into_iter().collect(),
@@ -82,67 +86,68 @@ impl KindScope {
     }
 }
 
-/// One question a reconcile asked of the snapshot.
+/// One read that a reconcile made from the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Read {
-    /// One object, there or not.
+    /// One object, whether it exists or not.
     Object(InformerId, ObjectKey),
-    /// One side of an object that was applied: whether that is to be done again depends on all of
-    /// it, whatever the plugin sees.
+    /// One side of an object that was applied. Whether the apply must be repeated depends on the
+    /// whole of that side, whatever the plugin sees of it.
     Applied(InformerId, ObjectKey, Side),
-    /// The objects that match.
+    /// The objects that match the filter, in one namespace or in all.
     List(InformerId, Option<Arc<str>>, Filter),
 }
 
-/// Which objects a list is of.
+/// Selects the objects of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Filter {
-    /// All.
+    /// All objects.
     Everything,
-    /// Those whose labels match.
+    /// Objects whose labels match.
     Labels(LabelSelector),
-    /// Those with this indexed value.
+    /// Objects with this indexed value.
     Index(IndexId, Arc<str>),
 }
 
-/// Which objects a plugin asks for: a [`Filter`] in the plugin's own words.
+/// Selects the objects that a plugin asks for: a [`Filter`] in the plugin's terms.
 #[derive(Clone, Debug)]
 pub enum ListFilter {
-    /// All.
+    /// All objects.
     Everything,
-    /// Those whose labels match.
+    /// Objects whose labels match.
     Labels(LabelSelector),
-    /// Those with this value in the index of this name.
+    /// Objects with this value (second) in the index of this name (first).
     Index(String, String),
 }
 
-/// Most different reads of one reconcile. One that needs more should list.
+/// The maximum number of different reads in one reconcile. A plugin that needs more objects should
+/// list them.
 pub const MAX_READS: usize = 10_000;
 
-/// Most bytes of names, selectors and values in the reads of one reconcile.
+/// The maximum number of bytes of names, selectors and values in the reads of one reconcile.
 pub const MAX_READ_BYTES: usize = 1024 * 1024;
 
-/// What a read takes, in fuel: about as long as so many instructions of a guest. Each object that a
-/// list looks at;
+/// Fuel for each object that a list examines. This and the following costs are chosen so that a
+/// read costs about as much fuel as guest instructions that take the same time.
 const FUEL_PER_OBJECT: u64 = 200;
-/// each condition that it is held against;
+/// Fuel for each condition that an object is compared with.
 const FUEL_PER_CONDITION: u64 = 40;
-/// each value of a condition;
+/// Fuel for each value of a condition.
 const FUEL_PER_VALUE: u64 = 2;
-/// a look at one object, and what is recorded of a question;
+/// Fuel for getting one object, and for recording one read.
 const FUEL_PER_READ: u64 = 1_000;
-/// bytes that are copied to the guest for one;
+/// Bytes that are copied to the guest for one unit of fuel.
 const BYTES_PER_FUEL: u64 = 4;
-/// and a byte that is read on the way to a part of an object.
+/// Fuel for each byte that is parsed on the way to a part of an object.
 const FUEL_PER_READ_BYTE: u64 = 1;
 
-/// Most conditions of one selector, and values in all of them.
+/// The maximum number of conditions in one selector.
 pub const MAX_CONDITIONS: usize = 100;
-/// See [`MAX_CONDITIONS`].
+/// The maximum number of values in all conditions of one selector.
 pub const MAX_VALUES: usize = 1_000;
 
 impl Read {
-    /// Bytes of its texts, as they are kept.
+    /// Bytes of the read's texts as they are stored.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Object(_, key) | Self::Applied(_, key, _) => key.namespace.len() + key.name.len(),
@@ -154,7 +159,7 @@ impl Read {
 }
 
 impl Filter {
-    /// What it takes to hold an object against it.
+    /// The fuel for comparing one object with the filter.
     fn fuel(&self) -> u64 {
         match self {
             Self::Labels(selector) => {
@@ -166,7 +171,7 @@ impl Filter {
         }
     }
 
-    /// Whether one of the objects that are looked at is in the list.
+    /// True if one of the [`candidates`] is in the list.
     fn selects(&self, object: &Object, namespace: Option<&str>) -> bool {
         match self {
             Self::Everything => true,
@@ -185,7 +190,7 @@ impl Filter {
 }
 
 impl Read {
-    /// Whether something in a snapshot is in the read's answer.
+    /// True if the read's answer from this snapshot is not empty.
     pub(crate) fn has_answer(&self, snapshot: &Snapshot) -> bool {
         match self {
             Self::Object(informer, key) | Self::Applied(informer, key, _) => {
@@ -200,7 +205,7 @@ impl Read {
     }
 }
 
-/// Whether an object could have this key: no name is longer than 253 bytes.
+/// True if an object could have this key. No name is longer than 253 bytes.
 fn is_possible(key: &ObjectKey) -> bool {
     key.name.len() <= 253 && key.namespace.len() <= 253
 }
@@ -211,55 +216,58 @@ pub enum ReadError {
     /// The kind is not among the manifest's reads.
     #[error("{0} is not among the manifest's reads")]
     Denied(Kind),
-    /// The operator has not granted it.
+    /// The operator has not granted reads of this kind.
     #[error("reads of {0} are not granted; the operator grants them in the plugin's settings")]
     NotGranted(Kind),
-    /// The namespace is not among those that the manifest reads of this kind, or not among those granted.
+    /// The manifest does not read the kind in this namespace, or the operator has not granted it
+    /// there.
     #[error("the plugin reads {kind} in other namespaces, not in {namespace:?}")]
     OtherNamespace {
-        /// The kind asked for.
+        /// The kind that was asked for.
         kind: Kind,
-        /// The namespace asked for.
+        /// The namespace that was asked for.
         namespace: String,
     },
-    /// The object is there but cannot be read, or one of a list's objects; the guest is stopped, for no answer would be right.
+    /// The object, or one of the objects of a list, exists but cannot be read. The guest is
+    /// stopped, because no answer would be right.
     #[error("{kind} {key} cannot be read: {reason}")]
     Unreadable {
-        /// Its kind.
+        /// The object's kind.
         kind: Kind,
-        /// Which it is.
+        /// The object's key.
         key: ObjectKey,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// No such index.
+    /// The manifest does not declare this index.
     #[error("the manifest declares no index {name:?} of {kind}")]
     UnknownIndex {
-        /// The index asked for.
+        /// The name of the index.
         name: String,
-        /// The kind it was asked of.
+        /// The kind of which it was asked.
         kind: Kind,
     },
-    /// More is read than is remembered; the guest is stopped.
+    /// The reconcile has made more reads than are recorded. The guest is stopped.
     #[error(
         "more than {MAX_READS} different reads, or {MAX_READ_BYTES} bytes of them, in one reconcile"
     )]
     TooMany,
-    /// Each object is held against all of a selector; the guest is stopped.
+    /// The selector is too large, given that every object is compared with all of it. The guest is
+    /// stopped.
     #[error("a selector of more than {MAX_CONDITIONS} conditions, or {MAX_VALUES} values")]
     Selector,
-    /// A list is longer than the reader may take; the guest is stopped.
+    /// A list is longer than the limit of the reader. The guest is stopped.
     #[error("a list of more than {0} bytes, which is all the memory there is for it")]
     TooLarge(usize),
-    /// It took more than the reader may spend; the guest is stopped.
+    /// The reads have used all the fuel of the reader. The guest is stopped.
     #[error("all fuel used in a read")]
     OutOfFuel,
-    /// Not a JSON Pointer.
+    /// The text is not a JSON Pointer.
     #[error("{0:?} is not a JSON Pointer; it is empty or begins with /")]
     InvalidPointer(String),
 }
 
-/// The reading side of one reconcile.
+/// Makes and records the reads of one reconcile.
 pub struct Reader {
     snapshot: Snapshot,
     scope: Arc<Scope>,
@@ -277,14 +285,15 @@ pub struct Reader {
 struct OwnSubject {
     kind: Kind,
     key: ObjectKey,
-    /// It is there, and the plugin's selection selects it.
+    /// It exists, and the plugin's selection includes it.
     is_selected: bool,
-    /// It may be there: it cannot be read.
+    /// It may exist, but cannot be read.
     is_unreadable: bool,
 }
 
 impl Reader {
-    /// A reader of `snapshot` for a plugin with this scope, at this time (milliseconds since the Unix epoch).
+    /// Creates a reader of `snapshot` for a plugin with this scope, at this time (milliseconds
+    /// since the Unix epoch).
     pub fn new(snapshot: Snapshot, scope: Arc<Scope>, now_ms: u64) -> Self {
         Self {
             snapshot,
@@ -300,23 +309,26 @@ impl Reader {
         }
     }
 
-    /// From now on so much work is done for the guest, and then none: [`ReadError::OutOfFuel`].
+    /// Limits the fuel that reads may use from now on. Once it is used up they fail with
+    /// [`ReadError::OutOfFuel`].
     pub fn set_fuel(&mut self, fuel: u64) {
         self.fuel = fuel;
     }
 
-    /// What is left of it.
+    /// The fuel that is left.
     pub fn fuel(&self) -> u64 {
         self.fuel
     }
 
-    /// From now on a list of more than so many bytes is [`ReadError::TooLarge`], before it is put together.
+    /// Limits the bytes of a list from now on. A longer one fails with [`ReadError::TooLarge`]
+    /// before it is assembled.
     pub fn limit_answers(&mut self, max_bytes: usize) {
         self.max_answer_bytes = max_bytes;
     }
 
-    /// Says which object is the reconciled one. Once it is no longer selected it is gone, as far as its own reconcile can see:
-    /// a plugin cleans up after an object that left its selection as after one that was deleted.
+    /// Sets the object that is reconciled. If it is not selected any more, its own reconcile sees
+    /// it as deleted. A plugin thus cleans up after an object that left its selection in the same
+    /// way as after a deleted one.
     pub(crate) fn set_subject(
         &mut self,
         kind: &Kind,
@@ -332,7 +344,8 @@ impl Reader {
         });
     }
 
-    /// The object, unrecorded: for what the host makes sure of, and the plugin learns nothing by.
+    /// Finds an object without recording the read. For checks of the host from which the plugin
+    /// learns nothing.
     pub(crate) fn find(&self, kind: &Kind, key: &ObjectKey) -> Option<&Arc<Object>> {
         let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
         self.cache(part).get(key.parts())
@@ -352,25 +365,26 @@ impl Reader {
         &self.snapshot.informers[part.informer]
     }
 
-    /// Whether there is no (selected) object of the reconciled key.
+    /// True if the object of the reconciled key does not exist or is not selected.
     pub(crate) fn is_subject_gone(&self) -> bool {
         self.subject
             .as_ref()
             .is_some_and(|subject| !subject.is_selected && !subject.is_unreadable)
     }
 
-    /// The snapshot's number.
+    /// The sequence number of the snapshot.
     pub(crate) fn sequence(&self) -> u64 {
         self.snapshot.sequence
     }
 
-    /// The time of this reconcile, in milliseconds since the Unix epoch. It does not pass.
+    /// The time of this reconcile, in milliseconds since the Unix epoch. It stays the same
+    /// throughout.
     pub fn now_ms(&mut self) -> u64 {
         self.read_clock = true;
         self.now_ms
     }
 
-    /// One object as the plugin sees it.
+    /// One object as the plugin sees it. `None` if it does not exist.
     pub fn get(&mut self, kind: &Kind, key: &ObjectKey) -> Result<Option<&str>, ReadError> {
         let scope = self.scope.clone();
         let part = scope_of(&scope, kind).and_then(|scope| {
@@ -387,7 +401,8 @@ impl Reader {
             is_gone && subject.kind == *kind && subject.key == *key
         });
         if is_gone {
-            // Only that it is selected again alters this answer, and that queues its key in any case.
+            // This need not be recorded. Only the object's being selected again alters this answer,
+            // and that queues the key anyway.
             return Ok(None);
         }
         self.record(Read::Object(part.informer, key.clone()))?;
@@ -401,8 +416,8 @@ impl Reader {
         Ok(json)
     }
 
-    /// One part of an object, by JSON Pointer (RFC 6901), as JSON text: of an object nested however
-    /// deep.
+    /// One part of an object, by JSON Pointer (RFC 6901), as JSON text. Works at any depth of
+    /// nesting.
     pub fn get_part(
         &mut self,
         kind: &Kind,
@@ -412,10 +427,11 @@ impl Reader {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(ReadError::InvalidPointer(pointer.to_owned()));
         }
+        // What `get` spends is replaced by the cost of the search.
         let mut fuel = self.fuel;
         let object = self.get(kind, key)?;
         let bytes = object.map_or(0, str::len) as u64;
-        // Each name is looked for in what the one before has led to.
+        // Each name is searched in the value to which the names before it have led.
         let names = 1 + pointer.matches('/').count() as u64;
         let spent = spend(
             &mut fuel,
@@ -454,7 +470,8 @@ impl Reader {
         for part in parts {
             let filter = resolve(scope, part, kind, filter)?;
             spend(&mut self.fuel, FUEL_PER_READ)?;
-            // First what it asks, and whether that is too much; only then is it held against objects.
+            // The read is recorded first, which checks the limits. Only then are objects compared
+            // with it.
             self.record(Read::List(
                 part.informer,
                 namespace.map(Arc::from),
@@ -467,7 +484,8 @@ impl Reader {
         Ok(json)
     }
 
-    /// A list that lacks an object which nobody could read is not an answer.
+    /// Returns an error if the list covers an unreadable object, because a list without it would be
+    /// wrong.
     fn check_readable(
         &self,
         kind: &Kind,
@@ -486,25 +504,25 @@ impl Reader {
         })
     }
 
-    /// The kind, or the version of it that the plugin reads.
+    /// The kind itself if the plugin reads it, otherwise a version of it that the plugin reads.
     pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
         self.scope.readable_as(kind)
     }
 
-    /// Whether the plugin reads this kind.
+    /// True if the plugin reads this kind.
     pub(crate) fn may_read(&self, kind: &Kind) -> bool {
         self.scope.kinds.contains_key(kind)
     }
 
-    /// Whether the plugin could read an object of this name.
+    /// True if the plugin could read an object of this key.
     pub(crate) fn is_in_scope(&self, kind: &Kind, key: &ObjectKey) -> bool {
         let kind = self.readable_as(kind);
         let scope = kind.and_then(|kind| self.scope.kinds.get(kind));
         scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
     }
 
-    /// Whether the plugin reads the value at the end of these names, whole, of an object of this name, in this version of its kind. Of
-    /// what selectors keep out it reads nothing.
+    /// True if the plugin reads the whole value at this path of names, in an object of this key and
+    /// in exactly this version of the kind. Of an object that selectors exclude it reads nothing.
     pub(crate) fn shows(&self, kind: &Kind, key: &ObjectKey, names: &[&str]) -> bool {
         let scope = self.scope.kinds.get(kind);
         let part = scope.and_then(|scope| scope.part_of(&key.namespace));
@@ -516,7 +534,8 @@ impl Reader {
         })
     }
 
-    /// Whether an object that the snapshot does not show does not exist, as far as the snapshot knows.
+    /// True if an object that is missing in the snapshot does not exist, as far as the snapshot can
+    /// tell.
     pub(crate) fn knows(&self, kind: &Kind, key: &ObjectKey) -> bool {
         let part = self
             .scope
@@ -526,7 +545,7 @@ impl Reader {
         part.is_some_and(|part| !part.is_narrowed) && self.unreadable(kind, key).is_none()
     }
 
-    /// Whether the object was in the answer of something that was read.
+    /// True if the object was in the answer of one of the reads.
     pub(crate) fn has_seen(&self, kind: &Kind, key: &ObjectKey) -> bool {
         let kind = self.readable_as(kind);
         let Some(object) = kind.and_then(|kind| self.find(kind, key)) else {
@@ -540,11 +559,12 @@ impl Reader {
         })
     }
 
-    /// The whole object that an action is on, for the host's own decisions. Recorded if the plugin reads the kind: whether the action
-    /// is sent depends on it, so the key must run again when it changes.
+    /// The whole object that an action is about, for the host's own decisions. The read is recorded
+    /// if the plugin reads the kind: whether the action is sent depends on the object, so the key
+    /// must run again when the object changes.
     ///
-    /// The host's own reads are not counted against the guest's: they are bounded by the actions of an outcome, and one that was
-    /// refused would look like an object that is not there.
+    /// The host's own reads do not count against the guest's limits. They are bounded by the number
+    /// of actions in an outcome, and a refused read would look like an object that does not exist.
     pub(crate) fn look_at(&mut self, kind: &Kind, key: &ObjectKey) -> Option<Arc<Object>> {
         let part = self.scope.kinds.get(kind)?.part_of(&key.namespace)?;
         let informer = part.informer;
@@ -552,8 +572,8 @@ impl Reader {
         self.snapshot.informers[informer].get(key.parts()).cloned()
     }
 
-    /// The same, of an object that is applied: what was applied counts as read, whatever fields the
-    /// plugin sees, and nothing else does.
+    /// Like [`look_at`](Self::look_at), for an object that is applied. What was applied counts as
+    /// read, whatever fields the plugin sees, and nothing else does.
     pub(crate) fn look_at_applied(
         &mut self,
         kind: &Kind,
@@ -571,7 +591,8 @@ impl Reader {
         self.snapshot.informers[informer].get(key.parts()).cloned()
     }
 
-    /// The objects with these labels, for deciding on the plugin's behalf: recorded as if the plugin had listed them.
+    /// The objects with these labels, for decisions on the plugin's behalf. Recorded as if the
+    /// plugin had listed them.
     pub(crate) fn members(&mut self, kind: &Kind, selector: &LabelSelector) -> Vec<Arc<Object>> {
         let filter = Filter::Labels(selector.clone());
         let scope = self.scope.clone();
@@ -585,27 +606,29 @@ impl Reader {
         found
     }
 
-    /// Keeps the first read that was not allowed, for the audit.
+    /// Keeps the first denied read, for the audit.
     fn note_denied(&mut self, denied: &ReadError) {
         self.denied.get_or_insert_with(|| denied.clone());
     }
 
-    /// The first read that was not allowed.
+    /// Takes the first denied read.
     pub(crate) fn take_denied(&mut self) -> Option<ReadError> {
         self.denied.take()
     }
 
-    /// What was asked, for registering with the hub.
+    /// The recorded reads, for registering them with the hub.
     pub fn into_reads(self) -> BTreeSet<Read> {
         self.reads
     }
 
-    /// Whether the reconcile asked for the time: then its answer may be another one later, though nothing it read has changed.
+    /// True if the reconcile asked for the time. Its outcome may then differ later, although
+    /// nothing that it read has changed.
     pub fn depends_on_time(&self) -> bool {
         self.read_clock
     }
 
-    /// Remembers a read, within bounds: what is recorded outlives the guest and its limits.
+    /// Records a read, within limits: what is recorded outlives the guest and the guest's own
+    /// limits.
     fn record(&mut self, read: Read) -> Result<(), ReadError> {
         let size = read.size();
         if !self.reads.contains(&read) {
@@ -627,8 +650,8 @@ impl Reader {
     ) -> Result<(), ReadError> {
         let cache = &self.snapshot.informers[part.informer];
         let per_object = FUEL_PER_OBJECT + filter.fuel();
-        // Finding all the texts before copying the first lets the processor wait for many objects' memory at once, not for one after the
-        // other.
+        // All texts are found before any is copied. The processor then waits for the memory of many
+        // objects at once, and not for one after the other.
         let mut views: Vec<&str> = Vec::new();
         for object in candidates(cache, namespace, filter) {
             spend(&mut self.fuel, per_object)?;
@@ -673,7 +696,7 @@ fn other_namespace(kind: &Kind, namespace: &str) -> ReadError {
     }
 }
 
-/// The plugin's words in the host's numbers.
+/// Translates the plugin's filter into the host's ids.
 fn resolve(
     scope: &KindScope,
     part: &Part,
@@ -704,7 +727,7 @@ pub fn matching<'a>(
     candidates(cache, namespace, filter).filter(move |object| filter.selects(object, namespace))
 }
 
-/// The objects that are looked at for a list.
+/// The objects that are examined for a list. Not all of them need to be in it.
 fn candidates<'a>(
     cache: &'a Cache,
     namespace: Option<&'a str>,

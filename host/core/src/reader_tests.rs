@@ -7,7 +7,7 @@ fn pods() -> Kind {
     Kind::new("", "v1", "Pod")
 }
 
-/// Of these objects, as JSON.
+/// A reader of these objects, given as JSON.
 fn reader(objects: &[String]) -> Reader {
     let mut cache = Cache::new(Source::all(pods()));
     let parse = |object: &String| Object::parse(&pods(), object, cache.schema()).unwrap();
@@ -37,7 +37,7 @@ fn key(number: usize) -> ObjectKey {
     ObjectKey::new("default", &format!("p{number:04}"))
 }
 
-/// What a read costs.
+/// The fuel that a read costs.
 fn cost(reader: &mut Reader, read: impl FnOnce(&mut Reader)) -> u64 {
     const PLENTY: u64 = 1 << 40;
     reader.set_fuel(PLENTY);

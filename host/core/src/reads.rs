@@ -1,13 +1,16 @@
-//! What wakes a key: the reads of its last run.
+//! Decides which keys a change wakes, from the reads that each key's last reconcile made.
 //!
-//! A change touches a read when it alters the read's answer: the object enters or leaves it, or is in it and changed in a way
-//! the plugin can see. Exact in both directions: nothing is missed, and nobody is woken for nothing.
+//! A change touches a read if it alters the read's answer: the object enters or leaves the answer,
+//! or is in it and changed in a way that the plugin can see. This is exact in both directions: no
+//! change is missed, and no key is woken needlessly.
 //!
-//! Guests say what they read, so there is an end to it. A key that asks more than the host is prepared to hold against every
-//! change is taken to have read everything of the kinds it asked of: it is woken too often, and for nothing that it missed.
+//! What is read is up to the guest, so there is a limit. If a key has more reads than the host is
+//! prepared to compare with every change, the host assumes that it has read everything of the kinds
+//! concerned. Such a key is woken too often, but it misses no change.
 //!
-//! Invariant: `readers` and `reads_of` are each other's inverse, every label read in `readers` is in exactly one of `anchored`
-//! and `unanchored`, and the counters are of what is in `reads_of` and `unanchored`.
+//! Invariant: `readers` and `reads_of` are each other's inverse. Every label read in `readers` is
+//! in exactly one of `anchored` and `unanchored`. The counters match the content of `reads_of` and
+//! `unanchored`.
 
 mod bounds;
 mod few;
@@ -31,34 +34,36 @@ use few::Few;
 /// The recorded reads of one plugin's keys.
 #[derive(Debug, Default)]
 pub struct ReadSets {
-    /// The keys that asked a question. Most are asked by one.
+    /// The keys that made each read. Most reads are made by one key.
     readers: HashMap<Arc<Read>, Few<Arc<ObjectKey>>>,
     reads_of: HashMap<Arc<ObjectKey>, Box<[Arc<Read>]>>,
-    /// Label reads by a label that their objects must have: a change finds them through its object's labels.
+    /// Label reads by a label that their objects must have. A change finds them through its
+    /// object's labels.
     anchored: HashMap<LabelAnchor, Few<Arc<Read>>>,
-    /// Label reads without such a label (`!canary`): every change of the kind is held against them.
+    /// Label reads without such a label (`!canary`). Every change of the kind is compared with
+    /// them.
     unanchored: HashMap<InformerId, Few<Arc<Read>>>,
-    /// How many reads there are of each index: the values of others need not be looked for.
+    /// The number of reads of each index. The values of other indexes need not be looked up.
     indexed: HashMap<(InformerId, IndexId), usize>,
     held: Held,
 }
 
-/// Whom a change concerns, and what it took to find that out.
+/// The keys that a change concerns, and the cost of finding them.
 #[derive(Debug, Default)]
 pub struct Touched<'a> {
     /// The keys with a read that the change touches, in order.
     pub keys: Vec<&'a ObjectKey>,
-    /// Labels, values and keys that were compared, about: the host's time is not to be had for
-    /// nothing.
+    /// The approximate number of labels, values and keys that were compared. This is time of the
+    /// host, and must be accounted for.
     pub comparisons: usize,
 }
 
-/// Most comparisons of one change with one plugin's reads; what is left then counts as touched.
-/// Everybody waits while they are made.
+/// The maximum number of comparisons of one change with one plugin's reads. The remaining reads
+/// then count as touched. Everything else in the host waits during these comparisons.
 pub(crate) const COMPARISONS: usize = 16_384;
 
-/// A change as a plugin sees it. Whether it sees anything is found out once, however many reads it
-/// is held against: the texts may be long.
+/// A change as a plugin sees it. Whether the plugin sees any difference is determined once, however
+/// many reads are compared with the change, because the texts may be long.
 pub struct Sight<'a> {
     change: &'a Change,
     view: ViewId,
@@ -66,7 +71,7 @@ pub struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    /// Through this view.
+    /// Combines a change with the view through which the plugin sees it.
     pub fn new(change: &'a Change, view: ViewId) -> Self {
         Self {
             change,
@@ -81,13 +86,14 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// The hash of a label, whose objects have it, and where (none: anywhere). The label itself would
-/// take as much memory as all else of a read, and is in the
-/// read: where two labels have one hash, their reads are held against the changes of both.
+/// The hash of a label that the objects of a read must have, together with the informer and the
+/// namespace (`None`: all namespaces). The label itself would take as much memory as everything
+/// else of a read, and is in the read anyway. If two labels have the same hash, the reads of both
+/// are compared with the changes of either.
 type LabelAnchor = u64;
 
 impl Read {
-    /// Whose objects were read.
+    /// The informer whose objects were read.
     pub fn informer(&self) -> InformerId {
         match self {
             Self::Object(informer, _)
@@ -96,7 +102,8 @@ impl Read {
         }
     }
 
-    /// The same, with the texts of a key where it has the same: most reads are in the namespace of the key that is reconciled.
+    /// The same read, sharing the texts of a key where they are equal. Most reads are in the
+    /// namespace of the key that is reconciled.
     fn beside(self, key: &ObjectKey) -> Self {
         match self {
             Self::Object(informer, object) => {
@@ -112,7 +119,7 @@ impl Read {
         }
     }
 
-    /// Whether this object is in the read's answer.
+    /// True if this object is in the read's answer.
     pub fn has(&self, object: &Object) -> bool {
         let key = object.key();
         match self {
@@ -130,8 +137,8 @@ impl Read {
         }
     }
 
-    /// How many labels, values or keys are compared at most to find out whether an object is in the
-    /// read's answer.
+    /// The maximum number of labels, values or keys that are compared to decide whether an object
+    /// is in the read's answer.
     pub(crate) fn comparisons(&self) -> usize {
         match self {
             Self::List(_, _, Filter::Labels(selector)) => 1 + selector.comparisons(),
@@ -139,7 +146,7 @@ impl Read {
         }
     }
 
-    /// Whether a change of an object of the read's kind alters its answer.
+    /// True if a change of an object of the read's kind alters the read's answer.
     pub fn is_touched_by(&self, sight: &Sight<'_>) -> bool {
         let change = sight.change;
         let has =
@@ -162,7 +169,7 @@ fn has_changed(change: &Change, side: Side) -> bool {
     }
 }
 
-/// Whether a plugin with this view sees a difference between the two states.
+/// True if a plugin with this view sees a difference between the two states.
 pub fn is_visible(change: &Change, view: ViewId) -> bool {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) => old.uid() != new.uid() || old.view(view) != new.view(view),
@@ -170,8 +177,9 @@ pub fn is_visible(change: &Change, view: ViewId) -> bool {
     }
 }
 
-/// Whether a change touches one of the reads that a run has made, of this informer among others.
-/// What that takes comes off `left`, in comparisons; none if it is not enough.
+/// True if a change of this informer touches one of the reads that a reconcile has made. `reads`
+/// may contain reads of other informers. Each comparison is deducted from `left`. `None` if `left`
+/// does not suffice.
 pub(crate) fn touches_any(
     reads: &BTreeSet<Read>,
     informer: InformerId,
@@ -198,9 +206,10 @@ pub(crate) fn touches_any(
 }
 
 impl ReadSets {
-    /// These, and only these, are the key's reads from now on.
+    /// Replaces the key's reads with these.
     pub fn set(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
-        // Most runs ask what the one before has asked. A coarse key may have become a finer one.
+        // Most reconciles make the same reads as the one before. A coarse key is registered anew,
+        // because its reads may now fit within the limits.
         if self.of(key).eq(&reads) && !self.held.coarse.contains(key) {
             return;
         }
@@ -211,6 +220,7 @@ impl ReadSets {
         let key = Arc::new(key.clone());
         let (reads, mut is_coarse) = self.held.bounded(reads);
         let bound = |read: Read| {
+            // Every change with this label would be compared with all of these reads.
             let is_too_many = self.is_behind_many(&read);
             is_coarse |= is_too_many;
             if is_too_many {
@@ -229,7 +239,8 @@ impl ReadSets {
         self.reads_of.insert(key, reads);
     }
 
-    /// These are the key's reads as well. A key that keeps failing and reads something else each time loses the older ones.
+    /// Adds these reads to the key's. A key that keeps failing and reads something else each time
+    /// loses the older reads.
     pub fn join(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
         if self
             .reads_of
@@ -252,7 +263,8 @@ impl ReadSets {
         }
     }
 
-    /// Whether the label that leads to this read leads to very many others, which a change would be held against as well.
+    /// True if the label that leads to this read also leads to very many others, with which a
+    /// change would have to be compared as well.
     fn is_behind_many(&self, read: &Read) -> bool {
         let Anchors::Labels(labels) = self.anchors(read) else {
             return false;
@@ -261,7 +273,7 @@ impl ReadSets {
         !self.readers.contains_key(read) && buckets.any(|bucket| bucket.len() >= OF_LABEL)
     }
 
-    /// The key has no reads any more.
+    /// Removes all reads of the key.
     pub fn clear(&mut self, key: &ObjectKey) {
         self.held.coarse.remove(key);
         for read in self.reads_of.remove(key).into_iter().flatten() {
@@ -270,7 +282,7 @@ impl ReadSets {
         }
     }
 
-    /// How many keys have asked so much that they are taken to have read everything.
+    /// The number of keys with so many reads that the host assumes they have read everything.
     pub fn coarse(&self) -> usize {
         self.held.coarse.len()
     }
@@ -281,19 +293,20 @@ impl ReadSets {
         reads.map(|read| &**read)
     }
 
-    /// How many reads are recorded, each counted once per key.
+    /// The number of recorded reads, each counted once per key.
     pub fn len(&self) -> usize {
         self.held.reads
     }
 
-    /// Whether no read is recorded.
+    /// True if no read is recorded.
     pub fn is_empty(&self) -> bool {
         self.reads_of.is_empty()
     }
 
-    /// The keys whose reads a change of the object of this key touches, for a plugin that sees the
-    /// kind through this view. But for what was applied: see [`drifted`](Self::drifted). Where that
-    /// would take more than 16,384 comparisons, more keys than it touches.
+    /// The keys whose reads are touched by a change of the object of this key, for a plugin that
+    /// sees the kind through this view. Reads of what was applied are left out; see
+    /// [`drifted`](Self::drifted). If more than 16,384 comparisons would be needed, the result may
+    /// contain keys that the change does not touch.
     pub fn touched(
         &self,
         informer: InformerId,
@@ -320,7 +333,7 @@ impl ReadSets {
                 keys.extend(readers.flat_map(Few::iter).map(|key| &**key));
             }
         }
-        // Those of one read are in order, each once.
+        // The keys of one read are in order and without repetition already.
         if reads > 1 {
             keys.sort_unstable();
             keys.dedup();
@@ -344,7 +357,8 @@ impl ReadSets {
         keys.map(|key| &**key).collect()
     }
 
-    /// The keys whose reads an object of this key could be in, whatever it is. Linear in the number of reads.
+    /// The keys whose reads could contain an object of this key, whatever its content. Linear in
+    /// the number of reads.
     pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&ObjectKey> {
         let is_about = |read: &Read| match read {
             Read::Object(of, wanted) | Read::Applied(of, wanted, _) => {
@@ -360,8 +374,8 @@ impl ReadSets {
         keys.map(|key| &**key).collect()
     }
 
-    /// Every recorded read that one of the change's states could be in, but for those by label, and
-    /// how many were looked for.
+    /// Every recorded read, label reads excepted, that could contain one of the change's states,
+    /// and the number of look-ups that were made.
     fn candidates(
         &self,
         informer: InformerId,
@@ -376,7 +390,8 @@ impl ReadSets {
         });
         let slots: Vec<_> = slots.collect();
         let count: usize = slots.iter().map(|(_, _, slots)| slots.len()).sum();
-        // An object with more values than there are reads is held against the reads.
+        // If an object has more indexed values than there are reads, going through the reads is
+        // cheaper.
         let is_many = count > self.readers.len();
         let values = slots.into_iter().filter(|_| !is_many);
         let values: BTreeSet<(IndexId, &str)> = values
@@ -406,7 +421,7 @@ impl ReadSets {
         (found.into_iter(), looked_for)
     }
 
-    /// The label reads that one of the change's states could be in. Some may come twice.
+    /// The label reads that could contain one of the change's states. Some may occur twice.
     fn by_label(
         &self,
         informer: InformerId,
@@ -418,7 +433,7 @@ impl ReadSets {
             let places = [Some(&*key.namespace), None];
             places.map(|namespace| self.anchor(informer, namespace, name, value))
         });
-        // Most labels are those of the state before.
+        // The set removes repetitions: most labels are the same in the old and the new state.
         let anchors: BTreeSet<LabelAnchor> = anchors.collect();
         let anchored = anchors.into_iter();
         let anchored = anchored.filter_map(|anchor| self.anchored.get(&anchor));
@@ -456,7 +471,7 @@ impl ReadSets {
         }
     }
 
-    /// Makes a label read findable from the labels of an object.
+    /// Makes a label read findable from the labels of an object, and counts an index read.
     fn place(&mut self, read: &Arc<Read>) {
         match self.anchors(read) {
             Anchors::NotALabelRead => {
@@ -515,14 +530,14 @@ impl ReadSets {
     }
 }
 
-/// Where a read is found.
+/// How a read is found from an object.
 enum Anchors {
     NotALabelRead,
     None(InformerId),
     Labels(Vec<LabelAnchor>),
 }
 
-/// Adds to a set. Says whether it is the first there.
+/// Adds an item to a set. Returns true if it is the first in its set.
 fn insert_into<K: Eq + Hash, T: Clone + Ord>(
     sets: &mut HashMap<K, Few<T>>,
     key: K,
@@ -540,7 +555,8 @@ fn insert_into<K: Eq + Hash, T: Clone + Ord>(
     }
 }
 
-/// Removes from a set, and the set when that was the last. Says whether it was.
+/// Removes an item from a set, and the set itself once it is empty. Returns true if it has become
+/// empty.
 fn remove_from<K, Q, T>(sets: &mut HashMap<K, Few<T>>, key: &K, item: &Q) -> bool
 where
     K: Eq + Hash,

@@ -13,7 +13,7 @@ fn path(text: &str) -> FieldPath {
     FieldPath::parse(text).unwrap()
 }
 
-/// Pods seen through `.spec`, with one index: on which node they run.
+/// Pods seen through `.spec`, with one index: the node on which they run.
 fn pods() -> Cache {
     let mut pods = Cache::new(Source::all(Kind::new("", "v1", "Pod")));
     let grant = pods.join(&Wish {
@@ -87,7 +87,7 @@ fn list(filter: Filter) -> Read {
     Read::List(PODS, Some("one".into()), filter)
 }
 
-/// Whether a key that made this read is woken by the change.
+/// True if the change wakes a key that made this read.
 fn wakes(read: Read, change: &Change) -> bool {
     let mut sets = ReadSets::default();
     sets.set(&reader(), [read].into());
@@ -280,14 +280,14 @@ fn any_read() -> impl Strategy<Value = Read> {
     prop_oneof![object, list]
 }
 
-/// What the read's answer is, by looking at every object.
+/// The read's answer, found by examining every object.
 fn answer(cache: &Cache, read: &Read) -> Vec<String> {
     let members = cache.list(None).filter(|object| read.has(object));
     members.map(|object| object.view(VIEW).to_owned()).collect()
 }
 
 proptest! {
-    /// A read is touched exactly when asking again would give another answer.
+    /// A read is touched exactly if repeating it would give another answer.
     #[test]
     fn a_read_is_touched_exactly_when_its_answer_changes(
         pods_before in proptest::collection::vec(any_pod(), 0..4),
@@ -345,7 +345,7 @@ fn who_applied_an_object_is_told_of_drift_on_that_side_of_it_whatever_it_sees() 
     );
 }
 
-/// With so many labels: `l0` and so on.
+/// A change of an object with this many labels: `l0` and so on.
 fn labelled(count: usize) -> Change {
     let cache = pods();
     let labels: Vec<String> = (0..count)

@@ -1,4 +1,4 @@
-//! Which objects are meant: conditions on labels, and field selectors.
+//! Conditions that select objects: label selectors and field selectors.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use crate::key::Kind;
 /// One condition on an object's labels, as in Kubernetes' `matchExpressions`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
-    /// The label is there and has this value.
+    /// The label exists and has this value.
     Equals(String, String),
-    /// The label is there and has one of these values.
+    /// The label exists and has one of these values.
     OneOf(String, Vec<String>),
-    /// The label is absent, or has none of these values.
+    /// The label does not exist, or it has another value than these.
     NoneOf(String, Vec<String>),
-    /// The label is there.
+    /// The label exists.
     Exists(String),
-    /// The label is absent.
+    /// The label does not exist.
     Absent(String),
 }
 
-/// Conditions that must all hold. Without any it selects everything.
+/// Conditions that must all hold. Without conditions it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelSelector {
     /// The conditions.
     pub requirements: Vec<Requirement>,
 }
 
-/// What has labels.
+/// Something that has labels.
 pub trait Labels {
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
@@ -57,18 +57,18 @@ impl Requirement {
     }
 }
 
-/// Most handles of one selector.
+/// The maximum number of values in an anchor.
 const MAX_ANCHORS: usize = 64;
 
 impl LabelSelector {
-    /// Whether an object with these labels is selected.
+    /// True if an object with these labels is selected.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.matches(labels))
     }
 
-    /// Bytes that it takes, about.
+    /// Bytes that it takes, approximately.
     pub(crate) fn size(&self) -> usize {
         let requirements = self.requirements.iter();
         let texts = requirements.flat_map(|requirement| {
@@ -79,8 +79,8 @@ impl LabelSelector {
         texts + self.requirements.len() * size_of::<Requirement>()
     }
 
-    /// How many labels are looked for at most, and values compared, to find out whether an object
-    /// is selected.
+    /// The maximum number of label look-ups and value comparisons that are needed to decide whether
+    /// an object is selected.
     pub(crate) fn comparisons(&self) -> usize {
         let requirements = self.requirements.iter();
         requirements
@@ -88,16 +88,17 @@ impl LabelSelector {
             .sum()
     }
 
-    /// Whether it has no more conditions than so many, and no more values in all of them.
+    /// True if it has at most this many conditions, and at most this many values in all of them.
     pub(crate) fn is_within(&self, conditions: usize, values: usize) -> bool {
         let requirements = self.requirements.iter();
         let all = requirements.map(|requirement| requirement.texts().1.len());
         self.requirements.len() <= conditions && all.sum::<usize>() <= values
     }
 
-    /// Label key and values of which a selected object must have one: the handle by which a selector is found from an object.
-    /// None when the selector has no such condition, or none with so few values that each can be a
-    /// handle.
+    /// A label key, and values of which a selected object must have one. Through these the
+    /// selectors that may select an object are found from the object's labels. `None` if the
+    /// selector has no such condition, or only conditions with too many values to index each of
+    /// them.
     pub fn anchor(&self) -> Option<(&str, &[String])> {
         self.requirements
             .iter()
@@ -113,7 +114,7 @@ impl LabelSelector {
     }
 }
 
-/// kubectl's form: `app=web,tier in (a,b),!canary`.
+/// The selector in kubectl's form: `app=web,tier in (a,b),!canary`.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.requirements.iter().enumerate() {
@@ -140,9 +141,9 @@ impl fmt::Display for Requirement {
 
 /// A field selector in the API server's syntax: `spec.nodeName=a,status.phase!=Failed`.
 ///
-/// The host answers it itself, from the object, so that any number of selections share one watch. The server's field names are
-/// the objects' own paths, for CRDs' `selectableFields` too, and a field that is not there is the
-/// empty string; but for the `TYPED` ones.
+/// The host evaluates it itself, on the object, so that any number of selections share one watch.
+/// The server's field names are the objects' own paths, also for the `selectableFields` of CRDs,
+/// and a missing field is the empty string. The fields in `TYPED` are the exceptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -150,27 +151,27 @@ pub struct FieldSelector {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FieldTerm {
-    /// The first at which there is something counts.
+    /// The first path that leads to a value that is not empty counts.
     paths: Vec<FieldPath>,
-    /// What the server takes the field for where it is not there.
+    /// The value that the server assumes if the field is missing.
     absent: &'static str,
     value: String,
     negated: bool,
 }
 
-/// A field of a built-in kind that the server does not answer by the object's text.
+/// A field of a built-in kind that the server does not take literally from the object's text.
 struct Typed {
     /// Group and kind.
     of: (&'static str, &'static str),
-    /// As selectors name it.
+    /// The name in selectors.
     field: &'static str,
-    /// Where in the object it is: the first of these that is there.
+    /// The paths in the object. The first that exists counts.
     paths: &'static [&'static str],
-    /// What it is where it is not there.
+    /// The value if the field is missing.
     absent: &'static str,
 }
 
-/// Booleans and numbers, whose zero values are not in the text, and names that are no paths
+/// Booleans and numbers, whose zero values are not in the text, and names that are not paths
 /// (Kubernetes' `*ToSelectableFields`).
 const TYPED: [Typed; 7] = [
     Typed {
@@ -217,7 +218,7 @@ const TYPED: [Typed; 7] = [
     },
 ];
 
-/// Why a field selector cannot be read.
+/// Why a field selector cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FieldSelectorError {
     /// A term is not `field=value`, `field==value` or `field!=value`.
@@ -229,8 +230,8 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// Reads the API server's syntax, for objects of this kind. The empty string selects
-    /// everything.
+    /// Parses a selector in the API server's syntax, for objects of this kind. The empty string
+    /// selects everything.
     pub fn parse(kind: &Kind, text: &str) -> Result<Self, FieldSelectorError> {
         let terms = text
             .split(',')
@@ -241,7 +242,7 @@ impl FieldSelector {
         })
     }
 
-    /// Whether this object (JSON text) is selected.
+    /// True if this object (JSON text) is selected.
     pub fn matches(&self, json: &str) -> bool {
         self.terms.iter().all(|term| {
             let values = term.paths.iter().flat_map(|path| path.values(json));

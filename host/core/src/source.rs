@@ -1,4 +1,4 @@
-//! What one informer is of: the identity by which plugins share it.
+//! Which objects an informer watches: the identity by which plugins share it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,19 +7,21 @@ use crate::key::Kind;
 use crate::object::Object;
 use crate::selector::{FieldSelector, LabelSelector};
 
-/// The objects one list-watch is of. Plugins that ask for the same share one informer; another filter is another informer, as in
-/// client-go's filtered factories.
+/// The objects that one list-watch covers. Plugins that ask for the same objects share one
+/// informer. Another filter is another informer, as in client-go's filtered factories.
 ///
-/// What is read of each object is not part of it: one text serves every projection (see [`Payload`]).
+/// How much of each object is read is not part of the identity: one text serves every projection
+/// (see [`Payload`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     /// The kind.
     pub kind: Kind,
-    /// One namespace; none means all.
+    /// One namespace. `None` means all.
     pub namespace: Option<Arc<str>>,
-    /// Only objects with these labels, selected by the server.
+    /// Only objects with these labels. The server selects them.
     pub labels: LabelSelector,
-    /// Only objects matching this field selector, selected by the server, in its own syntax.
+    /// Only objects that match this field selector, in the server's syntax. The server selects
+    /// them.
     pub fields: Option<Arc<str>>,
 }
 
@@ -36,7 +38,8 @@ impl Source {
 }
 
 impl Source {
-    /// Whether an object of the kind is one of them. `json` is the whole of it, which the object itself may not have.
+    /// True if an object of the kind is one of these objects. `json` is the whole object, of which
+    /// `object` itself may keep less.
     pub fn selects(&self, object: &Object, json: &str) -> bool {
         let fields = self.fields.as_deref();
         let fields = fields.map(|fields| FieldSelector::parse(&self.kind, fields));
@@ -44,13 +47,13 @@ impl Source {
             && fields.is_none_or(|fields| fields.is_ok_and(|fields| fields.matches(json)))
     }
 
-    /// Whether selectors keep objects out.
+    /// True if selectors exclude objects.
     pub fn is_narrowed(&self) -> bool {
         self.labels != LabelSelector::default() || self.fields.is_some()
     }
 }
 
-/// `v1/Pod`, `v1/Pod in default with app=web where spec.nodeName=a`.
+/// `v1/Pod`, or `v1/Pod in default with app=web where spec.nodeName=a`.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
@@ -67,12 +70,13 @@ impl fmt::Display for Source {
     }
 }
 
-/// How much of each object is fetched and kept: the most that any plugin on the informer reads.
+/// How much of each object is fetched and kept. An informer uses the most that any of its plugins
+/// reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Payload {
     /// `apiVersion`, `kind` and `metadata`: the server is asked for PartialObjectMetadata.
     Metadata,
-    /// All but `data` and `stringData`: a Secret without its values.
+    /// Everything but `data` and `stringData`: a Secret without its values.
     WithoutValues,
     /// Everything.
     #[default]
@@ -80,7 +84,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// Whether it has the value at the end of these names, if the object does.
+    /// True if this payload keeps the value at this path of names, given that the object has it.
     pub fn has(self, names: &[&str]) -> bool {
         let first = names.first().copied();
         match self {

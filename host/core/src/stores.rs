@@ -1,4 +1,5 @@
-//! Two small stores for those who build on this crate: client-go ships the same beside its cache.
+//! Two small stores for programs that build on this crate. client-go ships the same beside its
+//! cache.
 
 mod expiring;
 mod undelta;

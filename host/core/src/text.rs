@@ -1,6 +1,6 @@
-//! Texts from outside: they are cut before they are kept, and escaped before they are shown.
+//! Texts from outside: they are shortened before they are kept, and escaped before they are shown.
 
-/// `text`, or its first `max` bytes or so.
+/// Returns `text`, or about its first `max` bytes and `…`. Never splits a character.
 pub fn cut(text: &str, max: usize) -> String {
     match text.char_indices().find(|(at, _)| *at >= max) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -8,8 +8,8 @@ pub fn cut(text: &str, max: usize) -> String {
     }
 }
 
-/// `text` without control, formatting and unprintable characters, and no longer than about `max`
-/// bytes: it can neither drive a terminal nor pass for another line.
+/// Returns `text` with control, formatting and unprintable characters escaped, and no longer than
+/// about `max` bytes. The result can neither drive a terminal nor look like a further line.
 pub fn escaped(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max));
     for char in text.chars() {

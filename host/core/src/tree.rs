@@ -1,39 +1,42 @@
-//! An ordered set that is cheap to clone: what caches and indexes are made of.
+//! An ordered set that is cheap to clone. Caches and indexes are made of it.
 //!
-//! A persistent B-tree. A clone shares every node; a change copies the nodes on its path that are shared, and no others. All items
-//! are in the leaves. What tells the children of a branch apart are keys of its own and not items: an ordinary B-tree's inner
-//! items would keep objects in memory that the cache has long replaced (RATIONALE.md).
+//! It is a persistent B-tree. A clone shares every node. A change copies only those nodes on its
+//! path that are shared. All items are in the leaves. The children of a branch are told apart by
+//! separate keys and not by items: the inner items of an ordinary B-tree would keep objects in
+//! memory that the cache has replaced long ago (RATIONALE.md).
 //!
-//! Invariant: the items are in strictly ascending order, all leaves are at the same depth, no node but the root is empty, and no item
-//! below a child but the first of a branch is less than the child's bound.
+//! Invariant: the items are in strictly ascending order, all leaves are at the same depth, no node
+//! but the root is empty, and no item below a child is less than that child's bound, except below
+//! the first child of a branch.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most items of a leaf and most children of a branch. A change copies about three nodes, and with each item its reference count,
-/// so larger nodes make updates slower and smaller ones make lists slower.
+/// The maximum number of items in a leaf and of children in a branch. A change copies about three
+/// nodes and changes the reference count of each item in them, so larger nodes make updates slower
+/// and smaller ones make lists slower.
 const FULL: usize = 48;
 
-/// A node with fewer is joined with its neighbour if both fit into one.
+/// A node with fewer items or children is joined with its neighbour if both fit into one.
 const SPARSE: usize = FULL / 4;
 
-/// What a tree can hold: something ordered by a part of it, its key.
+/// An item of a tree. It is ordered by a part of it, its key.
 pub trait Item: Clone + fmt::Debug {
     /// A key on its own, without the item. Cheap to clone.
     type Bound: Clone + fmt::Debug;
     /// A copy of the key.
     fn bound(&self) -> Self::Bound;
-    /// How a key in the tree compares with this item's.
+    /// Compares a key in the tree with this item's key.
     fn compare(key: Key<'_, Self>, to: &Self) -> Ordering;
 }
 
-/// A key in a tree: an item's, or one that tells children apart.
+/// A key in a tree: that of an item, or one that tells children apart.
 #[derive(Debug)]
 pub enum Key<'a, T: Item> {
-    /// That of this item.
+    /// The key of this item.
     Item(&'a T),
-    /// This one.
+    /// This key.
     Bound(&'a T::Bound),
 }
 
@@ -83,17 +86,17 @@ impl<T: Item> Default for Tree<T> {
 }
 
 impl<T: Item> Tree<T> {
-    /// How many items there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if there are no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The item whose key `order` calls equal. `order` says how a key compares with what is sought.
+    /// The item whose key `order` calls equal. `order` compares a key with the one that is sought.
     pub fn get(&self, order: impl Fn(Key<'_, T>) -> Ordering) -> Option<&T> {
         let mut node = &*self.root;
         loop {
@@ -127,7 +130,7 @@ impl<T: Item> Tree<T> {
                     return equal;
                 }
                 Node::Branch(children) => {
-                    // What is equal to the last bound that is less may begin before the next.
+                    // The equal items may begin below the last child whose bound is less.
                     let is_less =
                         |child: &Child<T>| order(Key::Bound(&child.bound)) == Ordering::Less;
                     let at = children.partition_point(is_less).saturating_sub(1);
@@ -143,8 +146,9 @@ impl<T: Item> Tree<T> {
         self.insert_over(item, |_| false)
     }
 
-    /// The same, where the item to be replaced is known: `is_old` is true of it, and of no other. Then no key of its leaf is read, which
-    /// is most of what inserting costs: each is somewhere else in memory.
+    /// Like [`insert`](Self::insert), for a caller that knows the item to be replaced: `is_old` is
+    /// true of that item and of no other. Then no key in its leaf is read. Reading them is most of
+    /// the cost of inserting, because each is somewhere else in memory.
     pub fn insert_over(&mut self, item: T, is_old: impl Fn(&T) -> bool) -> Option<T> {
         let (replaced, split) = Arc::make_mut(&mut self.root).insert(item, &is_old);
         if let Some(right) = split {
@@ -159,7 +163,7 @@ impl<T: Item> Tree<T> {
 
     /// Removes the item whose key `order` calls equal.
     pub fn remove(&mut self, order: impl Fn(Key<'_, T>) -> Ordering) -> Option<T> {
-        // Looking first saves copying the path for nothing.
+        // This check avoids copying the path if there is nothing to remove.
         self.get(&order)?;
         let removed = Arc::make_mut(&mut self.root).remove(&order);
         while let Node::Branch(children) = &*self.root
@@ -176,13 +180,13 @@ fn search<T: Item>(items: &[T], order: impl Fn(Key<'_, T>) -> Ordering) -> Resul
     items.binary_search_by(|item| order(Key::Item(item)))
 }
 
-/// Where an item is, or belongs.
+/// The position of an item, or the position where it belongs.
 fn find<T: Item>(items: &[T], item: &T, is_old: impl Fn(&T) -> bool) -> Result<usize, usize> {
     let old = items.iter().position(is_old);
     old.map_or_else(|| search(items, |key| T::compare(key, item)), Ok)
 }
 
-/// The child in which what is sought is, if it is anywhere: the last whose bound is not greater.
+/// The child that contains what is sought, if any does: the last whose bound is not greater.
 fn child_of<T: Item>(children: &[Child<T>], order: impl Fn(Key<'_, T>) -> Ordering) -> usize {
     let is_before = |child: &Child<T>| order(Key::Bound(&child.bound)) != Ordering::Greater;
     children.partition_point(is_before).saturating_sub(1)
@@ -196,7 +200,7 @@ impl<T: Item> Node<T> {
         }
     }
 
-    /// The least item. The node is not empty.
+    /// The least item. The node must not be empty.
     fn first(&self) -> &T {
         match self {
             Self::Leaf(items) => &items[0],
@@ -204,7 +208,7 @@ impl<T: Item> Node<T> {
         }
     }
 
-    /// Says what was replaced, and the right half of this node if it has been split.
+    /// Returns the item that was replaced, and the right half of this node if it was split.
     fn insert(&mut self, item: T, is_old: &impl Fn(&T) -> bool) -> (Option<T>, Option<Child<T>>) {
         match self {
             Self::Leaf(items) => match find(items, &item, is_old) {
@@ -247,7 +251,7 @@ impl<T: Item> Node<T> {
         }
     }
 
-    /// Takes over what is in the node after this one, which is at the same depth.
+    /// Appends the content of the next node, which is at the same depth.
     fn append(&mut self, right: Self) {
         match (self, right) {
             (Self::Leaf(items), Self::Leaf(more)) => items.extend(more),
@@ -257,11 +261,11 @@ impl<T: Item> Node<T> {
     }
 }
 
-/// Inserts, and splits off the right half of what is too much then. Items that come in ascending order, as lists do, leave full nodes
-/// behind.
+/// Inserts, and splits off the right half if the node would become too large. Items that come in
+/// ascending order, as in lists, leave full nodes behind.
 fn insert_at<T>(all: &mut Vec<T>, at: usize, item: T) -> Option<Vec<T>> {
     if all.len() < FULL {
-        // Many trees are small and many nodes never grow: no room to spare.
+        // There are many small trees and many nodes that never grow, so no spare capacity is kept.
         all.reserve_exact(1);
         all.insert(at, item);
         return None;
@@ -294,7 +298,8 @@ fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     {
         let right = children.remove(left + 1);
         let mut node = Arc::unwrap_or_clone(right.node);
-        // A first child may hold less than its own bound. It will not be the first any more.
+        // The first child of a branch may hold items less than its own bound. Here it stops being
+        // the first, so it takes over the bound of its branch.
         if let Node::Branch(children) = &mut node
             && let Some(first) = children.first_mut()
         {
@@ -304,18 +309,19 @@ fn join<T: Item>(children: &mut Vec<Child<T>>, at: usize) {
     }
 }
 
-/// Items whose keys an order calls equal.
+/// An iterator over the items whose keys an order calls equal.
 #[derive(Debug)]
 pub struct Equal<'a, T: Item, O> {
     order: O,
-    /// What is left of each branch on the way to the leaf. Nothing once the last leaf is reached.
+    /// The remaining children of each branch on the way to the leaf. Empty once the last leaf is
+    /// reached.
     branches: Vec<std::slice::Iter<'a, Child<T>>>,
     leaf: std::slice::Iter<'a, T>,
 }
 
 impl<'a, T: Item, O: Fn(Key<'_, T>) -> Ordering> Equal<'a, T, O> {
-    /// Goes on with these items of a leaf. None of them is less. Whether all are equal is told by the last: reading the keys of every
-    /// item would cost more than the rest of a list.
+    /// Continues with these items of a leaf. None of them is less. The last item shows whether all
+    /// are equal: reading the keys of every item would cost more than the rest of a list.
     fn enter(&mut self, items: &'a [T]) {
         let is_equal = |item: &T| (self.order)(Key::Item(item)) == Ordering::Equal;
         let end = match items.last() {
@@ -354,7 +360,7 @@ mod tests {
 
     use super::*;
 
-    /// A number, and when it was stored.
+    /// A number, and the step in which it was stored.
     #[derive(Clone, Debug)]
     struct Number(u16, Arc<usize>);
 
@@ -383,7 +389,7 @@ mod tests {
         tree.iter().map(|item| item.0).collect()
     }
 
-    /// The depth of the leaves below a node; panics where the invariant does not hold.
+    /// Returns the depth of the leaves below a node. Panics where the invariant does not hold.
     fn depth(node: &Node<Number>, is_root: bool) -> usize {
         assert!(node.len() <= FULL);
         assert!(is_root || node.len() > 0);
@@ -443,10 +449,11 @@ mod tests {
         let remove = |tree: &mut Tree<Number>, range: std::ops::Range<u16>| {
             range.for_each(|at| drop(tree.remove(|key| value(key).cmp(&at))));
         };
-        // The first leaf of the second branch goes, and something comes that is less than what is now the first.
+        // Remove the first leaf of the second branch, then insert an item less than all that are
+        // left in that branch.
         remove(&mut tree, branch..branch + full);
         tree.insert(number(branch, 0));
-        // Then little is left of both branches, and they become one.
+        // Then remove so much of both branches that they become one.
         remove(&mut tree, full..branch);
         remove(&mut tree, branch + full * 3..branch * 2);
         depth(&tree.root, true);
@@ -468,7 +475,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
-        /// Runs of neighbours come and go, enough of them that branches are joined.
+        /// Inserts and removes runs of neighbours, enough of them that branches are joined.
         #[test]
         fn a_tree_of_many_levels_finds_everything_it_holds(
             runs in prop::collection::vec((any::<bool>(), 0u16..20_000, 1u16..400), 0..300),
@@ -515,7 +522,7 @@ mod tests {
             for (tree, model) in frozen.iter().chain([&(tree, model)]) {
                 prop_assert_eq!(tree.len(), model.len());
                 prop_assert_eq!(numbers(tree), model.iter().copied().collect::<Vec<_>>());
-                // Orders that call one item equal, some, and half of all.
+                // The orders call one item equal, some items, or a large part of them.
                 for coarse in [1, 7, 300] {
                     let equal = tree.equal(|key| (value(key) / coarse).cmp(&(from / coarse))).map(|item| item.0);
                     let expected = model.iter().copied().filter(|at| at / coarse == from / coarse);

@@ -1,13 +1,14 @@
-//! What a manifest asks for, kept for the manifests that come after it: whether a later version of
-//! a plugin asks for more.
+//! Records what a manifest asks for, so that the host can tell whether a later version of the
+//! plugin asks for more.
 //!
-//! More is: a kind to read; a field of it, or whole objects in place of fields; objects that a
-//! namespace or a selector has kept out; the values of Secrets; a kind to write, a subresource of
-//! it, a verb. What an index is over, and what a subject is selected by, is read as fields are.
+//! More means: a further kind to read; a further field of it, or whole objects instead of fields;
+//! objects that a namespace or a selector excluded; the values of Secrets; a further kind to write,
+//! a subresource of it, or a verb. The fields of an index and of the subject's selector count as
+//! read.
 //!
-//! Not more is what no grant is about: another version of an API (a [`KindName`] has none), the
-//! subject and its companions (which are reads), `children` (which need apply and delete), names of
-//! indexes, limits, the configuration's schema. Events are in no manifest.
+//! What no grant covers does not count as more: another version of an API (a [`KindName`] has
+//! none), the subject and its companions (which are reads), `children` (which need apply and
+//! delete), names of indexes, limits, and the configuration's schema. Events are not in a manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +20,7 @@ use crate::grants::KindName;
 use crate::key::Kind;
 use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDeclaration};
 
-/// What one manifest asks for, or several together.
+/// What one or several manifests ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Wants {
@@ -31,22 +32,22 @@ pub struct Wants {
     secret_values: bool,
 }
 
-/// Objects of a kind, and how much of each.
+/// Reads of a kind, and how much of each object they cover.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Read {
     kind: KindName,
-    /// Field paths; empty means whole objects.
+    /// Field paths. Empty means whole objects.
     fields: BTreeSet<String>,
     /// Empty means all.
     namespaces: BTreeSet<String>,
-    /// Conditions on labels that must all hold.
+    /// Conditions on labels, all of which must hold.
     labels: BTreeSet<String>,
-    /// Conditions on fields that must all hold.
+    /// Conditions on fields, all of which must hold.
     selected: BTreeSet<String>,
 }
 
-/// What is done to objects of a kind, or to a subresource of theirs.
+/// Writes of a kind, or of one of its subresources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Write {
@@ -56,7 +57,7 @@ struct Write {
 }
 
 impl Wants {
-    /// Of a manifest that is valid.
+    /// What this manifest asks for. The manifest must be valid.
     pub fn of(manifest: &Manifest) -> Self {
         let reads = manifest.reads.iter();
         Self {
@@ -66,7 +67,7 @@ impl Wants {
         }
     }
 
-    /// What is asked for here and was not in `accepted`, a line each. Empty: no more.
+    /// What is asked for here but not in `accepted`, each as a line of text. Empty if nothing is.
     pub fn beyond(&self, accepted: &Self) -> Vec<String> {
         let reads = self.reads.iter();
         let mut more: Vec<String> = reads
@@ -80,7 +81,7 @@ impl Wants {
         more
     }
 
-    /// Takes in what another manifest asks for.
+    /// Adds what another manifest asks for.
     pub fn join(&mut self, other: &Self) {
         self.reads.extend(other.reads.iter().cloned());
         self.writes.extend(other.writes.iter().cloned());
@@ -91,7 +92,7 @@ impl Wants {
 impl Read {
     fn of(manifest: &Manifest, read: &ReadDeclaration) -> Self {
         let mut fields: BTreeSet<String> = read.fields.iter().cloned().collect();
-        // Whole objects hold all that an index is over.
+        // Whole objects include the indexed fields already.
         if !fields.is_empty() {
             fields.extend(found_by(manifest, &read.kind));
         }
@@ -106,8 +107,8 @@ impl Read {
         }
     }
 
-    /// What of it none of the others covers. Each field is looked for in each namespace: one may be
-    /// covered here, another there.
+    /// The part of this read that none of the accepted reads covers. Each field is checked in each
+    /// namespace, because one accepted read may cover it here and another there.
     fn beyond(&self, accepted: &BTreeSet<Self>) -> Option<String> {
         let is_wider = |other: &&Self| {
             other.kind == self.kind
@@ -164,14 +165,14 @@ impl Read {
     }
 }
 
-/// The members of a set, or none for one that is empty and means all.
+/// The members of a set. For an empty set, which means all, a single `None`.
 fn each(set: &BTreeSet<String>) -> impl Iterator<Item = Option<&str>> {
     let all = set.is_empty().then_some(None);
     set.iter().map(|one| Some(one.as_str())).chain(all)
 }
 
-/// The fields by which objects of a kind are found: whoever may ask for them by a value learns the
-/// value.
+/// The fields by which objects of a kind can be found. A plugin that may ask for objects by a value
+/// learns the value.
 fn found_by(manifest: &Manifest, kind: &Kind) -> Vec<String> {
     let indexes = manifest.indexes.iter().filter(|index| index.kind == *kind);
     let mut paths: Vec<String> = indexes.flat_map(|index| index.paths.clone()).collect();
@@ -188,15 +189,15 @@ fn terms(selector: &str) -> impl Iterator<Item = &str> {
     selector.split(',').filter(|term| !term.is_empty())
 }
 
-/// The paths of the fields that a field selector is about: it names them without the first dot, and
-/// a condition ends with a value.
+/// The paths of the fields in a field selector. The selector names them without the first dot, and
+/// each condition ends with a value.
 fn paths_of(selector: &str) -> Vec<String> {
     let names = terms(selector).filter_map(|term| term.split(['=', '!']).next());
     names.map(|name| format!(".{}", name.trim())).collect()
 }
 
-/// Whether a manifest asks for the values of Secrets, whatever way leads to them: a path, one that
-/// leads anywhere, an index or a selection.
+/// True if a manifest asks for the values of Secrets, by whatever way: a path to them, a path that
+/// may lead anywhere, an index or a selector.
 pub fn reads_secret_values(manifest: &Manifest) -> bool {
     let is_value = |path: &String| {
         let path = FieldPath::parse(path).ok();

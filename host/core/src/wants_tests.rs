@@ -27,7 +27,8 @@ fn write(kind: Kind, subresource: Option<&str>, verbs: &[Verb]) -> WriteDeclarat
     }
 }
 
-/// Reconciles Deployments, of which it reads `.spec`; and these.
+/// A manifest that reconciles Deployments, of which it reads `.spec`, with these reads and writes
+/// in addition.
 fn manifest(reads: Vec<ReadDeclaration>, writes: Vec<WriteDeclaration>) -> Manifest {
     let mut all = vec![read(deployment(), &[".spec"])];
     all.extend(reads);
@@ -169,7 +170,7 @@ fn objects_that_a_selector_kept_out_are_more() {
     );
 }
 
-/// They are conditions on different things, though the texts are the same.
+/// A label and a field are different conditions, even if their texts are equal.
 #[test]
 fn a_label_does_not_stand_for_a_field() {
     let by_field = reading(vec![selecting(read(pod(), &[".spec"]), "app=web")]);

@@ -2,14 +2,14 @@
 
 use pilothouse_core::key::Kind;
 
-/// Pods are of so many apps.
+/// The number of apps that the pods belong to.
 const APPS: usize = 10_000;
 
 pub fn kind() -> Kind {
     Kind::new("", "v1", "Pod")
 }
 
-/// A pod as a real cluster has them: about 4 KB of JSON.
+/// A pod as in a real cluster: about 4 KB of JSON.
 pub fn pod_json(number: usize, version: usize) -> String {
     let (app, node) = (number % APPS, number % 100);
     let filler = "x".repeat(1200);

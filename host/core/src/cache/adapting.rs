@@ -1,4 +1,5 @@
-//! What plugins that come and go do to a cache: it is cut anew, on a clone of it, which then follows the original.
+//! Projects the objects of a cache anew when a plugin comes or goes. This is done on a clone of the
+//! cache, which then follows the original.
 
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use crate::key::ObjectKey;
 use crate::tree::Tree;
 
 impl Cache {
-    /// A plugin comes, with its view (the whole object, if it names no fields) and its indexes. What is new is made of every
-    /// object already here, in one pass; what another plugin has already is shared.
+    /// Adds a plugin, with its view (the whole object, if it names no fields) and its indexes.
+    /// Whatever is new is made for every cached object in one pass. What another plugin already has
+    /// is shared.
     pub fn join(&mut self, wish: &Wish) -> Grant {
         let grant = Arc::make_mut(&mut self.layout).join(wish);
         self.adapt();
@@ -17,8 +19,8 @@ impl Cache {
         grant
     }
 
-    /// A plugin goes. What comes from now on is not cut for it any more; what is here is until [`trim`](Self::trim). Without any
-    /// plugin the cache is of no use any more, and is left as it is.
+    /// Removes a plugin. New objects are no longer projected for it. Cached objects still are until
+    /// [`trim`](Self::trim). A cache without any plugin is of no use any more and is left as it is.
     pub fn leave(&mut self, grant: &Grant) {
         Arc::make_mut(&mut self.layout).leave(grant);
         if self.users() > 0 {
@@ -26,11 +28,13 @@ impl Cache {
         }
     }
 
-    /// From now on objects are cut to what is needed now.
+    /// Changes the schema to what is needed now.
     fn adapt(&mut self) {
         let schema = self.layout.schema(self.schema.generation() + 1);
-        // What comes from now on may be less.
+        // Objects that come from now on may contain less.
         self.synced = self.synced.map(|synced| synced.min(schema.payload()));
+        // Cached objects are projected like this already. The generation stays, so that none is
+        // projected again.
         if schema.cuts_as(&self.schema) {
             self.schema = Arc::new(self.layout.schema(self.schema.generation()));
         } else {
@@ -39,12 +43,12 @@ impl Cache {
         }
     }
 
-    /// Whether there are objects that are not cut to what is needed now.
+    /// True if some objects are not projected by the current schema.
     pub fn is_loose(&self) -> bool {
         self.is_loose
     }
 
-    /// Cuts every object to what is needed now.
+    /// Projects every object by the current schema, if some are not.
     pub fn trim(&mut self) {
         if !self.is_loose {
             return;
@@ -60,7 +64,8 @@ impl Cache {
         }
     }
 
-    /// Makes a change that another clone of this cache has made. Says what it is here, where objects may be cut otherwise.
+    /// Replays a change from another clone of this cache. Returns the change as it is here, where
+    /// objects may be projected differently.
     pub(crate) fn follow(&mut self, change: &Change) -> Option<Change> {
         let new = change.new.as_ref();
         let Some(new) = new.and_then(|new| self.cut(new.clone())) else {
@@ -70,8 +75,9 @@ impl Cache {
         Some(self.put(new, old))
     }
 
-    /// Takes over from another clone of this cache, whose changes have been followed, what is not in them. Says which keys have become
-    /// unreadable, or are so no more.
+    /// Takes over the state of another clone of this cache, whose changes have been replayed, as
+    /// far as the changes do not contain it. Returns the keys that have become unreadable or
+    /// readable again.
     pub(crate) fn follow_state(&mut self, other: &Self) -> Vec<ObjectKey> {
         self.resource_version = other.resource_version.clone();
         let payload = self.schema.payload();
@@ -79,7 +85,7 @@ impl Cache {
         self.stale = other.stale;
         self.repairs = other.repairs;
         self.gone = other.gone.clone();
-        // What could not be cut here could there.
+        // These could not be projected here, but could in the other cache.
         let is_own = |(key, _): &(&ObjectKey, &String)| {
             other.get(key.parts()).is_some() && self.get(key.parts()).is_none()
         };

@@ -1,4 +1,4 @@
-//! What goes into a cache, and what comes of it.
+//! The input of a cache, and the changes that result from it.
 
 use std::sync::Arc;
 
@@ -6,30 +6,30 @@ use crate::key::{KeyRef, ObjectKey, ResourceVersion};
 use crate::object::Object;
 use crate::source::Payload;
 
-/// What a list-watch says of its objects, in the order it says it.
+/// What a list-watch reports about its objects, in the order in which it reports it.
 #[derive(Debug)]
 pub enum Delta {
-    /// These are all the objects there are.
+    /// These are all the objects that exist.
     Replace(Listing),
     /// The object is new or has changed.
     Upsert(Object),
-    /// The object, read on its own: it may be ahead of the changes that are still to come.
+    /// The object was read on its own. It may be ahead of changes that are still to come.
     Read(Object),
     /// The object is gone.
     Delete {
-        /// Which.
+        /// Its key.
         key: ObjectKey,
-        /// That of its deletion.
+        /// The resourceVersion of the deletion.
         resource_version: ResourceVersion,
     },
-    /// The object has changed, and cannot be read.
+    /// The object has changed and cannot be read.
     Unreadable(Unreadable),
     /// Nothing has changed up to this resourceVersion.
     Bookmark(ResourceVersion),
 }
 
 impl Delta {
-    /// The deletion of which this is the object's last state.
+    /// The deletion of the object whose last state this is.
     pub fn delete(last: &Object) -> Self {
         Self::Delete {
             key: last.key().to_key(),
@@ -43,33 +43,34 @@ impl Delta {
 pub struct Listing {
     /// The objects.
     pub objects: Vec<Object>,
-    /// Objects that are there and cannot be read.
+    /// Objects that exist but cannot be read.
     pub unreadable: Vec<Unreadable>,
     /// The list's resourceVersion.
     pub resource_version: ResourceVersion,
     /// How much of each object was asked for.
     pub payload: Payload,
-    /// The server is known to have gone back in time (etcd restored from a snapshot): what is listed counts, however old it is.
+    /// The server is known to have gone back in time (etcd was restored from a snapshot), so the
+    /// list is accepted however old it is.
     pub is_rollback: bool,
 }
 
-/// An object of which only the name can be read.
+/// An object of which only the key can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// Its key.
     pub key: ObjectKey,
     /// Its resourceVersion, if that can be read.
     pub resource_version: ResourceVersion,
-    /// Why the rest cannot, in one line.
+    /// Why the rest cannot be read, in one line.
     pub reason: String,
 }
 
-/// What became of one object. At least one of the two states is there.
+/// The change of one object. It has at least one of the two states.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The state before; none if the object is new to the cache.
+    /// The state before. `None` if the object is new to the cache.
     pub old: Option<Arc<Object>>,
-    /// The state after; none if it is gone.
+    /// The state after. `None` if the object is gone.
     pub new: Option<Arc<Object>>,
 }
 
@@ -80,8 +81,8 @@ impl Change {
         object.expect("a change has a state").key()
     }
 
-    /// Whether an older state has come after a newer one, as it does when the server has gone back in time. What is known of the
-    /// object by its resourceVersions is then void.
+    /// True if an older state follows a newer one, which happens when the server has gone back in
+    /// time. Whatever was concluded from the object's resourceVersions is then invalid.
     pub fn goes_back(&self) -> bool {
         let (Some(old), Some(new)) = (&self.old, &self.new) else {
             return false;
@@ -90,7 +91,7 @@ impl Change {
         new != old && new.is_at_most(old)
     }
 
-    /// Both states.
+    /// The states that exist, the older first.
     pub fn states(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.old.iter().chain(&self.new)
     }

@@ -1,4 +1,4 @@
-//! What the trees of a cache hold: objects by key, and objects by indexed value.
+//! The items in the trees of a cache: objects by key, and objects by indexed value.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::key::KeyRef;
 use crate::object::{IndexId, Object};
 use crate::tree::{Item, Key};
 
-/// A key of a tree without its object, in one text: value, namespace, name.
+/// A key in a tree, without its object, in one text: value, namespace, name.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     text: Arc<str>,
@@ -65,12 +65,12 @@ impl Item for Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Posting {
     pub(super) object: Arc<Object>,
-    /// Which of the object's values.
+    /// The slot of the value in the object.
     slot: u32,
 }
 
 impl Posting {
-    /// One for each of the object's values in an index.
+    /// One posting for each of the object's values in an index.
     pub(super) fn all(object: &Arc<Object>, index: IndexId) -> impl Iterator<Item = Self> {
         object.slots(index).map(|slot| Self {
             object: object.clone(),
@@ -82,7 +82,7 @@ impl Posting {
         self.object.slot(self.slot as usize)
     }
 
-    /// Whether it is of this state of an object, which has the value in this slot.
+    /// True if this posting belongs to this state of an object, which has the value in this slot.
     pub(super) fn is_of(&self, object: &Arc<Object>, slot: usize) -> bool {
         self.slot as usize == slot && Arc::ptr_eq(&self.object, object)
     }

@@ -1,48 +1,50 @@
-//! Which views and indexes the objects of a cache are cut to, and for how many plugins.
+//! The views and indexes that the objects of a cache are projected to, and how many plugins use
+//! each.
 
 use crate::fields::{FieldPath, Projection};
 use crate::object::{IndexId, Schema, ViewId, identity_paths};
 use crate::source::Payload;
 
-/// What one plugin wants of each object.
+/// What one plugin needs of each object.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// How much of it must be there.
+    /// How much of each object must be kept.
     pub payload: Payload,
-    /// The fields the plugin sees; none means the whole object.
+    /// The fields that the plugin sees. Empty means the whole object.
     pub fields: Vec<FieldPath>,
     /// Its indexes.
     pub indexes: Vec<Vec<FieldPath>>,
-    /// Its name as field manager, if it applies objects of the kind: what it has applied is kept.
+    /// Its name as a field manager, if it applies objects of the kind. What it has applied is then
+    /// kept.
     pub manager: Option<String>,
 }
 
-/// Where a plugin finds what it wished for.
+/// Identifies the view and the indexes that a plugin subscribed to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// How much of each object must be there.
+    /// How much of each object must be kept.
     pub payload: Payload,
     /// The plugin's view.
     pub view: ViewId,
-    /// Its indexes, in the order of the wish.
+    /// Its indexes, in the order of the subscription.
     pub indexes: Vec<IndexId>,
-    /// The place of its name among the managers.
+    /// The position of its name among the managers.
     manager: Option<usize>,
 }
 
-/// Invariant: a view, an index or a manager is in use by as many plugins as its counter says, and
-/// its place is free when that is none.
+/// Invariant: the counter of a view, an index or a manager is the number of plugins that use it. At
+/// zero its position is free.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     views: Vec<(usize, Option<Projection>)>,
     indexes: Vec<(usize, Vec<FieldPath>)>,
     managers: Vec<(usize, String)>,
-    /// How many plugins want each payload.
+    /// How many plugins need each payload.
     payloads: [usize; 3],
 }
 
 impl Layout {
-    /// Equal views and indexes are shared.
+    /// Adds a plugin. Equal views and indexes are shared.
     pub(super) fn join(&mut self, wish: &Wish) -> Grant {
         self.payloads[wish.payload as usize] += 1;
         let view = (!wish.fields.is_empty()).then(|| {
@@ -84,7 +86,7 @@ impl Layout {
         self.payloads.iter().sum()
     }
 
-    /// The least that serves every plugin.
+    /// The smallest payload that serves every plugin.
     fn payload(&self) -> Payload {
         let all = [Payload::Full, Payload::WithoutValues, Payload::Metadata];
         let wanted = all
@@ -111,7 +113,7 @@ impl Layout {
     }
 }
 
-/// Finds what is wanted, or puts it into the first free place.
+/// Returns the position of an equal entry, or puts the entry into the first free position.
 fn take<T: PartialEq>(all: &mut Vec<(usize, T)>, wanted: T) -> usize {
     let same = |(users, have): &(usize, T)| *users > 0 && *have == wanted;
     let free = |(users, _): &(usize, T)| *users == 0;

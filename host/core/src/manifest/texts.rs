@@ -1,27 +1,29 @@
-//! How long a manifest's texts may be, and of what they are made.
+//! Limits the length and the syntax of a manifest's texts.
 //!
-//! The host keeps them for as long as the plugin is there, some of them once for each informer, and
-//! shows them to operators. So each has the syntax that Kubernetes gives it, where it has one, and
-//! together they are no longer than [`TOTAL`]: a file alone cannot take the host's memory.
+//! The host keeps them for as long as the plugin exists, some of them once for each informer, and
+//! shows them to operators. Therefore each text must have the syntax that Kubernetes prescribes for
+//! it, if there is one, and together they may not be longer than [`TOTAL`]. A plugin file alone
+//! thus cannot exhaust the host's memory.
 
 use super::{Manifest, ManifestError, Subject};
 use crate::key::Kind;
 use crate::selector::{LabelSelector, Requirement};
 use crate::text::cut;
 
-/// Bytes of all texts but the configuration's schema.
+/// The maximum number of bytes of all texts together, without the configuration's schema.
 const TOTAL: usize = 256 << 10;
-/// Bytes of a plugin's version, and of an index's name.
+/// The maximum number of bytes of a plugin's version, and of an index's name.
 const SHORT: usize = 64;
-/// Bytes of a field selector, and of a field path.
+/// The maximum number of bytes of a field selector, and of a field path.
 const LONG: usize = 1 << 10;
-/// Conditions of one selector, and values of one condition.
+/// `CONDITIONS` limits the conditions of one selector, `VALUES` the values of one condition.
 const CONDITIONS: usize = 32;
 const VALUES: usize = 64;
-/// Bytes of a wrong text that its error repeats.
+/// The number of bytes of a wrong text that its error repeats.
 const SHOWN: usize = 80;
 
-/// A DNS label (RFC 1123), `kube-system`: lower-case letters, digits and '-', at most 63.
+/// True for a DNS label (RFC 1123), such as `kube-system`: lower-case letters, digits and '-', at
+/// most 63 characters.
 pub(super) fn is_dns_label(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
@@ -33,18 +35,21 @@ pub(super) fn is_dns_label(name: &str) -> bool {
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
-/// A DNS subdomain (RFC 1123), `cert-manager.io`: DNS labels with dots between, at most 253 bytes.
+/// True for a DNS subdomain (RFC 1123), such as `cert-manager.io`: DNS labels separated by dots, at
+/// most 253 bytes.
 fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_dns_label)
 }
 
-/// What a CRD may call its kind: a DNS label that begins with a letter, in any case.
+/// True for a name that a CRD may give its kind: a DNS label that begins with a letter, in upper or
+/// lower case.
 fn is_kind(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && is_dns_label(&name.to_ascii_lowercase())
 }
 
-/// The name in a label's key, or its value: letters, digits, '-', '_' and '.', at most 63.
+/// True for the name in a label's key, or for a label's value that is not empty: letters, digits,
+/// '-', '_' and '.', at most 63 characters.
 fn is_label_name(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
@@ -63,7 +68,7 @@ fn is_printable(text: &str, max: usize) -> bool {
     text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Looks at one text after the other and counts their bytes.
+/// Checks one text after the other and counts their bytes.
 #[derive(Default)]
 struct Texts {
     bytes: usize,
@@ -162,7 +167,7 @@ fn count(what: &'static str, count: usize, max: usize) -> Result<(), ManifestErr
 }
 
 impl Manifest {
-    /// Each text by itself, and all of them together.
+    /// Checks each text by itself, and the length of all of them together.
     pub(super) fn validate_texts(&self) -> Result<(), ManifestError> {
         let mut texts = Texts::default();
         let short = "at most 64 printable ASCII characters";

@@ -1,5 +1,5 @@
-//! What is kept of `metadata.managedFields`: which fields the plugins of this host have applied. It
-//! tells, after a restart too, whether an apply would change anything.
+//! The part of `metadata.managedFields` that is kept: the fields that plugins of this host have
+//! applied. It shows, also after a restart, whether an apply would change anything.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::fields::push_string;
 
-/// An entry of `managedFields`, as far as it matters here.
+/// An entry of `managedFields`, reduced to the fields that are needed here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
@@ -24,9 +24,9 @@ struct Entry<'a> {
     fields_v1: Option<&'a RawValue>,
 }
 
-/// The entries of applies by these managers, as a JSON array; empty if there are none, or if
-/// `managed_fields` cannot be read: then an apply is sent once too often, and the object is as good
-/// as any.
+/// Returns the entries of applies by these managers, as a JSON array. Empty if there are none, or
+/// if `managed_fields` cannot be read. In the latter case the object is still valid, and the only
+/// cost is an apply that changes nothing.
 pub(super) fn of_managers(managed_fields: &str, managers: &[String]) -> String {
     let is_named = |manager: &String| managed_fields.contains(manager.as_str());
     if !managers.iter().any(is_named) {
@@ -57,8 +57,8 @@ pub(super) fn of_managers(managed_fields: &str, managers: &[String]) -> String {
     kept
 }
 
-/// The fields (fieldsV1) that a manager has applied, in terms of this apiVersion. None if there are
-/// none, or if some of its are in terms of another.
+/// The fields (fieldsV1) that a manager has applied, in terms of this apiVersion. `None` if there
+/// are none, or if some of them are in terms of another apiVersion.
 pub(crate) fn find<'a>(
     entries_json: &'a str,
     manager: &str,

@@ -1,4 +1,4 @@
-//! The part of an object that the host itself looks at: its metadata.
+//! The part of an object that the host itself reads: its metadata.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use super::text::{Span, Text};
 use crate::fields::{members, string};
 use crate::key::ResourceVersion;
 
-/// Where the parts of an object's metadata are. What is not there is empty.
+/// The positions of an object's metadata fields. Empty for a field that is missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Header {
     pub(super) namespace: Span,
@@ -42,7 +42,7 @@ pub struct OwnerReference<'a> {
     pub controller: Option<bool>,
 }
 
-/// Finds the header, and the labels as pairs of key and value, sorted by key.
+/// Reads the header, the resourceVersion, and the labels as pairs of key and value, sorted by key.
 pub(super) fn read(
     text: &mut Text<'_>,
 ) -> Result<(Header, ResourceVersion, Vec<Span>), ObjectError> {
@@ -103,17 +103,17 @@ fn read_labels(json: &str, text: &mut Text<'_>) -> Result<Vec<Span>, ObjectError
     Ok(spans)
 }
 
-/// The owner references of a JSON array.
+/// Parses a JSON array of owner references.
 pub(super) fn owners(json: &str) -> Result<Vec<OwnerReference<'_>>, serde_json::Error> {
     list(json)
 }
 
-/// The finalizers of a JSON array.
+/// Parses a JSON array of finalizers.
 pub(super) fn finalizers(json: &str) -> Result<Vec<String>, serde_json::Error> {
     list(json)
 }
 
-/// None where nothing stands.
+/// Parses a JSON array. An empty text is an empty list.
 fn list<'a, T: Deserialize<'a>>(json: &'a str) -> Result<Vec<T>, serde_json::Error> {
     if json.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! One object is one text, whichever way it arrived.
+//! Normalises an object's text, so that it is the same whichever way the object arrived.
 
 use std::borrow::Cow;
 
@@ -9,20 +9,20 @@ use crate::fields::{members, push_string};
 use crate::key::Kind;
 use crate::source::Payload;
 
-/// The annotation in which `kubectl apply` keeps what was last applied.
+/// The annotation in which `kubectl apply` keeps the configuration that was last applied.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An object's text.
+/// An object's normalised text.
 pub(super) struct Normalised {
     pub(super) json: String,
-    /// How much of the object is in it.
+    /// How much of the object the text contains.
     pub(super) payload: Payload,
     /// What the managers have applied; see [`applied`].
     pub(super) applied: String,
 }
 
-/// `managers` are those whose applies are kept apart, of an object that is kept as a whole: no
-/// other can be compared.
+/// Normalises the text of an object. The applies of `managers` are kept only if the whole object
+/// is, because an apply can be compared with nothing less.
 pub(super) fn normalise(
     kind: &Kind,
     raw: &str,
@@ -62,7 +62,8 @@ pub(super) fn normalise(
     })
 }
 
-/// List items may lack apiVersion and kind; where they stand they must be the wanted ones, or those of an object's metadata alone.
+/// Checks `apiVersion` and `kind`. List items may lack them. Where they are given they must be
+/// those of the wanted kind, or of PartialObjectMetadata.
 fn check_kind(
     wanted: &Kind,
     members: &[(Cow<'_, str>, &RawValue)],
@@ -90,7 +91,7 @@ fn check_kind(
     }
 }
 
-/// Says what these managers have applied.
+/// Writes the normalised metadata, and returns what these managers have applied.
 fn push_metadata(
     out: &mut String,
     metadata: &str,

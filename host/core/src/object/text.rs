@@ -1,10 +1,10 @@
-//! One text, and pieces of it.
+//! One text, and positions in it.
 
 use std::ops::Range;
 
 use super::ObjectError;
 
-/// Where a piece of a text is, in half the space of a slice.
+/// The position of a piece of a text, in half the space of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
@@ -30,7 +30,8 @@ impl Span {
     }
 }
 
-/// A JSON text under construction: what does not stand in it goes behind it.
+/// A JSON text under construction. Texts that do not occur in the JSON literally are appended in a
+/// tail after it.
 pub(super) struct Text<'a> {
     json: &'a str,
     tail: String,
@@ -49,7 +50,8 @@ impl<'a> Text<'a> {
         self.json
     }
 
-    /// Where a string is: where it stands, if it was borrowed from the JSON, else behind it.
+    /// Returns the position of a string. If it was borrowed from the JSON it stays there, otherwise
+    /// it is appended to the tail.
     pub(super) fn place(&mut self, piece: &str) -> Result<Span, ObjectError> {
         let offset = piece.as_ptr().addr().checked_sub(self.json.as_ptr().addr());
         match offset {
@@ -63,7 +65,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Adds what `write` makes of the JSON.
+    /// Appends what `write` derives from the JSON, and returns its position.
     pub(super) fn append(
         &mut self,
         write: impl FnOnce(&str, &mut String) -> Result<(), serde_json::Error>,
@@ -73,7 +75,7 @@ impl<'a> Text<'a> {
         Span::new(self.json.len() + start, self.tail.len() - start)
     }
 
-    /// What is to stand behind the JSON.
+    /// The text that belongs after the JSON.
     pub(super) fn into_tail(self) -> String {
         self.tail
     }

@@ -1,4 +1,4 @@
-//! How much one plugin may have recorded.
+//! Limits how much may be recorded for one plugin.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -7,26 +7,28 @@ use crate::key::ObjectKey;
 use crate::reader::{Filter, Read};
 use crate::selector::LabelSelector;
 
-/// Bytes that the reads of one plugin take, each counted once for each key: some 350,000 with names of the usual length.
+/// The maximum number of bytes that the reads of one plugin take, each read counted once for each
+/// key. This is some 350,000 reads with names of the usual length.
 const BYTES: usize = 64 << 20;
-/// Of one read, besides its texts: its entries in the maps.
+/// Bytes of one read besides its texts: its entries in the maps.
 const OVERHEAD: usize = 140;
-/// Label reads of one key without a label that their objects must have, and the conditions and
-/// values in those of all keys: each change is held against each of them, while nobody else can do
-/// anything.
+/// `UNANCHORED_OF_KEY` limits the label reads of one key that have no label which their objects
+/// must have. `UNANCHORED` limits the conditions and values in such reads of all keys. Each change
+/// is compared with each of these reads, and the hub can do nothing else meanwhile.
 const UNANCHORED_OF_KEY: usize = 64;
 const UNANCHORED: usize = 4_096;
-/// Label reads that the same label leads to.
+/// The maximum number of label reads that the same label leads to.
 pub(super) const OF_LABEL: usize = 4_096;
 
-/// What is recorded of a plugin.
+/// What is recorded for a plugin.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) reads: usize,
     bytes: usize,
-    /// Conditions and values; each read counted once, however many keys ask it.
+    /// Conditions and values in label reads without an anchor. Each read is counted once, however
+    /// many keys make it.
     pub(super) unanchored: usize,
-    /// The keys whose reads are taken for more than they are.
+    /// The keys of which the host assumes that they have read more than they did.
     pub(super) coarse: HashSet<Arc<ObjectKey>>,
 }
 
@@ -43,7 +45,9 @@ fn unanchored(read: &Read) -> Option<&LabelSelector> {
     }
 }
 
-/// All that a read could be about, of the namespace or of all. What was applied is no question: the plugin may write it.
+/// Widens a read to all objects of its kind, in its namespace or in all namespaces. A read of what
+/// was applied stays as it is: it is no question of the guest, but about an object that the plugin
+/// may write.
 pub(super) fn widened(read: Read, is_everywhere: bool) -> Read {
     match read {
         Read::List(informer, namespace, _) => Read::List(
@@ -67,7 +71,8 @@ impl Held {
         self.bytes -= bytes(read);
     }
 
-    /// The reads that a key is to have for these, and whether they are more than it asked.
+    /// Returns the reads to record for a key that made these reads, and whether they are wider than
+    /// what it read.
     pub(super) fn bounded(&self, reads: BTreeSet<Read>) -> (BTreeSet<Read>, bool) {
         let bytes: usize = reads.iter().map(bytes).sum();
         if self.bytes + bytes > BYTES {

@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
-/// Never empty, but for the moment in which [`remove`](Self::remove) says so.
+/// Never empty, except between a call of [`remove`](Self::remove) that returned true and the moment
+/// the caller drops the set.
 #[derive(Debug)]
 pub(super) enum Few<T> {
     One(T),
@@ -32,7 +33,7 @@ impl<T: Ord> Few<T> {
         }
     }
 
-    /// Says whether none is left.
+    /// Removes an item. Returns true if the set is empty then.
     pub(super) fn remove<Q: Ord + ?Sized>(&mut self, item: &Q) -> bool
     where
         T: Borrow<Q>,

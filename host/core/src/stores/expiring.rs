@@ -1,4 +1,4 @@
-//! A store whose entries are gone some time after they were stored.
+//! A store whose entries expire a fixed time after they were stored.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::queue::Time;
 
-/// Entries that expire. Nothing runs in the background: what has expired is dropped by the next access, reads among them
-/// (client-go's `ExpirationCache`: `TestTTLExpirationBasic`, `TestTTLList`). Storing a value again starts its time anew
-/// (`TestReAddExpiredItem`).
+/// Entries that expire. Nothing runs in the background: the next access, reads included, drops what
+/// has expired (client-go's `ExpirationCache`: `TestTTLExpirationBasic`, `TestTTLList`). Storing a
+/// value again restarts its time (`TestReAddExpiredItem`).
 ///
-/// Invariant: `order` has one pair for each entry, when it expires and its key.
+/// Invariant: `order` has one pair for each entry: the time when it expires, and its key.
 #[derive(Clone, Debug)]
 pub struct Expiring<K, V> {
     time_to_live: Duration,
@@ -19,7 +19,7 @@ pub struct Expiring<K, V> {
 }
 
 impl<K: Ord + Clone, V> Expiring<K, V> {
-    /// Entries are gone this time after they were stored.
+    /// Creates an empty store whose entries expire this long after they were stored.
     pub fn new(time_to_live: Duration) -> Self {
         Self {
             time_to_live,
@@ -28,7 +28,7 @@ impl<K: Ord + Clone, V> Expiring<K, V> {
         }
     }
 
-    /// Stores a value, and returns the one that was there.
+    /// Stores a value and returns the value it replaces, if there was one.
     pub fn insert(&mut self, key: K, value: V, now: Time) -> Option<V> {
         self.expire(now);
         let until = now.saturating_add(self.time_to_live);
@@ -41,7 +41,7 @@ impl<K: Ord + Clone, V> Expiring<K, V> {
         old
     }
 
-    /// The value, if it is there still.
+    /// The value, unless it has expired.
     pub fn get<Q: Ord + ?Sized>(&mut self, key: &Q, now: Time) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -50,7 +50,7 @@ impl<K: Ord + Clone, V> Expiring<K, V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    /// Removes a value before its time.
+    /// Removes a value before it expires.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q, now: Time) -> Option<V>
     where
         K: Borrow<Q>,
@@ -61,13 +61,13 @@ impl<K: Ord + Clone, V> Expiring<K, V> {
         Some(value)
     }
 
-    /// What is there still, ordered by key.
+    /// The entries that have not expired, ordered by key.
     pub fn iter(&mut self, now: Time) -> impl Iterator<Item = (&K, &V)> {
         self.expire(now);
         self.entries.iter().map(|(key, (_, value))| (key, value))
     }
 
-    /// These, and only these, are the entries from now on.
+    /// Replaces all entries with these.
     pub fn replace(&mut self, entries: impl IntoIterator<Item = (K, V)>, now: Time) {
         self.entries.clear();
         self.order.clear();
@@ -76,7 +76,7 @@ impl<K: Ord + Clone, V> Expiring<K, V> {
         }
     }
 
-    /// An entry whose time has come at this very moment is gone.
+    /// Drops the expired entries. An entry that expires at exactly `now` is dropped.
     fn expire(&mut self, now: Time) {
         while let Some((until, _)) = self.order.first()
             && *until <= now

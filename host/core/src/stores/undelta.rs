@@ -1,11 +1,12 @@
-//! A store for who wants everything each time, and no changes.
+//! A store for consumers that want the whole content each time, not the changes.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// Says all that is in it after every write, and nothing after reads (client-go's `UndeltaStore`: `TestUpdateCallsPush`,
-/// `TestDeleteCallsPush`, `TestReplaceCallsPush`, `TestReadsDoNotCallPush`). For those to whom the order of changes means nothing: a
-/// configuration file that is written anew, a list of peers.
+/// Passes its whole content to a callback after every write, and never after a read (client-go's
+/// `UndeltaStore`: `TestUpdateCallsPush`, `TestDeleteCallsPush`, `TestReplaceCallsPush`,
+/// `TestReadsDoNotCallPush`). It is for consumers to which the order of changes means nothing, such
+/// as a configuration file that is written anew, or a list of peers.
 #[derive(Debug)]
 pub struct Undelta<K, V, P> {
     entries: BTreeMap<K, V>,
@@ -13,7 +14,8 @@ pub struct Undelta<K, V, P> {
 }
 
 impl<K: Ord, V, P: FnMut(&BTreeMap<K, V>)> Undelta<K, V, P> {
-    /// An empty store. `push` gets everything after each write; nothing yet.
+    /// Creates an empty store. `push` gets the whole content after each write. It is not called
+    /// now.
     pub fn new(push: P) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -21,14 +23,15 @@ impl<K: Ord, V, P: FnMut(&BTreeMap<K, V>)> Undelta<K, V, P> {
         }
     }
 
-    /// Stores a value, and returns the one that was there.
+    /// Stores a value and returns the value it replaces, if there was one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let old = self.entries.insert(key, value);
         (self.push)(&self.entries);
         old
     }
 
-    /// Removes a value. Pushes also if there was none, as client-go does: who is told of each write can count them.
+    /// Removes a value. Pushes also if there was no such value, as client-go does, so that the
+    /// consumer can count the writes.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -38,13 +41,13 @@ impl<K: Ord, V, P: FnMut(&BTreeMap<K, V>)> Undelta<K, V, P> {
         old
     }
 
-    /// These, and only these, are the entries from now on. Pushes once.
+    /// Replaces all entries with these. Pushes once.
     pub fn replace(&mut self, entries: impl IntoIterator<Item = (K, V)>) {
         self.entries = entries.into_iter().collect();
         (self.push)(&self.entries);
     }
 
-    /// What is in it, ordered by key.
+    /// All entries, ordered by key.
     pub fn entries(&self) -> &BTreeMap<K, V> {
         &self.entries
     }
