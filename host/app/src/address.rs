@@ -97,6 +97,7 @@ impl fmt::Display for Address {
 
 fn parse(text: &str) -> Option<Address> {
     let (host, port) = text.rsplit_once(':')?;
+    // `parse` alone would also accept a sign.
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse().ok().filter(|_| is_number)?;
     let bracketed = host

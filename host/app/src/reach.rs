@@ -91,6 +91,7 @@ impl Reaching {
             self.refused = None;
             return false;
         }
+        // Only a server that has just come up may refuse valid credentials, and only for a while.
         let since = self.refused.get_or_insert_with(Instant::now);
         !self.is_young || since.elapsed() >= YOUTH
     }

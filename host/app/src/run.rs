@@ -232,8 +232,8 @@ fn commands_at(said: Option<&Path>, port: u16) -> Option<(UnixListener, Socket)>
     bound.ok()
 }
 
-/// An engine with room for two instances per worker: one that reconciles, and one that is being
-/// asked for its manifest.
+/// An engine with room for two instances per worker: one that reconciles, and one whose manifest is
+/// being read.
 fn engine(workers: usize) -> anyhow::Result<Engine> {
     let instances = u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX);
     let options = EngineOptions::default();

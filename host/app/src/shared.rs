@@ -24,6 +24,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 /// A hub that is held for longer than this is reported as stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
+/// See the module's documentation.
 pub struct Shared {
     hub: Mutex<Hub>,
     /// Notified whenever there may be something to run.
@@ -137,8 +138,8 @@ impl Shared {
         });
     }
 
-    /// Frees what no plugin needs any more. The hub refuses this while the host is stopping; the
-    /// memory need not be freed then.
+    /// Frees what no plugin needs any more. An error is ignored, because a host that is stopping
+    /// need not free memory.
     fn trim(&self) {
         if let Some(preparation) = self.change(Cause::Plugins, |hub, _| hub.prepare_trim()) {
             self.finish(preparation).ok();

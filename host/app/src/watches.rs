@@ -39,6 +39,7 @@ const SPREAD: Duration = Duration::from_millis(20);
 /// However many informers start at once, none is delayed by more than this.
 const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 
+/// The list-watches of all informers.
 pub struct Watches {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
@@ -80,6 +81,7 @@ impl Running {
     /// Decides which list-watch to start, if any, now that plugins need `payload` of each object in
     /// this cache. The hub must be held.
     fn begin(&mut self, payload: Payload, cache: &Cache) -> Begin {
+        // A retired follower means that the successor has taken over since.
         let has_ended = self.follower.is_retired.load(Ordering::SeqCst);
         if let Some(successor) = self.successor.take_if(|_| has_ended) {
             self.follower = successor;

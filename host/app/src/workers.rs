@@ -57,6 +57,7 @@ struct Tools {
     reports: Arc<Reports>,
 }
 
+/// The threads that run guests, and the task that writes.
 pub struct Workers {
     tools: Tools,
     threads: Vec<JoinHandle<()>>,

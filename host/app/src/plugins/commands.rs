@@ -50,6 +50,7 @@ pub enum CommandError {
 /// What was done, or why nothing was.
 pub type Answer = Result<String, CommandError>;
 
+/// A command about one plugin, and where its answer is sent.
 pub struct Command {
     pub plugin: String,
     pub verb: Verb,

@@ -35,6 +35,7 @@ pub struct Left {
     pub dropped: usize,
 }
 
+/// The plugins that are draining.
 #[derive(Default)]
 pub struct Leaving {
     tasks: JoinSet<Left>,

@@ -27,6 +27,7 @@ use crate::shared::{Cause, Shared};
 use crate::trust::{self, Accepted};
 use crate::watches::{Budget, WatchLimit};
 
+/// Installs and removes plugin versions.
 pub struct Places {
     pub schemas: Schemas,
     pub cluster: Arc<ApiCluster>,
@@ -275,9 +276,10 @@ impl Places {
         }
     }
 
-    /// The current settings, if the version accepts the configuration in them. If it does not, a
-    /// running version keeps the settings it was installed with, and so does one that is rolled
-    /// back to; a new version is refused (`None`).
+    /// The current settings, if the configuration in them fits the version's schema, and if they do
+    /// not grant a running version more than was accepted. Otherwise a running version keeps the
+    /// settings it was installed with, and so does one that is rolled back to; a new version is
+    /// refused (`None`).
     async fn settings(
         &self,
         file: &str,
@@ -363,6 +365,8 @@ impl Places {
         let namesake = self.shared.look(Cause::Plugins, |hub| hub.id_of(name));
         if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
             let outrank = self.outrank.get(&namesake);
+            // This file comes first in the order, and its name was not known when the other plugin
+            // joined.
             if outrank.is_some_and(|files| files.contains(file)) {
                 self.outranked.push(namesake);
                 return Err(Refusal::NotYet);

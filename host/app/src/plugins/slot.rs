@@ -131,6 +131,7 @@ impl Slot {
                 return false;
             }
         };
+        // An unchanged file is loaded again only if there was no room for it before.
         if self.stamp == Some(stamp) && (self.is_loading || !self.lacks_room) {
             return false;
         }
@@ -187,6 +188,7 @@ impl Slot {
             }
             Ok(Outcome::NoRoom(_)) | Err(_) => None,
         };
+        // The file holds the version that was rolled back. That changes nothing.
         if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.has_rejected(digest)) {
             return true;
         }
@@ -349,6 +351,7 @@ impl Slot {
         self.defaults_problem = problem.cloned();
     }
 
+    /// The file's entry in the list of plugins.
     pub fn entry(&self, file: &str) -> Entry {
         let running = self.running.as_ref().map(|running| &running.version);
         let version = running.or(self.candidate.as_ref());

@@ -13,6 +13,7 @@ const USUAL: usize = 1_000;
 /// other requests, files and child processes.
 const SHARE: u64 = 4;
 
+/// The most list-watches that the host may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLimit(usize);
 

@@ -238,6 +238,7 @@ impl CacheSink for HubSink {
                 self.set_trouble(Some(reason));
             }
             WatchState::Error(reason) => {
+                // The server answers, so its incident is over for this informer.
                 self.incidents.end(&self.feed.source, role);
                 if self.incident.is_none() {
                     self.incident = Some(Instant::now());
