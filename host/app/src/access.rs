@@ -1,4 +1,4 @@
-//! Who may put something into a file or a directory that the host believes.
+//! Checks who can write to a file or directory that the host trusts.
 
 use rustix::fs::{Mode, Stat};
 use rustix::process::geteuid;
@@ -18,8 +18,8 @@ impl Access {
         }
     }
 
-    /// Why it may be somebody else's work, and what to do about that. Whoever is root needs no file
-    /// to rule the host.
+    /// Why another user may have written to it, and how to fix that. Root as owner is accepted,
+    /// because root can control the host without any file.
     pub fn fault(self) -> Option<String> {
         self.fault_for(geteuid().as_raw())
     }
@@ -36,8 +36,8 @@ impl Access {
         })
     }
 
-    /// Whether the group may write: it may be of people whom the operator trusts, as it is in
-    /// volumes with an `fsGroup`.
+    /// True if the group may write. That is no fault: the operator may trust the group's members,
+    /// as with volumes that have an `fsGroup`.
     pub fn is_open_to_group(self) -> bool {
         self.has(Mode::WGRP)
     }

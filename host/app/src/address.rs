@@ -1,4 +1,4 @@
-//! Addresses, as people write them on the command line.
+//! Addresses as written on the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// What `--listen` takes. As in Go, without a host it means every address of this machine.
+    /// Parses the value of `--listen`. As in Go, an empty host means every address of this machine.
     pub fn to_listen(text: &str) -> Result<Self, String> {
         parse(text).ok_or_else(|| {
             format!(
@@ -22,7 +22,8 @@ impl Address {
         })
     }
 
-    /// What `--host` takes: what `--listen` takes, perhaps as a URL. Without a host it means this machine.
+    /// Parses the value of `--host`: like `--listen`, but a URL is accepted, too. An empty host
+    /// means this machine.
     pub fn of_host(text: &str) -> Result<Self, String> {
         let address = text.strip_prefix("http://").unwrap_or(text);
         let address = address.strip_suffix('/').unwrap_or(address);
@@ -33,9 +34,11 @@ impl Address {
         })
     }
 
-    /// Where to listen: the first of these that can be had. IPv4 comes first, as in Go, and as `localhost` is mostly meant.
+    /// The addresses to listen on; the first one that can be bound is used. IPv4 comes first, as in
+    /// Go, because `localhost` usually means it.
     ///
-    /// Every address of this machine is that of IPv6: on Linux it takes IPv4 as well.
+    /// For every address of this machine the first is the IPv6 one, which on Linux accepts IPv4 as
+    /// well.
     pub async fn places_to_listen(&self) -> std::io::Result<Vec<SocketAddr>> {
         if self.host.is_empty() {
             let every = [
@@ -49,7 +52,7 @@ impl Address {
         Ok(found)
     }
 
-    /// The host alone; an IPv6 address in brackets.
+    /// Only the host, with an IPv6 address in brackets.
     pub fn host(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -57,7 +60,7 @@ impl Address {
         }
     }
 
-    /// Whether it is one of the names that a machine has for itself.
+    /// True if the host is one of this machine's names for itself.
     pub fn is_this_machine(&self) -> bool {
         let ip = self.host.parse::<IpAddr>();
         let own = [
@@ -67,12 +70,12 @@ impl Address {
         matches!(&*self.host, "" | "localhost") || ip.is_ok_and(|ip| own.contains(&ip))
     }
 
-    /// The port alone.
+    /// Only the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where to connect to.
+    /// The host and port to connect to.
     pub fn to_connect(&self) -> (&str, u16) {
         match &*self.host {
             "" => ("127.0.0.1", self.port),
@@ -94,6 +97,7 @@ impl fmt::Display for Address {
 
 fn parse(text: &str) -> Option<Address> {
     let (host, port) = text.rsplit_once(':')?;
+    // `parse` alone would also accept a sign.
     let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse().ok().filter(|_| is_number)?;
     let bracketed = host
@@ -109,7 +113,7 @@ fn parse(text: &str) -> Option<Address> {
     })
 }
 
-/// A DNS name, an IPv4 address or nothing: what no URL, path or IPv6 address is.
+/// True for a DNS name, an IPv4 address or an empty text. Excludes URLs, paths and IPv6 addresses.
 fn is_name(host: &str) -> bool {
     host.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))

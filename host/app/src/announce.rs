@@ -6,11 +6,11 @@ use pilothouse_core::cluster::{Author, Cluster, Operation, Write};
 use pilothouse_core::key::{Kind, ObjectKey};
 use tracing::warn;
 
-/// Who reports.
+/// The field manager and reporting controller of the Events.
 const MANAGER: &str = pilothouse_core::manifest::HOST;
 
-/// Writes Events about the host's own pod. Elsewhere than in a pod they are about the namespace `default`, the place of Events about
-/// what has no namespace.
+/// Writes Events about the host's own pod. Outside a pod they are about the namespace `default`,
+/// where Kubernetes keeps Events about objects without a namespace.
 #[derive(Clone)]
 pub struct Announcer {
     cluster: Arc<dyn Cluster>,
@@ -19,7 +19,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// `POD_NAMESPACE` and `POD_NAME` are what the downward API is asked to set.
+    /// Reads `POD_NAMESPACE` and `POD_NAME`, which the pod's downward API should set.
     pub fn new(cluster: Arc<dyn Cluster>) -> Self {
         let pod = std::env::var("POD_NAMESPACE")
             .ok()
@@ -35,7 +35,7 @@ impl Announcer {
         }
     }
 
-    /// Tells of something that somebody should look at. Nobody waits for it.
+    /// Writes a warning Event in the background. A failure is only logged.
     pub fn warn(&self, reason: &str, note: String) {
         let write = Write {
             kind: self.kind.clone(),

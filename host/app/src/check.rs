@@ -1,5 +1,5 @@
-//! `pilothouse check`: what a file is, wants and costs, and whether it would run as `pilothouse
-//! run` has it.
+//! `pilothouse check`: what a plugin file is, what it asks for, what it costs, and whether
+//! `pilothouse run` would run it.
 
 mod risks;
 mod table;
@@ -23,11 +23,11 @@ use crate::schema::Schemas;
 use crate::settings::{GrantSetting, HostDefaults, Settings, beside, size};
 use crate::trust::{self, Accepted, Asked, Objection};
 
-/// Fails if one of the files would not load, or not be served by the cluster that is named; what there is to say of the others is
-/// printed all the same.
+/// Prints what is known of each file. Fails if one of them would not load, or if the named cluster
+/// does not serve its kinds; the other files are printed all the same.
 pub async fn print(args: &CheckArgs) -> anyhow::Result<String> {
     let engine = Engine::new(&EngineOptions::default())?;
-    // The host's own cache: it need not compile again what has been checked.
+    // The host's own cache, so that the host need not compile again what has been checked.
     let compiler = compile::compiler(args.code.code_cache.as_deref());
     let schemas = Schemas::of_own_executable();
     let accepted = args.state.accepted();
@@ -73,7 +73,8 @@ pub async fn print(args: &CheckArgs) -> anyhow::Result<String> {
     anyhow::bail!("{}", problems.join("\nerror: "))
 }
 
-/// The files that are meant, and what is wrong with others. A directory stands for the plugins that a host would find in it.
+/// The files that the arguments stand for, and the problems with others. A directory stands for the
+/// plugins that a host would find in it.
 fn files(named: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in named {
@@ -100,15 +101,15 @@ fn files(named: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
     (files, problems)
 }
 
-/// What there is to say of a file that loads.
+/// The result for a file that loads.
 struct Checked {
     lines: Vec<Line>,
     manifest: Manifest,
-    /// The name of its settings.
+    /// The name of its settings file.
     settings: String,
-    /// What they could say.
+    /// Settings that would grant what it asks for.
     table: Vec<String>,
-    /// Why it would wait all the same.
+    /// Why it would still have to wait.
     obstacles: Vec<String>,
 }
 
@@ -125,7 +126,7 @@ fn check(
     let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
     let name = settings.name_of(plugin.manifest());
     let plugin = plugin.named(&name, &sandbox.policy, sandbox.options);
-    // The risks come first: they are what is to be read.
+    // The risks come first, because they are the most important lines.
     let risks = risks::risks(plugin.manifest()).into_iter();
     let mut lines: Vec<Line> = risks.map(|text| ("risk", text)).collect();
     lines.extend(file_lines(plugin.report()));
@@ -164,7 +165,7 @@ fn check(
     })
 }
 
-/// One line for each, whatever a stranger's texts would have a terminal do.
+/// One line for each entry, escaped so that a stranger's text cannot drive the terminal.
 fn layout(lines: &[Line]) -> String {
     let width = lines.iter().map(|(what, _)| what.len()).max();
     let width = width.unwrap_or_default();
@@ -174,7 +175,7 @@ fn layout(lines: &[Line]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Fails if the configuration is not as the schema wants it, or that is no schema.
+/// Fails if the configuration does not fit the schema, or if the schema is invalid.
 fn config_line(
     schemas: &Schemas,
     manifest: &Manifest,
@@ -216,7 +217,8 @@ fn file_lines(report: &LoadReport) -> Vec<Line> {
         ("compiled", compiled),
         ("imports", distinct(imports)),
     ];
-    // A core module's are the world's, which it was built against.
+    // A core module has no list of its own: it exports what the world that it was built against
+    // prescribes.
     if !exports.is_empty() {
         lines.push(("exports", distinct(exports)));
     }
@@ -232,7 +234,8 @@ fn file_lines(report: &LoadReport) -> Vec<Line> {
     lines
 }
 
-/// Each name once, in the order of the file: a core module names an interface for each of its functions.
+/// Each name once, in the order of the file. A core module names an interface for each of its
+/// functions.
 fn distinct(names: &[String]) -> String {
     let mut seen = BTreeSet::new();
     let names = names.iter().filter(|name| seen.insert(name.as_str()));

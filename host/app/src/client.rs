@@ -1,4 +1,4 @@
-//! The commands that ask a running host.
+//! The commands that talk to a running host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use crate::config::{ListArgs, Output, PluginArgs};
 use crate::http::{DIGEST, SERVER, socket};
 use crate::plugins::commands::Verb;
 
-/// A host that takes longer is not well.
+/// A host that takes longer than this is not healthy.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// More than any host has to say of its plugins: another program may never come to an end.
+/// The most bytes that are read. No host has this much to report; another program might never stop
+/// sending.
 const MOST: u64 = 64 << 20;
 
 /// `pilothouse plugins`.
@@ -60,7 +61,7 @@ pub async fn command(
     Ok(escaped(body.trim_end(), usize::MAX))
 }
 
-/// Asks a host at its address.
+/// Sends a request to a host's address.
 async fn ask(host: &Address, path: &str) -> anyhow::Result<String> {
     let connect = TcpStream::connect(host.to_connect());
     let missing = || format!("no host at {host}; --host names the address that its --listen says");
@@ -68,7 +69,7 @@ async fn ask(host: &Address, path: &str) -> anyhow::Result<String> {
     read(&answer?.with_context(missing)?, "GET", path, host)
 }
 
-/// Tells a host something at its socket, which is at one of these places.
+/// Sends a command to a host's socket, at the first of these paths that accepts a connection.
 async fn tell(places: &[PathBuf], host: &Address, path: &str) -> anyhow::Result<String> {
     let mut problem = anyhow::anyhow!("no place is known");
     for place in places {
@@ -118,16 +119,16 @@ fn read(answer: &[u8], method: &str, path: &str, host: &Address) -> anyhow::Resu
     })
 }
 
-/// Why an answer is not a good one.
+/// Why an answer cannot be used.
 #[derive(Debug, PartialEq)]
 enum Problem {
-    /// What the host says.
+    /// The host's error text.
     Said(String),
-    /// The answer is another program's.
+    /// The answer is that of another program.
     Stranger(String),
 }
 
-/// The body of a good answer.
+/// The body of a successful answer.
 fn body(answer: &str) -> Result<String, Problem> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let mut lines = head.lines();
@@ -158,7 +159,7 @@ const COLUMNS: [&str; 7] = [
     "NAME", "VERSION", "STATE", "QUEUED", "RUNNING", "FAILING", "REASON",
 ];
 
-/// Characters of the last error that the table shows.
+/// The number of characters of the last error that the table shows.
 const LONGEST_REASON: usize = 120;
 
 fn table(body: &str) -> anyhow::Result<String> {
@@ -166,7 +167,7 @@ fn table(body: &str) -> anyhow::Result<String> {
         serde_json::from_str(body).context("the host's answer is not a list of plugins")?;
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     rows.extend(plugins.iter().map(row));
-    // The file tells apart two that want one name.
+    // Two plugins that claim the same name are told apart by their files.
     let names: Vec<String> = rows.iter().map(|row| row[0].clone()).collect();
     for (row, plugin) in rows.iter_mut().skip(1).zip(&plugins) {
         let namesakes = names.iter().filter(|name| **name == row[0]).count();
@@ -211,7 +212,8 @@ fn row(plugin: &Value) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// What a plugin says that has failing keys: the end of a line, for all of it is in the JSON.
+/// The last error of a plugin with failing keys, cut to fit into a table. The JSON output has the
+/// whole text.
 fn last_error(plugin: &Value) -> String {
     let is_failing = plugin["keys"]["failed"].as_u64() > Some(0);
     let last = &plugin["lastError"];

@@ -1,4 +1,4 @@
-//! How plugins are compiled: by another process, and once.
+//! Sets up compilation: by another process, with a cache.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,10 +9,10 @@ use tracing::warn;
 
 use crate::config::ChildArgs;
 
-/// What `--code-cache` says for no cache at all.
+/// The value of `--code-cache` that switches the cache off.
 pub const NOWHERE: &str = "none";
 
-/// The host's compiler. Without a cache directory of its own it compiles each time it starts.
+/// The host's compiler. Without a cache it compiles every plugin each time the host starts.
 pub fn compiler(directory: Option<&Path>) -> Compiler {
     let child = own_executable()
         .inspect_err(|error| warn!(%error, "the host does not find its own executable; it compiles in this process, without limits"));
@@ -44,7 +44,8 @@ fn usual_directory() -> Option<PathBuf> {
     Some(cache.join("pilothouse").join("code"))
 }
 
-/// The compiling process: this executable, started by itself. Begins before there is a log, a runtime or a second thread.
+/// The compiling process: this executable, started by the host. Runs before there is a log, a
+/// runtime or a second thread.
 pub fn run(args: &ChildArgs) -> ExitCode {
     pilothouse_wasm::compile_child(args.memory_bytes, Duration::from_secs(args.cpu_seconds))
 }

@@ -45,15 +45,17 @@ pub struct Cli {
     reason = "there is one in a process, and it is taken apart at once"
 )]
 pub enum Command {
-    /// Run the controllers of a directory against a cluster. Each may read its own kind, and nothing more until it is granted.
+    /// Run the controllers of a directory against a cluster. Each may read its own kind, and
+    /// nothing more until it is granted.
     Run(RunArgs),
-    /// The same for the one who writes controllers: each is granted what its manifest asks for, and what is in its file runs, however
-    /// often it breaks.
+    /// The same for the one who writes controllers: each is granted what its manifest asks for, and
+    /// what is in its file runs, however often it breaks.
     #[command(mut_arg("plugins", |plugins| plugins.required(false).default_value(".")))]
     Dev(RunArgs),
     /// Print what a plugin is, wants and costs; fails if it would not load.
     Check(CheckArgs),
-    /// Print the permissions that the host needs for these plugins, as YAML for `kubectl apply -f -`.
+    /// Print the permissions that the host needs for these plugins, as YAML for
+    /// `kubectl apply -f -`.
     Rbac(RbacArgs),
     /// List the plugins of a running host, and how they are.
     Plugins(ListArgs),
@@ -83,7 +85,8 @@ Examples:
     Man(ManArgs),
 }
 
-/// What the host starts itself as, so that the work has limits. Not typed by anybody, and so in no help and no completion.
+/// What the host starts itself as, so that the work has limits. Not typed by anybody, and so in no
+/// help and no completion.
 #[derive(Debug, Parser)]
 pub struct ChildCli {
     #[command(subcommand)]
@@ -100,7 +103,8 @@ pub enum Child {
     Schema(ChildArgs),
 }
 
-/// What to tell in a report of a fault. The commit is known if whoever compiled it has named it, as `make build` does.
+/// The text of `--version`, for use in bug reports. It includes the commit if that was given at
+/// compile time, as `make build` does.
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     let mut text = env!("CARGO_PKG_VERSION").to_owned();
     if let Some(commit) = option_env!("PILOTHOUSE_COMMIT").filter(|commit| !commit.is_empty()) {
@@ -113,7 +117,7 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The release that `Cargo.lock` names; wasmtime does not say its own.
+/// The release in `Cargo.lock`. wasmtime does not export its own version.
 const WASMTIME_VERSION: &str = "48.0.8";
 
 #[derive(Debug, Args)]
@@ -152,7 +156,7 @@ pub struct StateArgs {
 }
 
 impl StateArgs {
-    /// What has been accepted, as far as it is remembered.
+    /// The records of what has been accepted.
     pub fn accepted(&self) -> Accepted {
         let said = self.state_dir.clone().or_else(usual_directory);
         let is_nowhere = said.as_deref() == Some(Path::new(NOWHERE));
@@ -182,7 +186,7 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// Where it is. None: nothing is to be asked.
+    /// The cluster that the flags name. `None`: no cluster is asked.
     pub fn named(&self) -> Option<connect::Options> {
         (self.kubeconfig.is_some() || self.context.is_some()).then(|| connect::Options {
             kubeconfig: self.kubeconfig.clone(),
@@ -203,8 +207,8 @@ pub struct RbacArgs {
     #[arg(long)]
     pub per_plugin: bool,
 
-    /// Grant a plugin all that it asks for where no settings beside it say what it is granted; without this it may
-    /// read its own kind, as with `run`.
+    /// Grant a plugin all that it asks for where no settings beside it say what it is granted;
+    /// without this it may read its own kind, as with `run`.
     #[arg(long)]
     pub as_requested: bool,
 
@@ -294,7 +298,8 @@ address is in use. An empty directory, a plugin that does not load and a server 
 /readyz say what is waited for."
 )]
 pub struct RunArgs {
-    /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such file.
+    /// Directory whose *.wasm files are the controllers, with their settings in *.toml; or one such
+    /// file.
     ///
     /// It is followed: what comes, changes or goes while the host runs is taken up.
     #[arg(long, value_name = "DIR")]
@@ -310,19 +315,21 @@ pub struct RunArgs {
 
     /// Address for /healthz, /readyz, /metrics, /plugins and /informers. Use :8080 in a pod.
     ///
-    /// HOST:PORT. Without a host, as in ":8080", it is every address of the machine, IPv6 and IPv4, as in Go; with port 0 any that is
-    /// free, and the log says which.
+    /// HOST:PORT. Without a host, as in ":8080", it is every address of the machine, IPv6 and IPv4,
+    /// as in Go; with port 0 any that is free, and the log says which.
     #[arg(long, value_name = "ADDR", value_parser = Address::to_listen, default_value = "127.0.0.1:8080")]
     pub listen: Address,
 
     /// Another name under which the host answers at a loopback address; may be said more than once.
     ///
-    /// For a reverse proxy on this machine that passes on the name it was asked under. Web pages are answered under none.
+    /// For a reverse proxy on this machine that passes on the name it was asked under. Web pages
+    /// are answered under none.
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub allowed_host: Vec<String>,
 
-    /// Unix socket where the host takes commands, "none" for no commands [default: $PILOTHOUSE_COMMAND_SOCKET, or one for
-    /// each port in $XDG_RUNTIME_DIR/pilothouse, ~/.cache/pilothouse/run or /tmp/pilothouse-UID].
+    /// Unix socket where the host takes commands, "none" for no commands [default:
+    /// $PILOTHOUSE_COMMAND_SOCKET, or one for each port in $XDG_RUNTIME_DIR/pilothouse,
+    /// ~/.cache/pilothouse/run or /tmp/pilothouse-UID].
     ///
     /// Only the host's user may use it.
     #[arg(long, value_name = "PATH")]
@@ -365,9 +372,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "2Gi")]
     pub code_limit: usize,
 
-    /// Most list-watches [default: 1000, or a quarter of the descriptors that the host may open if that is less].
+    /// Most list-watches [default: 1000, or a quarter of the descriptors that the host may open if
+    /// that is less].
     ///
-    /// Each kind takes one, or one for each namespace that a manifest or the settings name. A plugin that would take more waits.
+    /// Each kind takes one, or one for each namespace that a manifest or the settings name. A
+    /// plugin that would take more waits.
     #[arg(long, value_name = "N", value_parser = watches)]
     pub watch_limit: Option<usize>,
 }
@@ -430,7 +439,7 @@ fn watches(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("{text:?} is not a number of list-watches; write 1 or more"))
 }
 
-/// A service account's: what is printed with it is to be taken by the server.
+/// Parses a service account's name. The server must accept the manifests that are printed with it.
 fn name(text: &str) -> Result<String, String> {
     if text.len() <= 253 && text.split('.').all(is_dns_label) {
         return Ok(text.to_owned());
@@ -484,7 +493,7 @@ mod tests {
         assert!(LONG_VERSION.contains(WASMTIME_VERSION));
     }
 
-    /// What is wrong with a command line.
+    /// The error text for a wrong command line.
     fn refused(arguments: &[&str]) -> String {
         let arguments = ["pilothouse"].iter().chain(arguments);
         let error = Cli::try_parse_from(arguments).expect_err("it is wrong");

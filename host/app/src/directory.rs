@@ -1,8 +1,9 @@
-//! The plugin directory: what is in it, and when that changes.
+//! The plugin directory: its files, and notice of changes to them.
 //!
-//! A file is opened once and judged by what was opened: a regular file, inside the directory, of
-//! this user or root, not writable by everybody. Symbolic links are followed as long as they stay
-//! inside, so that the ones that ConfigMap and Secret volumes swap work.
+//! A file is opened once, and the checks apply to what was opened: it must be a regular file inside
+//! the directory, owned by this user or root, and not writable by everybody. Symbolic links are
+//! followed as long as they stay inside, so that the links that ConfigMap and Secret volumes swap
+//! work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -22,28 +23,29 @@ use tracing::warn;
 
 use crate::access::Access;
 
-/// The settings for all plugins.
+/// The file with the settings for all plugins.
 pub const DEFAULTS: &str = "pilothouse.toml";
 
-/// The largest plugin. componentize-py's are 18 MB.
+/// The largest plugin. Those of componentize-py have 18 MB.
 const WASM_BYTES: u64 = 64 << 20;
 
-/// The largest file of settings.
+/// The largest settings file.
 const SETTINGS_BYTES: u64 = 1 << 20;
 
-/// A change is looked at once nothing has changed for so long: a file is written in many steps.
+/// The directory is read once nothing has changed for this long, because a file is written in many
+/// steps.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Not later than this, however much changes.
+/// The directory is read at the latest this long after a change, even if changes keep coming.
 const NOT_LATER: Duration = Duration::from_secs(2);
 
-/// The directory is looked at so often though nothing is heard of it: not every file system tells.
+/// How often the directory is read without a notification. Not every file system sends them.
 const RESCAN: Duration = Duration::from_secs(10);
 
-/// What is said of a file or directory of which that is true.
+/// The warning about a file or directory that its group may write to.
 pub const OPEN_TO_GROUP: &str = "its group may write to it, and so decide what runs as a controller; if it should not, chmod g-w";
 
-/// What tells one state of a file from another, without reading it.
+/// Tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -53,23 +55,24 @@ pub struct Stamp {
     changed: (i64, u64),
 }
 
-/// What the directory holds of one plugin.
+/// The files of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The `.wasm` file, or why it cannot be one.
+    /// The `.wasm` file, or why it cannot be used.
     pub wasm: Result<Stamp, String>,
-    /// The text of the `.toml` beside it, or why it cannot be read. None if there is none.
+    /// The text of the `.toml` beside it, or why it cannot be read. `None` if there is no such
+    /// file.
     pub settings: Option<Result<String, String>>,
 }
 
-/// What the directory holds.
+/// The contents of the directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// By the name of the file, in its order.
+    /// By file name, in the order of the names.
     pub plugins: BTreeMap<String, Found>,
-    /// The text of the settings for all.
+    /// The text of the settings for all plugins.
     pub defaults: Option<Result<String, String>>,
-    /// The files, plugins' or settings, that their group may write to.
+    /// The files, plugins or settings, that their group may write to.
     pub open_to_group: BTreeSet<String>,
 }
 
@@ -77,12 +80,13 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// The only one of its files that is a plugin of this host, if one was named.
+    /// The only file that is a plugin of this host, if `--plugins` names a file.
     only: Option<String>,
 }
 
 impl Directory {
-    /// A directory, or one plugin's file in one. Refuses what is neither, and a directory that everybody can put code into.
+    /// Opens a directory, or one plugin's file in its directory. Refuses anything else, and a
+    /// directory to which everybody may write.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let Some(name) = path.file_name().filter(|_| path.is_file()) else {
             return Self::open_directory(path, None);
@@ -124,7 +128,7 @@ impl Directory {
         })
     }
 
-    /// What is there now.
+    /// The current contents.
     pub fn list(&self) -> anyhow::Result<Listing> {
         let shown = self.path.display();
         let entries = std::fs::read_dir(&self.path)
@@ -178,7 +182,7 @@ impl Directory {
         name: &str,
         open_to_group: &mut BTreeSet<String>,
     ) -> Option<Result<String, String>> {
-        // One that is not there is the usual case, and not an error.
+        // A missing file is the usual case, and not an error.
         std::fs::symlink_metadata(self.path.join(name)).ok()?;
         let bytes = self.open_file(name).and_then(|(file, stat)| {
             note_group(name, &stat, open_to_group);
@@ -194,7 +198,7 @@ impl Directory {
         let opened = openat2(
             &directory,
             name,
-            // A pipe that nobody writes to must not be waited for.
+            // Do not block on a pipe without a writer.
             OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
             Mode::empty(),
             ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
@@ -217,13 +221,13 @@ impl Directory {
     }
 }
 
-/// Files that begin with a dot are on their way to another name.
+/// A file whose name begins with a dot is temporary: it will be renamed.
 fn is_plugin(name: &str) -> bool {
     name.ends_with(".wasm") && !name.starts_with('.')
 }
 
-/// The file of a plugin's own settings: `a.toml` for `a.wasm`, and `a.wasm.toml` for `a.wasm.wasm`, so that no
-/// two plugins have the same.
+/// The file of a plugin's own settings: `a.toml` for `a.wasm`, and `a.wasm.toml` for `a.wasm.wasm`,
+/// so that no two plugins share one.
 pub fn settings_of(wasm: &str) -> String {
     let stem = wasm.strip_suffix(".wasm").unwrap_or(wasm);
     format!("{stem}.toml")
@@ -245,7 +249,7 @@ fn stamp(stat: &Stat) -> Stamp {
     }
 }
 
-/// The file may be larger by now than it was.
+/// The limit applies to what is read, because the file may have grown since it was opened.
 fn read(file: File, limit: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     file.take(limit + 1)
@@ -257,10 +261,10 @@ fn read(file: File, limit: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Hears of changes to a directory.
+/// Notices changes to a directory.
 pub struct Changes {
     heard: Arc<Notify>,
-    /// Ends when it is dropped.
+    /// The watch ends when this is dropped.
     _watcher: Option<RecommendedWatcher>,
 }
 
@@ -269,7 +273,7 @@ impl Changes {
         let heard = Arc::new(Notify::new());
         let hears = heard.clone();
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
-            // To look at a file is no change of it; and the host looks at all of them.
+            // Opening a file is no change, and the host itself opens all of them.
             let is_look =
                 |event: &Event| matches!(event.kind, EventKind::Access(AccessKind::Open(_)));
             if !event.as_ref().is_ok_and(is_look) {
@@ -289,7 +293,8 @@ impl Changes {
         }
     }
 
-    /// Waits until the directory is worth another look: after a change, once it is quiet again, and every ten seconds either way.
+    /// Waits until the directory should be read again: once it is quiet after a change, and every
+    /// ten seconds in any case.
     pub async fn next(&self) {
         if timeout(RESCAN, self.heard.notified()).await.is_err() {
             return;

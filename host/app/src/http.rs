@@ -1,5 +1,6 @@
-//! `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`; and, at the host's own socket alone, what an operator tells
-//! it about a plugin: `POST /plugins/NAME/pause`, `/resume`, `/rollback`, `/accept`.
+//! The HTTP server: `/healthz`, `/readyz`, `/metrics`, `/plugins`, `/informers`. Only the host's
+//! own socket also takes an operator's commands: `POST /plugins/NAME/pause`, `/resume`,
+//! `/rollback`, `/accept`.
 
 mod guard;
 mod lately;
@@ -33,15 +34,17 @@ use crate::status::Sources;
 use guard::{Guard, guard};
 use lately::Lately;
 
-/// How the host names itself in every answer: whoever asks at a wrong address finds that out.
+/// The `Server` header of every answer. A client that does not find it has asked another program,
+/// at a wrong address.
 pub const SERVER: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
-/// Threads that wait for the hub, or for an answer that is being made.
+/// The most threads that wait for the hub, or for an answer that is being made.
 const WAITING: usize = 32;
 
-/// What the query of a command begins with that is about one file and no other.
+/// The query of a command that applies only to the file with this digest begins with this.
 pub const DIGEST: &str = "sha256=";
 
+/// The parts of the host that requests are answered from.
 #[derive(Clone)]
 pub struct Answers {
     engine: Engine,
@@ -51,7 +54,7 @@ pub struct Answers {
     last: Arc<Last>,
 }
 
-/// The last answers to what many ask for.
+/// The last answers to frequent requests.
 #[derive(Default)]
 struct Last {
     readiness: Lately<(bool, String)>,
@@ -77,7 +80,8 @@ impl Answers {
         }
     }
 
-    /// Makes an answer, or gives the last one, where waiting for the hub keeps no other request waiting.
+    /// Makes an answer or repeats the last one. Runs on a blocking thread, so that a wait for the
+    /// hub does not delay other requests.
     async fn made<T: Clone + Send + 'static>(
         self,
         last: impl FnOnce(&Last) -> &Lately<T> + Send + 'static,
@@ -94,15 +98,18 @@ impl Answers {
     }
 }
 
-/// Answers until it is dropped, on a thread of its own: it is to say so if all others wait for the hub.
+/// The HTTP server; it answers until it is dropped. It has a thread of its own, so that `/healthz`
+/// can report it if all other threads wait for the hub.
 pub struct Server {
-    /// Dropped, it ends the thread.
+    /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
 }
 
 impl Server {
-    /// Answers whoever asks at an address, which was `said` so, or under the names `allowed` besides; and does what is said at the socket, if there is one.
+    /// Answers requests at an address, and takes commands at the socket if there is one. `said` is
+    /// the address as the operator wrote it; `allowed` are further host names that a request may
+    /// use.
     pub fn start(
         listener: TcpListener,
         said: &Address,
@@ -111,7 +118,8 @@ impl Server {
         answers: Answers,
     ) -> io::Result<Self> {
         let own = Guard::of(listener.local_addr()?, &said.host(), allowed);
-        // They belong to the runtime that bound them.
+        // A listener belongs to the runtime that opened it. These are moved to the thread's own
+        // runtime.
         let listener = listener.into_std()?;
         let commands = commands.map(UnixListener::into_std).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -136,20 +144,21 @@ impl Server {
             if let Err(error) = result {
                 tracing::error!(%error, "cannot answer requests");
             }
-            // Somebody may be waiting for the hub still.
+            // A thread may still be waiting for the hub.
             runtime.shutdown_background();
         })?;
         Ok(Self { _stop: stop, ended })
     }
 
-    /// Waits until it ends, which it does not by itself.
+    /// Waits until the server ends, which happens only by a fault.
     pub async fn failed(&mut self) -> anyhow::Error {
         let _ = (&mut self.ended).await;
         anyhow::anyhow!("the HTTP server has ended; see above")
     }
 }
 
-/// Takes the address, so that one already in use is known before anything else starts.
+/// Binds the address. This is done before anything else starts, so that an address already in use
+/// is reported at once.
 pub async fn bind(address: &Address) -> anyhow::Result<TcpListener> {
     let bound = async {
         let places = address.places_to_listen().await?;
@@ -160,7 +169,7 @@ pub async fn bind(address: &Address) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Answers whoever asks at an address.
+/// Answers requests at the address.
 async fn serve(listener: TcpListener, own: Guard, answers: Answers) {
     let router = routes()
         .route("/plugins/{name}/{verb}", post(no_command))
@@ -173,7 +182,7 @@ async fn serve(listener: TcpListener, own: Guard, answers: Answers) {
     serving::serve(listener, router, peer).await;
 }
 
-/// Answers whoever may write to the host's socket, and does what they say.
+/// Answers requests at the host's socket, and carries out their commands.
 async fn obey(listener: Option<UnixListener>, answers: Answers) {
     let Some(listener) = listener else {
         return std::future::pending().await;
@@ -201,7 +210,8 @@ async fn named(mut response: Response) -> Response {
     response
 }
 
-/// The process answers, guests that run too long are still being stopped, and nobody keeps the hub from all others.
+/// Healthy if the process answers, guests that run too long are still being stopped, and the hub is
+/// not stuck.
 async fn healthz(State(answers): State<Answers>) -> Response {
     let ticker = "the epoch ticker has ended: timeouts are not kept";
     let ticker = (!answers.engine.is_ticking()).then(|| ticker.to_owned());
@@ -263,7 +273,7 @@ async fn plugins(State(answers): State<Answers>) -> Response {
 }
 
 fn json(value: &impl Serialize) -> Bytes {
-    // Nothing but texts and numbers, with texts as keys.
+    // Cannot fail: there are only strings and numbers, with strings as keys.
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 
@@ -271,7 +281,7 @@ fn as_json(text: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// An address says nothing of who asks.
+/// Refuses a command, because a request at an address does not prove who sent it.
 async fn no_command() -> Response {
     let text = "commands are taken at the host's own socket alone: use pilothouse pause, resume, rollback or accept where the host runs (in a cluster by kubectl exec)\n";
     (StatusCode::FORBIDDEN, text).into_response()

@@ -1,4 +1,4 @@
-//! The kinds that a plugin names, held against those that a cluster serves.
+//! Checks the kinds that a plugin names against the kinds that a cluster serves.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use pilothouse_core::manifest::Manifest;
 /// How long a command waits for the server's first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
-/// The kinds of a cluster that a command names. It answers: otherwise the error says why not.
+/// The kinds of the cluster that a command is pointed at. Fails with the reason if the cluster does
+/// not answer.
 pub async fn of(cluster: &Options) -> anyhow::Result<Discovery> {
     let connection = Connection::open(cluster, &Environment::of_process()).await?;
     connection.check(FIRST_ANSWER).await?;
     Ok(Discovery::new(connection.client))
 }
 
-/// Why what a manifest reads and writes cannot be had from this cluster.
+/// The reasons why this cluster cannot provide what a manifest reads and writes.
 pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
     for read in &manifest.reads {
@@ -38,7 +39,7 @@ pub async fn obstacles(discovery: &Discovery, manifest: &Manifest) -> Vec<String
             found.push(error.to_string());
         }
     }
-    // A kind that is read is mostly written, too.
+    // A kind that is read is usually also written, and gives the same reason twice.
     let mut said = BTreeSet::new();
     found.retain(|obstacle| said.insert(obstacle.clone()));
     found

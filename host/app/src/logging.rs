@@ -1,6 +1,6 @@
-//! Log lines: a constant message, and fields. One formatter for both formats, so that nothing in a
-//! line, whoever it is from, can end it early, forge another or drive a terminal; and so that the
-//! fields of a plugin's own lines are fields like the host's.
+//! Log lines: a constant message and fields. One formatter writes both formats. It makes sure that
+//! no text, whoever it comes from, can end a line early, forge another or drive a terminal, and
+//! that the fields of a plugin's own lines are fields like the host's.
 
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
@@ -18,19 +18,20 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::LogFormat;
 
-/// Unless `RUST_LOG` says otherwise. kube logs each request that fails, and the verifier each
-/// certificate that it refuses; whoever sent the request says what came of it, once per incident.
+/// The filter unless `RUST_LOG` is set. kube logs each failed request, and the verifier each
+/// certificate that it refuses. The host's own code reports these failures, once per incident.
 const FILTER: &str = "info,kube_client=off,rustls_platform_verifier=off";
 const VARIABLE: &str = "RUST_LOG";
 const LEVELS: &str = "off, error, warn, info, debug or trace";
 
-/// Whether lines are coloured: on a terminal, unless `NO_COLOR` says something (<https://no-color.org>).
+/// Whether lines are coloured: on a terminal, unless `NO_COLOR` is set and not empty
+/// (<https://no-color.org>).
 fn is_coloured() -> bool {
     let is_refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stderr().is_terminal() && !is_refused
 }
 
-/// Everything to standard error; standard output stays free for what a command prints.
+/// Logs to standard error. Standard output stays free for what a command prints.
 pub fn init(format: LogFormat) -> anyhow::Result<()> {
     let said = match std::env::var(VARIABLE) {
         Ok(said) => said,
@@ -48,8 +49,8 @@ pub fn init(format: LogFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `RUST_LOG` says. A word alone is a level: read as a target, which it could be as well, a
-/// mistyped level would silence everything else.
+/// Parses `RUST_LOG`. A single word must be a level. It could also be a target, but then a mistyped
+/// level would silence everything else.
 fn filter(said: &str) -> anyhow::Result<EnvFilter> {
     let directives = said
         .split(',')
@@ -78,7 +79,7 @@ fn filter(said: &str) -> anyhow::Result<EnvFilter> {
     })
 }
 
-/// Writes whole lines.
+/// Formats whole lines.
 struct Lines(LogFormat);
 
 impl<S, N> FormatEvent<S, N> for Lines
@@ -107,7 +108,7 @@ where
             }
         }
         event.record(&mut line);
-        // What could be switched off by it: at other levels it says little.
+        // The target is useful to find out what to filter. At the other levels it tells little.
         if *metadata.level() >= Level::DEBUG {
             let target = line.log_target.take();
             line.put("target", target.as_deref().unwrap_or(metadata.target()));
@@ -125,7 +126,7 @@ where
     }
 }
 
-/// Writes the fields of spans as those of lines, to be appended to each line within.
+/// Formats the fields of spans like those of lines, to be appended to each line within.
 struct Fields(LogFormat);
 
 impl<'w> FormatFields<'w> for Fields {
@@ -136,18 +137,18 @@ impl<'w> FormatFields<'w> for Fields {
     }
 }
 
-/// A line, as far as it has come.
+/// A line that is being written.
 struct Line {
     format: LogFormat,
-    /// Whether it is a plugin's.
+    /// True for a plugin's own line.
     is_guest: bool,
-    /// The target of one that has come by the `log` crate.
+    /// The target of a line that came through the `log` crate.
     log_target: Option<String>,
     text: String,
 }
 
-/// What lines that come by the `log` crate bring along as fields: the target, and where they are in
-/// the source.
+/// The prefix of the fields that `tracing_log` adds to lines of the `log` crate: the target, and
+/// the position in the source.
 const LOG_CRATE: &str = "log.";
 
 impl Line {
@@ -160,7 +161,7 @@ impl Line {
         }
     }
 
-    /// One field; in JSON it begins with a comma.
+    /// Appends one field. In JSON it begins with a comma.
     fn put(&mut self, name: &str, value: &str) {
         match self.format {
             LogFormat::Text if name == "message" => {
@@ -180,7 +181,7 @@ impl Line {
         }
     }
 
-    /// One field whose value is a number or a word in both formats.
+    /// Appends one field whose value is written without quotes in both formats: a number or a word.
     fn put_as_is(&mut self, name: &str, value: impl fmt::Display) {
         match self.format {
             LogFormat::Text => self.text += &format!(" {name}={value}"),
@@ -231,6 +232,7 @@ impl Visit for Line {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
+        // JSON has no number for NaN or infinity.
         match value.is_finite() {
             true => self.put_as_is(field.name(), value),
             false => self.put(field.name(), &value.to_string()),
@@ -256,20 +258,20 @@ fn level(level: &Level, is_coloured: bool) -> String {
     }
 }
 
-/// Whether a value needs no quotes to be told from what follows.
+/// True if a value needs no quotes to be told from what follows.
 fn is_plain(value: &str) -> bool {
     let is_special =
         |char: char| char.is_whitespace() || "\"\\=".contains(char) || !is_printable(char);
     !value.is_empty() && !value.contains(is_special)
 }
 
-/// Not of those that control, format or join others.
+/// False for characters that control, format or combine with others.
 fn is_printable(char: char) -> bool {
     matches!(char, '\'' | '"' | '\\') || char.escape_debug().len() == 1
 }
 
-/// Appends a text in which each character is one that a terminal shows, with a backslash before those
-/// of `marks`.
+/// Appends a text with unprintable characters escaped, and with a backslash before those of
+/// `marks`.
 fn escape(line: &mut String, text: &str, marks: &str) {
     for char in text.chars() {
         match char {
@@ -280,7 +282,7 @@ fn escape(line: &mut String, text: &str, marks: &str) {
     }
 }
 
-/// Appends a JSON string. What a terminal would not show is written as JSON's own escapes.
+/// Appends a JSON string. Unprintable characters are written as JSON escapes.
 fn json_string(line: &mut String, text: &str) {
     let quoted = serde_json::Value::from(text).to_string();
     for char in quoted.chars() {
@@ -318,7 +320,7 @@ mod tests {
         }
     }
 
-    /// What is logged in between, without the time.
+    /// The lines that `act` logs, without the time.
     fn logged(format: LogFormat, act: impl FnOnce()) -> Vec<String> {
         let sink = Sink::default();
         let writer = sink.clone();
@@ -424,7 +426,7 @@ mod tests {
         assert_eq!(lines, wanted);
     }
 
-    /// As `tracing_log` brings it.
+    /// As `tracing_log` passes it on.
     #[test]
     fn of_a_line_of_the_log_crate_only_its_target_is_said_and_only_where_others_say_theirs() {
         let lines = logged(LogFormat::Text, || {
@@ -439,7 +441,7 @@ mod tests {
         assert_eq!(lines, [" INFO x", "DEBUG x target=rustls"]);
     }
 
-    /// While a server's certificate is not trusted, every try would be a line.
+    /// While a server's certificate is not trusted, every attempt would log a line.
     #[test]
     fn what_is_said_once_per_incident_is_not_said_by_libraries_for_each_request() {
         let sink = Sink::default();

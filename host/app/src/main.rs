@@ -1,4 +1,4 @@
-//! The `pilothouse` binary: joins core, wasm and cluster, and decides nothing.
+//! The `pilothouse` binary. It connects core, wasm and cluster, and makes no decisions of its own.
 
 mod access;
 mod address;
@@ -72,7 +72,7 @@ fn host(args: RunArgs, defaults: HostDefaults) -> ExitCode {
     let result = match tokio::runtime::Runtime::new() {
         Ok(runtime) => {
             let result = runtime.block_on(run::run(args, defaults));
-            // A plugin may still be compiling; nobody needs it any more.
+            // A plugin may still be compiling. Its result is not needed any more.
             runtime.shutdown_background();
             result
         }
@@ -87,7 +87,7 @@ fn host(args: RunArgs, defaults: HostDefaults) -> ExitCode {
     }
 }
 
-/// Prints what there is to say.
+/// Prints the answer of a command that ends by itself.
 fn ask(question: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

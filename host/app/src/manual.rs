@@ -1,4 +1,5 @@
-//! What can be derived from the command line's own description: scripts that complete it, and manual pages.
+//! Output that is derived from the definition of the command line: completion scripts and manual
+//! pages.
 
 use anyhow::Context;
 use clap::CommandFactory;
@@ -15,7 +16,7 @@ pub fn completions(args: &CompletionsArgs) -> anyhow::Result<String> {
 /// `pilothouse man`.
 pub fn page(args: &ManArgs) -> anyhow::Result<String> {
     let mut program = Cli::command();
-    // Gives every command the names and flags it has from the program.
+    // Passes the names and flags that commands inherit from the program on to them.
     program.build();
     let described = match &args.command {
         None => &program,

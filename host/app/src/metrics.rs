@@ -1,5 +1,6 @@
-//! `/metrics`: the names, labels and buckets of client-go and controller-runtime, so that existing dashboards work. docs/metrics.md
-//! lists them. The label `controller` is the plugin's name.
+//! `/metrics`. The names, labels and buckets are those of client-go and controller-runtime, so that
+//! existing dashboards work. docs/metrics.md lists them. The label `controller` is the plugin's
+//! name.
 
 mod caches;
 mod depth;
@@ -48,7 +49,7 @@ struct QueueLabel {
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// What is counted as it happens; the rest is read from the hub when somebody asks.
+/// Metrics that are counted as events happen. The rest is read from the hub at each scrape.
 pub struct Metrics {
     registry: Registry,
     queue_duration: Histograms<QueueLabel>,
@@ -62,12 +63,12 @@ pub struct Metrics {
     shared: Arc<Shared>,
 }
 
-/// 10 ns … 1,000 s in steps of ten, as controller-runtime's queue histograms.
+/// 10 ns to 1,000 s in steps of ten, as controller-runtime's queue histograms.
 fn queue_histogram() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
 }
 
-/// As controller-runtime's `reconcile_time_seconds`.
+/// The buckets of controller-runtime's `reconcile_time_seconds`.
 fn reconcile_histogram() -> Histogram {
     Histogram::new([
         0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8,
@@ -77,7 +78,7 @@ fn reconcile_histogram() -> Histogram {
 }
 
 impl Metrics {
-    /// `server`: the API server's host and port.
+    /// `server` is the API server's host and port.
     pub fn new(shared: Arc<Shared>, troubles: Troubles, server: &str) -> Self {
         let queue_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let work_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
@@ -131,7 +132,7 @@ impl Metrics {
         }
     }
 
-    /// Who is to be told of the requests to the API server.
+    /// The observer of requests to the API server.
     pub fn rest_client(&self) -> Arc<dyn Observer> {
         self.rest_client.clone()
     }
@@ -141,17 +142,17 @@ impl Metrics {
         self.rest_client.server()
     }
 
-    /// An informer is going to run.
+    /// Adds the series of an informer that is about to run.
     pub fn add_informer(&self, source: &Source, resource: &Resource) -> Informer {
         self.informers.add(source, resource)
     }
 
-    /// It has ended.
+    /// Removes the series of an informer that has ended.
     pub fn remove_informer(&self, source: &Source) {
         self.informers.remove(source);
     }
 
-    /// A plugin is there: its series begin at zero.
+    /// Starts a new plugin's series at zero.
     pub fn add_plugin(&self, plugin: &str) {
         drop(self.queue_duration.get_or_create(&queue_label(plugin)));
         drop(self.work_duration.get_or_create(&queue_label(plugin)));
@@ -165,7 +166,7 @@ impl Metrics {
         self.shared.holds().add(plugin);
     }
 
-    /// A plugin has gone, and its series with it.
+    /// Removes the series of a plugin that has gone.
     pub fn remove_plugin(&self, plugin: &str) {
         self.queue_duration.remove(&queue_label(plugin));
         self.work_duration.remove(&queue_label(plugin));
@@ -176,7 +177,7 @@ impl Metrics {
         self.shared.holds().remove(plugin);
     }
 
-    /// What happens to versions of plugins.
+    /// Swaps, rollbacks and quarantines of plugin versions.
     pub fn lives(&self) -> &Lives {
         &self.lives
     }
@@ -186,12 +187,14 @@ impl Metrics {
         &self.unwritten
     }
 
+    /// Records that a key of a plugin waited for this time in the queue.
     pub fn waited(&self, plugin: &str, time: Duration) {
         self.queue_duration
             .get_or_create(&queue_label(plugin))
             .observe(time.as_secs_f64());
     }
 
+    /// Records that a reconcile took this time, its writes included.
     pub fn ran(&self, plugin: &str, time: Duration) {
         self.work_duration
             .get_or_create(&queue_label(plugin))
@@ -201,12 +204,14 @@ impl Metrics {
             .observe(time.as_secs_f64());
     }
 
+    /// Counts a reconcile that ran out of time.
     pub fn timed_out(&self, plugin: &str) {
         self.reconcile_timeouts
             .get_or_create(&controller_label(plugin))
             .inc();
     }
 
+    /// All metrics as text.
     pub fn text(&self, format: Format) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;

@@ -1,20 +1,23 @@
-//! What a command prints, and what is wrong.
+//! Writes a command's output and its errors.
 
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
 
-/// Prints to standard output. A reader that has gone, as `head` goes, wants no more: that is no error, as for cargo and ripgrep.
+/// Prints to standard output. It is no error if the reader has closed the pipe, as `head` does;
+/// cargo and ripgrep do the same.
 pub fn print(text: &str) -> anyhow::Result<()> {
     print_to(std::io::stdout().lock(), text)
 }
 
-/// Says on standard error what is wrong. Where nobody listens there is nobody to tell that.
+/// Prints an error to standard error. A failure to do so is ignored, because it cannot be reported
+/// anywhere.
 pub fn complain(problem: &str) {
     let _ = writeln!(std::io::stderr(), "error: {}", harmless(problem));
 }
 
-/// A text of several lines in which nothing drives a terminal: it may be a stranger's.
+/// Escapes control characters, except line feeds, so that a stranger's text cannot drive the
+/// terminal.
 fn harmless(text: &str) -> String {
     let is_harmful = |char: char| char != '\n' && char.is_control();
     let shown = text.chars().map(|char| match is_harmful(char) {
@@ -24,7 +27,7 @@ fn harmless(text: &str) -> String {
     shown.collect()
 }
 
-/// An error and its causes in one line. Many errors say their cause in their own text: it is not said again.
+/// An error and its causes in one line. A cause whose text is already part of the line is left out.
 pub fn chain(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain() {
@@ -48,7 +51,7 @@ fn print_to(mut to: impl Write, text: &str) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// Fails in this way, always.
+    /// A writer that always fails in this way.
     struct Failing(ErrorKind);
 
     impl Write for Failing {

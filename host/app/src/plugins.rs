@@ -1,5 +1,5 @@
-//! The life of plugins: files of the directory become versions, versions take their places in the hub, and those that are not fit
-//! to run lose them.
+//! The life of plugins: files of the directory are loaded as versions, versions are installed in
+//! the hub, and versions that fail are rolled back or quarantined.
 
 mod code_room;
 pub mod commands;
@@ -36,10 +36,11 @@ pub use places::Places;
 pub use roster::{Entry, Roster, State};
 use slot::Slot;
 
-/// How often a kind that the cluster does not serve is looked for again: a CRD may be created at any time.
+/// How often missing kinds are checked for, and the directory is read, while a plugin waits. A CRD
+/// may be created at any time.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Brings plugins from files into the hub, and out again.
+/// Installs the plugins of the directory in the hub, and removes them again.
 pub struct Supervisor {
     directory: Directory,
     changes: Changes,
@@ -48,22 +49,24 @@ pub struct Supervisor {
     watches: Watches,
     shared: Arc<Shared>,
     announcer: Announcer,
-    /// Plugins are loaded before there is a server, and let in when there is.
+    /// Whether the API server has answered. Plugins are loaded before that, but installed only
+    /// afterwards.
     server: Reached,
     commands: mpsc::Receiver<Command>,
     sources: Sources,
     slots: BTreeMap<String, Slot>,
-    /// The text of the settings for all that was read last, and what it says or last said.
+    /// The text of the settings for all plugins when they were last read.
     defaults_text: Option<Result<String, String>>,
-    /// None while they never made sense: then nothing runs, for they may forbid it.
+    /// The last valid settings for all plugins. While there are none, nothing is installed, because
+    /// the settings may forbid it.
     defaults: Option<Settings>,
     defaults_problem: Option<String>,
-    /// The files of which it has been said that their group may write to them.
+    /// The files that were logged because their group may write to them.
     open_to_group: BTreeSet<String>,
     host: HostDefaults,
 }
 
-/// What the supervisor works with.
+/// The parts that the supervisor works with.
 pub struct Parts {
     pub loader: Arc<dyn Loader>,
     pub at_once: AtOnce,
@@ -100,7 +103,7 @@ impl Supervisor {
         }
     }
 
-    /// Follows the directory. Ends only when a watch dies.
+    /// Follows the directory. Ends only when a list-watch dies.
     pub async fn run(mut self) -> anyhow::Error {
         self.look();
         if self.slots.is_empty() {
@@ -127,16 +130,18 @@ impl Supervisor {
                         }
                         Err(error) => Err(error),
                     };
-                    // Who asked may have gone.
+                    // The client may have gone.
                     let _ = command.answer.send(answer);
                 }
-                // A wait for changes that is cut short may have heard of one, and its own time never comes.
+                // `changes.next()` is not cancel-safe: another branch may win after it has consumed
+                // a notification, and its rescan timer starts over. Therefore the directory is also
+                // read while a plugin waits.
                 () = tokio::time::sleep(LOOK_AGAIN), if is_waiting => self.look(),
             }
         }
     }
 
-    /// Looks at the directory.
+    /// Reads the directory, and begins to load what is new.
     fn look(&mut self) {
         let listing = match self.directory.list() {
             Ok(listing) => listing,
@@ -202,7 +207,7 @@ impl Supervisor {
         self.places.is_known(file);
     }
 
-    /// Nothing of a plugin runs any more.
+    /// A draining plugin has ended: nothing of it runs any more.
     fn left(&mut self, left: &Left) {
         self.places.vacate(&left.running);
         self.watches.adjust();
@@ -221,7 +226,8 @@ impl Supervisor {
         }
     }
 
-    /// Lets in what can be let in, each as soon as it is ready, and applies settings that have changed.
+    /// Installs each plugin that can run, as soon as it is ready, and applies settings that have
+    /// changed.
     async fn settle(&mut self) {
         let is_reached = self.server.why_not().is_none();
         let operator = Operator::new(self.defaults.as_ref(), &self.host);
@@ -229,7 +235,7 @@ impl Supervisor {
             return self.publish();
         };
         self.places.unknown.clear();
-        // In the order of the files' names, which decides between two of one name.
+        // In the order of file names, which decides between two files with the same plugin name.
         for (file, slot) in &mut self.slots {
             if slot.is_loading_first() {
                 self.places.unknown.insert(file.clone());
@@ -256,7 +262,8 @@ impl Supervisor {
         self.sources.roster.set(entries.chain(leaving).collect());
     }
 
-    /// A version is not fit to run: the one before comes back, if there is one. If not, the hub lets it try again, less and less often.
+    /// Handles versions that have gone into quarantine: rolls back to the previous version if there
+    /// is one. If not, the hub tries the version again, less and less often.
     fn heal(&mut self) {
         for (id, quarantine) in self.shared.quarantined() {
             let Some((file, slot)) = slot_of(&mut self.slots, id) else {
@@ -323,7 +330,8 @@ impl Supervisor {
         }
     }
 
-    /// What a plugin does that is to run again: something else may keep it from running.
+    /// The plugin's state after a command that should make it run. Something else may still keep it
+    /// from running.
     async fn resumed(&mut self, name: &str, file: &str) -> String {
         self.settle().await;
         let mut plugins = self.sources.plugins().into_iter();
@@ -348,7 +356,7 @@ impl Supervisor {
         });
         let mut slots: Vec<_> = slots.collect();
         if command.verb == Verb::Accept {
-            // Of two files of one name the second may be the one that waits.
+            // If two files have the same plugin name, prefer the one that waits to be accepted.
             slots.sort_by_key(|(_, slot)| slot.not_accepted.is_empty());
         }
         let (file, slot) = slots.into_iter().next().ok_or(unknown)?;
@@ -401,13 +409,13 @@ impl Supervisor {
     }
 }
 
-/// What has come of a command.
+/// The result of a command.
 enum Done {
-    /// This is all there is to say.
+    /// The answer is complete.
     Said(String),
-    /// The plugin of this file is to run again.
+    /// The plugin of this file should run again. Its state is the answer.
     Resumed(String),
-    /// So is this one's, with what was accepted.
+    /// The plugin of this file should run again. The answer is this text and its state.
     Accepted(String, String),
 }
 
@@ -420,14 +428,14 @@ fn slot_of(slots: &mut BTreeMap<String, Slot>, id: PluginId) -> Option<(&String,
     slots.iter_mut().find(|(_, slot)| is_it(slot))
 }
 
-/// Says in the log what is wrong with a file, when that is news.
+/// Logs a problem with a file when it is new.
 fn report(before: &Entry, after: &Entry) {
     let file = &after.file;
     match &after.state {
         State::Failed(reason) if before.state != after.state => {
             error!(file, reason, "plugin not loaded");
         }
-        // Of what is loaded already it is said where it is to be let in.
+        // A version that is loaded already logs its wait in `Places::wait`.
         State::Waiting(reason) if before.state != after.state => {
             warn!(file, reason, "plugin waits");
         }

@@ -1,4 +1,5 @@
-//! `pilothouse rbac`: the permissions that the host needs for its plugins, and no more, as YAML for `kubectl apply`.
+//! `pilothouse rbac`: prints the permissions that the host needs for its plugins, and no more, as
+//! YAML for `kubectl apply`.
 
 mod rules;
 mod yaml;
@@ -27,12 +28,12 @@ struct Asked {
     manifest: Manifest,
     grants: Grants,
     identity: Option<Identity>,
-    /// Whether it may read its own kind and no more, because nobody has said what it may.
+    /// True if no settings grant it anything and it may therefore read only its own kind.
     is_own_kind: bool,
 }
 
 impl Asked {
-    /// The account that the plugin is to act as, if it has one of its own.
+    /// The account that the plugin acts as, if it has one of its own.
     fn account(&self, args: &RbacArgs) -> Option<Account> {
         let of_plugin = || Account {
             name: format!("{}-{}", args.name, self.name),
@@ -93,8 +94,8 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     Ok(text + yaml::documents(&host, &all).trim_end())
 }
 
-/// What a file asks for, and what it is granted by the settings beside it: as `pilothouse run` does it, unless all
-/// is to be granted where they say nothing.
+/// What a file asks for, and what the settings beside it grant. Without grants in them the plugin
+/// gets what `pilothouse run` gives it, or all it asks for if `is_as_requested`.
 fn read(
     engine: &Engine,
     compiler: &Compiler,
@@ -124,7 +125,7 @@ fn read(
     })
 }
 
-/// The names of resources: the cluster's own if one is named, and guesses if not.
+/// The names of resources: those of the cluster if one is named, guesses otherwise.
 async fn names(args: &RbacArgs, kinds: &BTreeSet<&Kind>) -> anyhow::Result<BTreeMap<Kind, Named>> {
     let mut names = BTreeMap::new();
     let Some(cluster) = args.cluster.named() else {

@@ -1,4 +1,5 @@
-//! The wait for the API server. A host may be there first, as after a power cut: it waits, says so, and goes on when there is one.
+//! Waits for the API server. The host may start before it, for example after a power cut. It then
+//! logs that it waits, and goes on once the server answers.
 
 use std::time::Duration;
 
@@ -7,26 +8,27 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-/// From one try's beginning to the next's.
+/// The time from the beginning of one attempt to that of the next.
 const PACE: Duration = Duration::from_secs(1);
 
-/// Between two lines in the log that say the same.
+/// The time between two log lines about the same wait.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// A server that has just come up refuses the tokens of service accounts until it has read these.
+/// For how long refused credentials are retried after the server has come up. A server that has
+/// just started refuses the tokens of service accounts until it has read these.
 const YOUTH: Duration = Duration::from_secs(30);
 
-/// What others see of the wait.
+/// Lets other parts observe the wait.
 #[derive(Clone)]
 pub struct Reached(watch::Receiver<Option<String>>);
 
 impl Reached {
-    /// Why the server cannot be used yet, while it has never answered as it should.
+    /// Why the server cannot be used yet. `None` once it has answered.
     pub fn why_not(&self) -> Option<String> {
         self.0.borrow().clone()
     }
 
-    /// Until it has.
+    /// Waits until the server has answered.
     pub async fn wait(&mut self) {
         if self.0.wait_for(Option::is_none).await.is_err() {
             // The host is ending.
@@ -35,15 +37,15 @@ impl Reached {
     }
 }
 
-/// Whoever waits, and tells the others.
+/// Performs the wait, and publishes its state.
 pub struct Reaching {
     told: watch::Sender<Option<String>>,
     began: Instant,
-    /// When the log was last told, and why the server could not be used then.
+    /// When the wait was last logged.
     said: Option<Instant>,
-    /// Since when it has refused the credentials.
+    /// Since when the server has refused the credentials.
     refused: Option<Instant>,
-    /// It was not there at all, or not ready, at some time.
+    /// Whether the server was unreachable or not ready at some time during the wait.
     is_young: bool,
 }
 
@@ -61,7 +63,7 @@ impl Reaching {
         (reaching, Reached(reached))
     }
 
-    /// Tries until the server answers. An error: waiting mends nothing.
+    /// Retries until the server answers. Returns an error that waiting cannot fix.
     pub async fn reach<T>(
         mut self,
         attempt: impl AsyncFn() -> Result<T, ConnectError>,
@@ -89,6 +91,7 @@ impl Reaching {
             self.refused = None;
             return false;
         }
+        // Only a server that has just come up may refuse valid credentials, and only for a while.
         let since = self.refused.get_or_insert_with(Instant::now);
         !self.is_young || since.elapsed() >= YOUTH
     }
@@ -138,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Answers by the seconds since the start.
+    /// A server whose answer depends on the seconds since the start.
     fn server<T>(
         answer: impl Fn(u64) -> Result<T, ConnectError>,
     ) -> (impl AsyncFn() -> Result<T, ConnectError>, impl Fn() -> u32) {

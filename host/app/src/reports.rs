@@ -1,5 +1,5 @@
-//! What the log is told of plugins by the host itself. Guests and API objects choose what there is to tell, so it is
-//! bounded for each plugin: nobody can fill a disk with it, or keep the log from hearing of others.
+//! What the host itself logs about plugins. Guests and API objects influence these texts, so their
+//! number is limited for each plugin: no plugin can fill a disk or drown the lines about others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -10,16 +10,16 @@ use pilothouse_core::text::cut;
 use pilothouse_wasm::LogBudget;
 use tracing::warn;
 
-/// Denied reads and warnings that are told apart: a guest may make up kinds.
+/// The most distinct denied reads and warnings per plugin; a guest may make up kinds.
 const TOLD: usize = 100;
-/// Bytes of one of them.
+/// The length in bytes to which one of them is cut.
 const TEXT_BYTES: usize = 2 << 10;
-/// Failed runs a second of which there is a line each; ten times as many at once.
+/// Failed reconciles per second that get a line each; ten times as many in a burst.
 const FAILURES: u32 = 20;
-/// Plugins that are remembered. Those that came first are forgotten first.
+/// The number of plugins that are remembered. The oldest are forgotten first.
 const PLUGINS: usize = 1_000;
 
-/// What has been told of each plugin.
+/// What has been logged about each plugin.
 #[derive(Default)]
 pub struct Reports {
     plugins: Mutex<BTreeMap<PluginId, Report>>,
@@ -27,13 +27,13 @@ pub struct Reports {
 }
 
 struct Report {
-    /// The hashes of what has been said once.
+    /// The hashes of texts that have been logged.
     told: BTreeSet<u64>,
     failures: Arc<LogBudget>,
 }
 
 impl Reports {
-    /// What is to be said of this, if it has not been said of the plugin before.
+    /// The text to log, if it has not been logged for the plugin before.
     pub fn news(&self, plugin: PluginId, name: &str, text: &str) -> Option<String> {
         let hash = self.hashes.hash_one(text);
         let mut plugins = self.of(plugin, name);
@@ -41,7 +41,8 @@ impl Reports {
         (told.len() < TOLD && told.insert(hash)).then(|| cut(text, TEXT_BYTES))
     }
 
-    /// Whether another failed run is to have a line of its own. Says now and then how many had none.
+    /// Returns whether another failed reconcile gets a log line of its own. Logs from time to time
+    /// how many did not.
     pub fn takes_failure(&self, plugin: PluginId, name: &str) -> bool {
         let Some(budget) = self
             .of(plugin, name)

@@ -1,4 +1,4 @@
-//! `pilothouse run`: puts the parts together, waits for a signal, takes them apart.
+//! `pilothouse run`: builds all parts, waits for a signal, then drains and stops.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -32,13 +32,15 @@ use crate::status::Sources;
 use crate::watches::{Budget, Troubles, WatchLimit, Watches};
 use crate::workers::Workers;
 
-/// How long queued and running keys may take to finish after a signal: Kubernetes kills a pod 30 s after SIGTERM.
+/// How long queued and running keys may take to finish after a signal. Kubernetes kills a pod 30 s
+/// after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// How long the server may take to answer while the host waits for it; then it is asked again.
+/// How long one attempt to reach the API server may take while the host waits for its first answer.
+/// After that it tries again.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
-/// Runs until a signal comes. `defaults` are for what no settings say.
+/// Runs until a signal arrives. `defaults` apply where no settings file sets a value.
 pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let descriptors = raise_descriptors();
     guard_process();
@@ -119,13 +121,13 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     });
     let answers = Answers::new(engine, sources, metrics, commands);
     let port = listener.local_addr()?.port();
-    // Without a command nothing is lost but commands.
+    // Without the socket the host cannot take commands, but everything else works.
     let (commands, _socket) = commands_at(args.command_socket.as_deref(), port).unzip();
     let (said, allowed) = (&args.listen, &args.allowed_host);
     let mut server = Server::start(listener, said, allowed, commands, answers)
         .context("cannot start the HTTP server")?;
 
-    // On a task of its own: it is busy while a plugin's views are made.
+    // A task of its own, because the supervisor is busy while a plugin's views are built.
     let supervising = tokio::spawn(supervisor.run());
     let background = async {
         tokio::select! {
@@ -154,7 +156,8 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits for the server, and then for ever. An error: there is nothing to wait for.
+/// Waits for the first answer of the API server, and then forever. Returns only on an error that
+/// waiting cannot fix.
 async fn connect(
     reaching: Reaching,
     connection: &Connection,
@@ -179,8 +182,9 @@ async fn connect(
     std::future::pending().await
 }
 
-/// Each watch and each request takes a connection. The soft limit is 1,024 as a rule, for programs that still use `select`; Go's
-/// runtime raises it as well. Says how many there may be; none: any number.
+/// Raises the soft limit of open descriptors to the hard limit, because each watch and each request
+/// takes a connection. The soft limit is usually 1,024, for programs that still use `select`; Go's
+/// runtime raises it as well. Returns the resulting limit, or `None` if it is unlimited.
 fn raise_descriptors() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -194,7 +198,8 @@ fn raise_descriptors() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// What a process can do for itself, should a plugin break out of its sandbox or another process of this user be a stranger's.
+/// Protects the process in case a plugin breaks out of its sandbox, or another process of the same
+/// user is hostile.
 fn guard_process() {
     if let Err(error) = hide_memory() {
         warn!(%error, "other processes of this user may be able to read the host's memory");
@@ -206,7 +211,7 @@ fn guard_process() {
     }
 }
 
-/// Where the host takes commands. Without such a place it does all else.
+/// Binds the socket for commands. If that fails, the host runs without commands.
 fn commands_at(said: Option<&Path>, port: u16) -> Option<(UnixListener, Socket)> {
     let said = said.map(Path::to_owned).or_else(socket::of_environment);
     let bound = match said.as_deref() {
@@ -227,7 +232,8 @@ fn commands_at(said: Option<&Path>, port: u16) -> Option<(UnixListener, Socket)>
     bound.ok()
 }
 
-/// An engine with room for an instance on every worker, and as many that are being asked what they are.
+/// An engine with room for two instances per worker: one that reconciles, and one whose manifest is
+/// being read.
 fn engine(workers: usize) -> anyhow::Result<Engine> {
     let instances = u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX);
     let options = EngineOptions::default();
@@ -238,7 +244,7 @@ fn engine(workers: usize) -> anyhow::Result<Engine> {
     Engine::new(&options).context("cannot start the WebAssembly engine")
 }
 
-/// This process among others of its kind: the pod's name, or the machine's.
+/// The name that distinguishes this process from other hosts: the pod's name, or the machine's.
 fn instance() -> String {
     let name =
         std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"));

@@ -1,5 +1,6 @@
-//! Holds a plugin's configuration against the JSON Schema of its manifest. A schema is a stranger's, and evaluating one can take
-//! more time, memory or stack than there is; so that is done by a process of its own, under limits, as compiling is.
+//! Checks a plugin's configuration against the JSON Schema of its manifest. A schema is untrusted
+//! input, and evaluating one may take any amount of time, memory or stack. Therefore a separate
+//! process does it, under limits, as for compilation.
 
 mod child;
 mod evaluate;
@@ -15,50 +16,53 @@ use tracing::warn;
 pub use child::run;
 use evaluate::evaluate;
 
-/// The first argument that makes the host's executable a process that holds a configuration against a schema.
+/// The first argument that makes the host's executable a process that checks a configuration
+/// against a schema.
 pub const SCHEMA_CHILD: &str = "schema-child";
 
-/// A schema and a configuration of a sane size take a few milliseconds and megabytes. What the limits leave room for is the executable itself.
+/// A schema and a configuration of reasonable size take a few milliseconds and megabytes. The rest
+/// of the memory limit is for the executable itself.
 const PROCESS: Confined = Confined {
     word: SCHEMA_CHILD,
     memory_bytes: 512 << 20,
     cpu: Duration::from_secs(1),
-    // CPU time decides, also on a machine that has much else to do.
+    // The CPU time is the effective limit, also on a machine that is busy with other work.
     wall: Duration::from_secs(60),
     output_bytes: 64 << 10,
 };
 
-/// What is to be looked at.
+/// The input of the evaluating process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Question {
     schema: String,
-    /// None: whether it is a schema is all that is asked.
+    /// `None`: check only the schema.
     config: Option<String>,
 }
 
 /// Why a configuration is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// No configuration can be held against it.
+    /// The schema is invalid, or cannot be evaluated within the limits.
     #[error("config-schema: {0}")]
     Schema(String),
     /// Where in the configuration, and what.
     #[error("{0}")]
     Config(String),
-    /// Nobody knows yet; another time it may go better.
+    /// The result is unknown. Another attempt may succeed.
     #[error("the configuration cannot be held against its schema: {0}")]
     NotTried(String),
 }
 
-/// Judges configurations.
+/// Checks schemas and configurations.
 #[derive(Clone, Debug)]
 pub struct Schemas {
-    /// What is started. None: this process does it itself, without limits.
+    /// The executable that is started. `None`: this process evaluates the schema itself, without
+    /// limits.
     executable: Option<PathBuf>,
 }
 
 impl Schemas {
-    /// By processes of the host's own executable.
+    /// Evaluates in processes of the host's own executable.
     pub fn of_own_executable() -> Self {
         let executable = own_executable()
             .inspect_err(|error| warn!(%error, "the host does not find its own executable; it evaluates config-schemas in this process, without limits"));
@@ -67,12 +71,13 @@ impl Schemas {
         }
     }
 
-    /// Whether it is a schema.
+    /// Checks that this is a valid schema.
     pub fn check(&self, schema: &str) -> Result<(), Fault> {
         self.ask(schema, None)
     }
 
-    /// Whether a configuration is as the schema wants it. Blocks, mostly for milliseconds: not for an async thread.
+    /// Checks a configuration against a schema. Blocks, usually for milliseconds, so it must not be
+    /// called on an async thread.
     pub fn judge(&self, schema: &str, config: &str) -> Result<(), Fault> {
         self.ask(schema, Some(config))
     }
@@ -94,7 +99,8 @@ impl Schemas {
     }
 }
 
-/// What the process says with its end. What it dies of is the schema's doing, if it is not somebody else's.
+/// Reads the result from how the process ended. If it died, the schema is taken to be the cause,
+/// unless it was killed from outside or ran out of wall-clock time.
 fn verdict(ended: &Ended) -> Result<(), Fault> {
     match ended.code() {
         Some(child::FITS) => return Ok(()),

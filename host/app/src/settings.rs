@@ -1,5 +1,5 @@
-//! The operator's settings of a plugin: `NAME.toml` beside `NAME.wasm`, and `pilothouse.toml` in the same directory, which has
-//! the same keys and is for all. docs/settings.md lists them.
+//! The operator's settings for a plugin: `NAME.toml` beside `NAME.wasm`. `pilothouse.toml` in the
+//! same directory has the same keys, and applies to all plugins. docs/settings.md lists them.
 
 mod grants;
 mod parse;
@@ -23,50 +23,53 @@ pub use grants::GrantSetting;
 pub use parse::{digest, parse, parse_defaults};
 pub use quantity::{bytes, duration, size};
 
-/// What a file says; what it does not say is none.
+/// The contents of one settings file. What it does not set is `None`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Settings {
-    /// The plugin's name, in place of its manifest's.
+    /// The plugin's name, instead of the one in its manifest.
     #[serde(default, deserialize_with = "parse::name")]
     pub name: Option<String>,
-    /// Who owns the fields that the plugin writes, in place of a manager of its name.
+    /// The field manager that owns the fields the plugin writes, instead of one with the plugin's
+    /// name.
     #[serde(default, deserialize_with = "parse::field_manager")]
     pub field_manager: Option<String>,
-    /// SHA-256 of the files that may run, in hexadecimal; none: any.
+    /// SHA-256 of the files that may run, in hexadecimal. `None`: any file.
     #[serde(default, deserialize_with = "parse::digests")]
     pub sha256: Option<BTreeSet<String>>,
-    /// Whether a plugin without settings of its own waits for them.
+    /// Whether a plugin without a settings file of its own waits for one.
     pub require_settings: Option<bool>,
-    /// Run nothing.
+    /// Whether the plugin is paused: it runs nothing.
     pub paused: Option<bool>,
     /// What the plugin may do of what its manifest asks for.
     pub grants: Option<GrantSetting>,
-    /// Only in these namespaces; an empty list means all.
+    /// Restricts the plugin to these namespaces; an empty list means all.
     pub namespaces: Option<BTreeSet<String>>,
     /// Whether it may read the values of Secrets.
     pub secret_values: Option<bool>,
-    /// The service account that the plugin's writes are made as, and that must be allowed to read what it reads.
+    /// The service account that the plugin's writes are made as. It must also be allowed to read
+    /// what the plugin reads.
     #[serde(default, deserialize_with = "parse::identity")]
     pub identity: Option<Identity>,
-    /// Share of the workers' time, against the others' 1 each.
+    /// Its share of the workers' time. The default is 1.
     #[serde(default, deserialize_with = "parse::at_least_one")]
     pub weight: Option<u32>,
-    /// Keys that may run at the same time.
+    /// The number of keys that may run at the same time.
     #[serde(default, deserialize_with = "parse::at_least_one")]
     pub concurrency: Option<u32>,
-    /// Run every object again after one to two times this period; zero is never.
+    /// Every object is reconciled again after one to two times this period; zero means never.
     #[serde(default, deserialize_with = "parse::duration")]
     pub resync: Option<Duration>,
-    /// Whether an instance that has answered is asked again.
+    /// Whether an instance that has answered is used again.
     pub reuse_instances: Option<bool>,
-    /// The fraction of runs that are done twice and compared.
+    /// The fraction of reconciles that are run twice and compared.
     #[serde(default, deserialize_with = "parse::fraction")]
     pub verify: Option<f64>,
-    /// Log lines a second.
+    /// Log lines per second.
     #[serde(default, deserialize_with = "parse::at_least_one")]
     pub log_lines: Option<u32>,
-    /// Limits of one run: what it gets if the manifest asks for nothing, and the most it gets.
+    /// Limits of one reconcile. They are the default if the manifest asks for nothing, and the
+    /// maximum if it does.
     #[serde(default)]
     pub limits: LimitSettings,
     /// The plugin's own configuration.
@@ -74,36 +77,36 @@ pub struct Settings {
     pub config: toml::Table,
 }
 
-/// Limits of one run.
+/// Limits of one reconcile.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LimitSettings {
-    /// Bytes of linear memory.
+    /// Bytes of linear memory and tables, for all of an instance together.
     #[serde(default, deserialize_with = "parse::bytes")]
     pub memory: Option<u64>,
-    /// Wasm instructions.
+    /// Fuel: about one unit per wasm instruction.
     #[serde(default, deserialize_with = "parse::at_least_one_u64")]
     pub fuel: Option<u64>,
-    /// Wall-clock time.
+    /// CPU time. A reconcile may take ten times as long on the wall clock.
     #[serde(default, deserialize_with = "parse::positive_duration")]
     pub timeout: Option<Duration>,
 }
 
-/// What holds where no file says anything.
+/// The defaults where no settings file sets a value.
 #[derive(Clone, Debug)]
 pub struct HostDefaults {
-    /// The grants of a plugin without any.
+    /// The grants of a plugin whose settings have none.
     pub grants: GrantSetting,
-    /// How often every object runs again.
+    /// How often every object is reconciled again.
     pub resync: Option<Duration>,
-    /// Whether a version that breaks on most of what it runs is put in quarantine, or gives its place to the one before.
+    /// Whether a version that breaks on most of its reconciles is put in quarantine or rolled back.
     pub quarantine: bool,
-    /// Whether a version may ask for more than those before it, and nobody need accept that.
+    /// Whether a version may ask for more than earlier ones without being accepted.
     pub accepts_all: bool,
 }
 
 impl HostDefaults {
-    /// `pilothouse run`: nobody vouches for a plugin.
+    /// `pilothouse run`: plugins are not trusted.
     pub fn of_run() -> Self {
         Self {
             grants: GrantSetting::OwnKind,
@@ -113,7 +116,8 @@ impl HostDefaults {
         }
     }
 
-    /// `pilothouse dev`: who runs a plugin writes it. It may do what it says it wants, and what is in its file runs, however broken.
+    /// `pilothouse dev`: the person who runs a plugin also writes it. It is granted what it asks
+    /// for, and the version in its file runs, however often it breaks.
     pub fn of_dev() -> Self {
         Self {
             grants: GrantSetting::AsRequested,
@@ -125,16 +129,17 @@ impl HostDefaults {
 }
 
 impl Settings {
-    /// These settings, and the defaults where they say nothing. Of tables, each key is for itself.
+    /// These settings, with the defaults for keys that they do not set. Tables are merged key by
+    /// key.
     pub fn or(&self, defaults: &Self) -> Self {
         let mut config = defaults.config.clone();
         config.extend(self.config.clone());
         Self {
-            // Those for all have none: see `parse_defaults`.
+            // The settings for all plugins cannot have these: see `parse_defaults`.
             name: self.name.clone(),
             field_manager: self.field_manager.clone(),
             sha256: self.sha256.clone(),
-            // Only those for all have it.
+            // Only the settings for all plugins have it.
             require_settings: defaults.require_settings,
             paused: self.paused.or(defaults.paused),
             grants: self.grants.clone().or_else(|| defaults.grants.clone()),
@@ -164,8 +169,8 @@ impl Settings {
         self.name.clone().unwrap_or_else(|| manifest.name.clone())
     }
 
-    /// What the hub is told. `limits` are those that the plugin runs with, `cluster_scoped` the kinds of its manifest that have no
-    /// namespaces.
+    /// The settings as the hub gets them. `concurrency` is the plugin's own, `cluster_scoped` the
+    /// kinds of its manifest that have no namespaces.
     pub fn for_hub(
         &self,
         defaults: &HostDefaults,
@@ -193,12 +198,12 @@ impl Settings {
         }
     }
 
-    /// The plugin's own configuration, as its guest gets it.
+    /// The plugin's own configuration as JSON, as its guest gets it.
     pub fn config_json(&self) -> String {
         config_json(&self.config)
     }
 
-    /// What the sandbox is told.
+    /// The settings as the sandbox gets them.
     pub fn for_sandbox(&self) -> Sandbox {
         let mut policy = LimitPolicy::default();
         for limits in [&mut policy.default, &mut policy.max] {
@@ -217,7 +222,7 @@ impl Settings {
     }
 }
 
-/// What the files beside a `.wasm` file say.
+/// The settings of a `.wasm` file: those beside it, merged with those for all plugins.
 pub fn beside(wasm: &Path) -> anyhow::Result<Settings> {
     type Parse = fn(&str) -> Result<Settings, String>;
     let read = |file: PathBuf, parse: Parse| match std::fs::read_to_string(&file) {
@@ -237,7 +242,7 @@ pub struct Sandbox {
     pub options: RunOptions,
 }
 
-/// TOML's dates and times have no JSON of their own: they are text.
+/// The configuration as JSON. Dates and times become strings, because JSON has no type for them.
 fn config_json(config: &toml::Table) -> String {
     fn json(value: &toml::Value) -> serde_json::Value {
         match value {

@@ -1,4 +1,5 @@
-//! The hub, shared by threads that run guests and tasks that watch and write. It is held by one at a time, and each says what for.
+//! The hub, shared by the threads that run guests and the tasks that watch and write. One caller
+//! holds it at a time, and each caller gives a [`Cause`].
 
 mod holds;
 
@@ -17,30 +18,31 @@ use tokio::sync::Notify;
 use holds::Holder;
 pub use holds::{Cause, Holds};
 
-/// The longest a worker sleeps without looking; only a guard, every change wakes the workers.
+/// Upper bound on a worker's sleep. A safety net: every change wakes the workers.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
-/// Who holds the hub for longer is taken to hold it for ever.
+/// A hub that is held for longer than this is reported as stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
+/// See the module's documentation.
 pub struct Shared {
     hub: Mutex<Hub>,
-    /// Told whenever there may be something to run.
+    /// Notified whenever there may be something to run.
     changed: Condvar,
-    /// Told whenever a plugin goes into quarantine.
+    /// Notified whenever a plugin goes into quarantine.
     condemned: Notify,
     holds: Holds,
     started: tokio::time::Instant,
 }
 
-/// What a worker is to do next.
+/// The next task of a worker.
 pub enum Task {
     Run(Box<Turn>),
     Look(Lookup),
 }
 
 impl Shared {
-    /// For so many threads that run guests.
+    /// A hub for this number of threads that run guests.
     pub fn new(threads: usize) -> Self {
         Self {
             hub: Mutex::new(Hub::with_threads(threads)),
@@ -69,7 +71,8 @@ impl Shared {
 
     fn hold<R>(&self, holder: Holder<'_>, work: impl FnOnce(&mut Hub, Time) -> R) -> R {
         let mut hub = self.lock();
-        // Not before: the hub's time would go back by the wait for it.
+        // Read only under the lock. Otherwise the hub's time would go back by the time spent
+        // waiting for it.
         let began = self.now();
         self.holds.begin(holder, began);
         let result = work(&mut hub, began);
@@ -80,12 +83,13 @@ impl Shared {
         result
     }
 
-    /// For how long, and for what, the hub is held at a time.
+    /// Metrics about how long the hub is held, and for what.
     pub fn holds(&self) -> &Holds {
         &self.holds
     }
 
-    /// Why nothing goes on, if somebody holds the hub and does not come to an end. Answers even then.
+    /// Why no plugin makes progress, if the hub has been held for longer than [`STUCK`]. Needs no
+    /// lock, so it answers in that case, too.
     pub fn stuck(&self) -> Option<String> {
         let (cause, since) = self.holds.current()?;
         let held = self.now().saturating_sub(since);
@@ -95,7 +99,8 @@ impl Shared {
         })
     }
 
-    /// Adds a plugin, and keeps nobody else waiting while its views and indexes are made. It has joined when this returns.
+    /// Adds a plugin. Its views and indexes are built without holding the hub, so other plugins
+    /// keep running. The plugin has joined when this returns.
     pub fn join(
         &self,
         plugin: Arc<dyn Plugin>,
@@ -107,7 +112,8 @@ impl Shared {
         Ok(id)
     }
 
-    /// Puts another version in a plugin's place, in the same way. Says for how long at most nothing was handed out meanwhile.
+    /// Swaps a plugin to another version. Views and indexes are built as in [`join`](Self::join).
+    /// Returns the longest time that the hub was held for it, during which no key was handed out.
     pub fn replace(
         &self,
         id: PluginId,
@@ -124,7 +130,7 @@ impl Shared {
         })
     }
 
-    /// Removes a plugin, and what was in the caches for it alone.
+    /// Removes a plugin, and what only this plugin needed in the caches.
     pub fn leave(&self, id: PluginId) {
         tokio::task::block_in_place(|| {
             drop(self.change(Cause::Plugins, |hub, _| hub.leave(id)));
@@ -132,14 +138,16 @@ impl Shared {
         });
     }
 
-    /// Frees what nobody needs any more. A host that is stopping need not.
+    /// Frees what no plugin needs any more. An error is ignored, because a host that is stopping
+    /// need not free memory.
     fn trim(&self) {
         if let Some(preparation) = self.change(Cause::Plugins, |hub, _| hub.prepare_trim()) {
             self.finish(preparation).ok();
         }
     }
 
-    /// Builds beside the hub, and frees there what it needs no more. Says how long the hub was held for it at most.
+    /// Builds and frees outside the hub until the hub accepts the result. Returns the longest time
+    /// that the hub was held.
     fn finish(&self, mut preparation: Preparation) -> Result<Duration, JoinError> {
         let mut longest = Duration::ZERO;
         loop {
@@ -157,13 +165,14 @@ impl Shared {
         }
     }
 
-    /// Every plugin's state.
+    /// The state of every plugin.
     pub fn status(&self) -> Vec<SeatStatus> {
         let now = self.now();
         self.look(Cause::Status, |hub| hub.status(now))
     }
 
-    /// A turn has failed. Says so to whoever waits for [`condemned`](Self::condemned) if that was too much.
+    /// Reports a failed reconcile to the hub. Notifies [`condemned`](Self::condemned) if it put the
+    /// plugin in quarantine.
     pub fn fail(&self, turn: &Turn, error: &TurnError, executed: Executed) {
         let holder = Cause::End.of(turn.plugin_name());
         if self.change(holder, |hub, now| hub.failed(turn, error, executed, now)) {
@@ -182,12 +191,13 @@ impl Shared {
         self.look(Cause::Plugins, |hub| hub.quarantined(now))
     }
 
-    /// Looks at the hub.
+    /// Reads the hub.
     pub fn look<'a, R>(&self, holder: impl Into<Holder<'a>>, look: impl FnOnce(&Hub) -> R) -> R {
         self.hold(holder.into(), |hub, _| look(hub))
     }
 
-    /// Waits for something to do. None once `is_stopping` says so and everything is done.
+    /// Waits for the next task. Returns `None` once `is_stopping` returns true and everything is
+    /// done.
     pub fn next_task(&self, is_stopping: impl Fn() -> bool) -> Option<Task> {
         let mut hub = self.lock();
         loop {
@@ -216,7 +226,8 @@ impl Shared {
         }
     }
 
-    /// A thread that panicked while it held the hub has ended the host by then; see `workers`.
+    /// Ignores poisoning. A thread that panicked while it held the hub has already ended the host;
+    /// see `workers`.
     fn lock(&self) -> MutexGuard<'_, Hub> {
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -239,7 +250,7 @@ mod tests {
     async fn who_holds_the_hub_for_more_than_ten_seconds_has_it_stuck() {
         let shared = Shared::new(1);
         advance(Duration::from_secs(1)).await;
-        // It is to be told while nobody gets the hub.
+        // `stuck` must answer while the hub is locked.
         let stuck = || {
             let _hub = shared.lock();
             shared.stuck()

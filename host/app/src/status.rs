@@ -1,4 +1,4 @@
-//! What `/plugins` and `/readyz` say.
+//! The contents of `/plugins`, `/informers` and `/readyz`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::reach::Reached;
 use crate::shared::{Cause, Shared};
 use crate::watches::{Trouble, Troubles};
 
-/// Where the answers come from.
+/// The parts of the host that the status is read from.
 #[derive(Clone)]
 pub struct Sources {
     pub shared: Arc<Shared>,
@@ -36,7 +36,8 @@ pub struct PluginStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     pub state: &'static str,
-    /// Why the state is not `running`, or what is wrong although it is: a watch that fails, so that the cache may be behind.
+    /// Why the state is not `running`. For a running plugin, why its cache may be behind: a
+    /// list-watch fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What is wrong with the newest file or its settings, while earlier ones are in use.
@@ -48,19 +49,20 @@ pub struct PluginStatus {
     /// What the manifest asks for and the settings do not grant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_granted: Vec<String>,
-    /// What a version that waits asks for beyond what has been accepted.
+    /// What a waiting version asks for beyond what has been accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_accepted: Vec<String>,
     pub kinds: Kinds,
     pub keys: Keys,
-    /// Keys that fail each time they run, and run only now and then: the first of them, with the
-    /// reasons. The metrics say how many there are.
+    /// Keys that fail each time they run, and that run only from time to time: the first of them,
+    /// with the reasons. The metrics have the total.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<Broken>,
-    /// Keys that nothing but their own writes keeps running, and that are slowed down for it: the first of them.
+    /// Keys that are slowed down because nothing but their own writes makes them run again: the
+    /// first of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub looping: Vec<Looping>,
-    /// Its part of the caches, shared evenly with other plugins.
+    /// Its share of the caches; a shared cache is divided evenly among its users.
     pub cached_bytes: usize,
     pub reconciles: Reconciles,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +91,7 @@ pub struct Broken {
     pub object: String,
     pub failures: u32,
     pub reason: String,
-    /// Until it is tried again by itself; none if only a change brings it back.
+    /// Time until it is retried; `None` if only a change brings it back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_seconds: Option<u64>,
 }
@@ -98,7 +100,7 @@ pub struct Broken {
 #[serde(rename_all = "camelCase")]
 pub struct Looping {
     pub object: String,
-    /// In a row, that nothing but its own writes has caused.
+    /// Consecutive reconciles that nothing but the key's own writes has caused.
     pub runs: u32,
     /// What changes each time, as a JSON Pointer into the object that is written.
     pub field: String,
@@ -108,7 +110,7 @@ pub struct Looping {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InformerState {
-    /// What it is of: kind, namespace, selectors.
+    /// What the informer watches: kind, namespace, selectors.
     pub source: String,
     /// How much of each object is fetched and kept.
     pub payload: &'static str,
@@ -121,7 +123,7 @@ pub struct InformerState {
     pub resource_version: String,
     /// The plugins that use it.
     pub users: Vec<String>,
-    /// Objects that are there and cannot be read.
+    /// Objects that exist but cannot be read, with the reasons.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unreadable: BTreeMap<String, String>,
 }
@@ -199,13 +201,14 @@ impl Sources {
             .collect()
     }
 
-    /// What keeps the host from being ready, and what is fine: one line each, as `/readyz?verbose` of Kubernetes components.
-    /// A plugin that failed or waits for its kinds keeps nobody: it may never come, and the others run.
+    /// Whether the host is ready, and one line for each plugin, as in `/readyz?verbose` of
+    /// Kubernetes components. A plugin that failed to load, or that waits for a kind the cluster
+    /// does not serve, does not hold back readiness: it may never become ready, and the others run.
     pub fn readiness(&self) -> (bool, String) {
         let plugins = self.plugins();
         let is_pending = |plugin: &PluginStatus| matches!(plugin.state, "loading" | "syncing");
         let server = self.server.why_not();
-        // With nothing that could run there is nothing to be ready.
+        // A host whose plugins have all failed (or that has none) is not ready.
         let is_ready = server.is_none()
             && !plugins.iter().all(|plugin| plugin.state == "failed")
             && !plugins.iter().any(is_pending);
@@ -241,7 +244,7 @@ impl Sources {
         let seat = name.and_then(|name| seats.iter().find(|seat| seat.name == *name));
         let seat = seat.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
         let (state, reason) = state(entry, seat, troubles, self.shared.now());
-        // Nothing is let in before the server has answered.
+        // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
         let reason = reason.or(server);
         let text = |kind: &Kind| kind.to_string();
@@ -319,7 +322,8 @@ fn state(
                 .find_map(|(source, _)| troubles.get(source));
             let unsynced = seat.reads.iter().find(|(_, is_synced)| !is_synced);
             match (unsynced, trouble) {
-                // On what was seen last: the cache stays, and says so.
+                // A list-watch that fails does not stop the plugin, which runs on the last known
+                // state.
                 (None, trouble) => (
                     "running",
                     reason(trouble.filter(|trouble| trouble.is_behind)),

@@ -1,11 +1,11 @@
-//! What a test's code logs, above the level of debugging.
+//! Captures what the code under test logs, at INFO and above.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Line by line, without times.
+/// The captured lines, without times.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// Until the guard is dropped, of this thread.
+/// Captures this thread's log until the guard is dropped.
 pub fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()

@@ -1,5 +1,5 @@
-//! Whether the file in a plugin's place may run there: it is one that the settings name by digest,
-//! and asks for no more than has been accepted.
+//! Decides whether a plugin's file may run: its digest must be one that the settings name, if they
+//! name any, and it may ask for no more than has been accepted.
 
 mod accepted;
 
@@ -13,15 +13,15 @@ use crate::settings::{GrantSetting, HostDefaults, Settings};
 
 pub use accepted::{Accepted, Verdict, usual_directory};
 
-/// Most of what is asked for that one line names.
+/// The most requests that one log line names.
 const NAMED: usize = 5;
 
-/// A version of a plugin that somebody wants to run.
+/// A version of a plugin that is about to run.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The file's name.
     pub file: &'a str,
-    /// The plugin's.
+    /// The plugin's name.
     pub name: &'a str,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: &'a str,
@@ -33,9 +33,9 @@ pub struct Asked<'a> {
 pub enum Objection {
     /// The settings name other digests.
     Unpinned(String),
-    /// It asks for what nobody has accepted.
+    /// It asks for more than has been accepted.
     NotAccepted {
-        /// What that is, a line each.
+        /// What has not been accepted, one line each.
         more: Vec<String>,
         reason: String,
     },
@@ -59,14 +59,15 @@ impl fmt::Display for Objection {
     }
 }
 
-/// Whether the grants of a plugin are what an accepted version asked for. A table of grants is the
-/// operator's word, and in `dev` whoever runs a plugin writes it.
+/// True if the plugin is granted what an accepted version asked for. False for a `[grants]` table,
+/// which is the operator's own decision, and in `dev`, where the person who runs a plugin also
+/// writes it.
 pub fn is_by_acceptance(settings: &Settings, host: &HostDefaults) -> bool {
     let grants = settings.grants.as_ref().unwrap_or(&host.grants);
     *grants == GrantSetting::AsRequested && !host.accepts_all
 }
 
-/// What speaks against a version, by the settings of today.
+/// The objection to a version under the current settings, if there is one.
 pub fn objection(
     settings: &Settings,
     host: &HostDefaults,
@@ -80,13 +81,14 @@ pub fn objection(
     is_asked.then(|| not_accepted(accepted, asked)).flatten()
 }
 
-/// Whether the settings name this very file: then the operator means all that it asks for.
+/// True if the settings name this file's digest. Then the operator has accepted all that it asks
+/// for.
 pub fn is_pinned(settings: &Settings, digest: &str) -> bool {
     let pinned = settings.sha256.as_ref();
     pinned.is_some_and(|pinned| pinned.contains(digest))
 }
 
-/// What is to be said of a file that the settings name no digest of, though they name some.
+/// Why a file may not run: the settings name digests, and its own is not among them.
 pub fn unpinned(settings: &Settings, file: &str, digest: &str) -> Option<String> {
     let pinned = settings.sha256.as_ref()?;
     let own = settings_of(file);
@@ -97,13 +99,13 @@ pub fn unpinned(settings: &Settings, file: &str, digest: &str) -> Option<String>
     })
 }
 
-/// What a plugin waits for that is to have settings of its own.
+/// What a plugin waits for if settings of its own are required and missing.
 pub fn lack_of_settings(file: &str) -> String {
     let own = settings_of(file);
     format!("there is no {own}, and {DEFAULTS} says require-settings = true")
 }
 
-/// What a version asks for that has not been accepted.
+/// The objection to a version that asks for more than has been accepted, if it does.
 pub fn not_accepted(accepted: &Accepted, asked: Asked<'_>) -> Option<Objection> {
     let Asked { name, digest, .. } = asked;
     let (more, what) = match accepted.judge(asked, &Wants::of(asked.manifest)) {

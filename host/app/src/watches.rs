@@ -1,5 +1,6 @@
-//! One list-watch per informer, whoever asked for it; and beside it, while more or less of each object is wanted, the one that is to
-//! take its place.
+//! One list-watch per informer, however many plugins use it. While plugins need more or less of
+//! each object than it brings, a second list-watch runs beside it and replaces it when it has
+//! caught up.
 
 mod budget;
 mod incidents;
@@ -31,13 +32,14 @@ use sink::{Feed, HubSink};
 use troubles::Role;
 pub use troubles::{Trouble, Troubles};
 
-/// The first requests of informers come at different moments, each so much after the one before; with many of them, within
-/// [`LONGEST_SPREAD`].
+/// The delay between the first requests of two informers that start together. The total is bounded
+/// by [`LONGEST_SPREAD`].
 const SPREAD: Duration = Duration::from_millis(20);
 
-/// No start waits longer to be one of many.
+/// However many informers start at once, none is delayed by more than this.
 const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 
+/// The list-watches of all informers.
 pub struct Watches {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
@@ -53,16 +55,17 @@ pub struct Watches {
 struct Running {
     source: Source,
     follower: Follower,
-    /// It takes the follower's place when it has listed everything and has come as far.
+    /// Replaces the follower when it has listed everything and has caught up with the cache.
     successor: Option<Follower>,
 }
 
-/// A list-watch that feeds a cache, or is to.
+/// A list-watch that feeds a cache, or that is going to.
 #[derive(Clone)]
 struct Follower {
     payload: Payload,
     task: AbortHandle,
-    /// What it says counts no more. Written while the hub is held, so that nothing of it comes into the cache afterwards.
+    /// What this list-watch brings is ignored from now on. Set while the hub is held, so that
+    /// nothing of it reaches the cache afterwards.
     is_retired: Arc<AtomicBool>,
 }
 
@@ -75,9 +78,10 @@ impl Follower {
 }
 
 impl Running {
-    /// What is to be begun, if this much of each object is wanted now in this cache. The hub must be
-    /// held.
+    /// Decides which list-watch to start, if any, now that plugins need `payload` of each object in
+    /// this cache. The hub must be held.
     fn begin(&mut self, payload: Payload, cache: &Cache) -> Begin {
+        // A retired follower means that the successor has taken over since.
         let has_ended = self.follower.is_retired.load(Ordering::SeqCst);
         if let Some(successor) = self.successor.take_if(|_| has_ended) {
             self.follower = successor;
@@ -89,8 +93,9 @@ impl Running {
         if let Some(successor) = self.successor.take() {
             successor.retire();
         }
-        // One that brings so much may have listed it before less was wanted for a while. It will not
-        // list again by itself.
+        // A list-watch with this payload may have listed before the plugins needed less for a
+        // while. The cache was cut down meanwhile, and the list-watch will not list again by
+        // itself.
         let will_be_synced = cache.is_initial() || cache.is_synced(payload);
         if self.follower.payload == payload && will_be_synced {
             return Begin::Nothing;
@@ -98,7 +103,7 @@ impl Running {
         if !cache.is_initial() {
             return Begin::Successor;
         }
-        // There is nothing to lose yet.
+        // The cache is still empty, so there is nothing to lose.
         self.follower.retire();
         Begin::Follower
     }
@@ -131,8 +136,9 @@ impl Watches {
         }
     }
 
-    /// Starts what the hub wants and does not have, ends what nobody wants any more, and finds a successor for what brings too much
-    /// or too little of each object.
+    /// Starts the informers that the hub wants and that do not run, stops those that no plugin
+    /// wants any more, and starts a successor for each list-watch that brings too much or too
+    /// little of each object.
     pub fn adjust(&mut self) {
         let wanted = self.shared.look(Cause::Plugins, Hub::wanted);
         let is_unwanted = |id: &&InformerId| !wanted.contains_key(*id);
@@ -145,7 +151,7 @@ impl Watches {
         }
     }
 
-    /// Nobody wants an informer any more.
+    /// Stops an informer that no plugin wants any more.
     fn end(&mut self, id: InformerId) {
         let Some(running) = self.running.remove(&id) else {
             return;
@@ -161,7 +167,7 @@ impl Watches {
         self.metrics.remove_informer(&running.source);
     }
 
-    /// Has so much of each object brought into an informer's cache.
+    /// Makes sure that a list-watch brings this much of each object into an informer's cache.
     fn bring(&mut self, id: InformerId, source: Source, payload: Payload) {
         let begin = match self.running.get_mut(&id) {
             None => Begin::Follower,
@@ -195,7 +201,7 @@ impl Watches {
         }
     }
 
-    /// Begins a list-watch; one with a predecessor takes its place as soon as it can.
+    /// Starts a list-watch. With a predecessor, it replaces that as soon as it has caught up.
     fn start(
         &mut self,
         id: InformerId,
@@ -226,7 +232,7 @@ impl Watches {
                         let list_watch = list_watch.not_older_than(known.as_ref());
                         let mut list_watch = list_watch.replacing(sink.is_listed());
                         list_watch.run_until_gone(&mut sink).await;
-                        // It may come back under another path.
+                        // The kind may come back under another path.
                         cluster.discovery().forget(&source.kind);
                     }
                     Err(error) if error.is_of_server() => {
@@ -244,7 +250,7 @@ impl Watches {
         }
     }
 
-    /// Waits until a watch ends, which none does by itself.
+    /// Waits until a list-watch fails. They never end by themselves, so that means a panic.
     pub async fn failed(&mut self) -> anyhow::Error {
         loop {
             match self.tasks.join_next().await {

@@ -1,4 +1,5 @@
-//! Runs turns: guests on threads of their own (they are CPU-bound), writes on the async runtime.
+//! Runs reconciles. Guests run on threads of their own because they are CPU-bound; writes run on
+//! the async runtime.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -23,17 +24,18 @@ use crate::metrics::Metrics;
 use crate::reports::Reports;
 use crate::shared::{Cause, Shared, Task};
 
-/// Guests, and the host calls under them, get a roomy stack: overflowing the host's own would end the process.
+/// The stack of a thread that runs guests and the host calls they make. It is large, because an
+/// overflow in the host's own code would end the process.
 const STACK_SIZE: usize = 8 * 1024 * 1024;
 
-/// Most objects of one lookup that are read at the same time.
+/// The most objects of one lookup that are fetched at the same time.
 const MAX_READS: usize = 16;
 
-/// What is done on the async runtime. A key is held until then.
+/// Work for the async runtime. Its key is held until the work is done.
 enum Job {
-    /// A turn's outcome is to be written.
+    /// Write the outcome of a reconcile.
     Write(Box<Writing>),
-    /// Objects are to be read from the cluster itself.
+    /// Fetch objects from the API server.
     Look(Lookup),
 }
 
@@ -45,7 +47,7 @@ struct Writing {
     started: tokio::time::Instant,
 }
 
-/// What every worker has.
+/// The parts that every worker shares.
 #[derive(Clone)]
 struct Tools {
     shared: Arc<Shared>,
@@ -55,6 +57,7 @@ struct Tools {
     reports: Arc<Reports>,
 }
 
+/// The threads that run guests, and the task that writes.
 pub struct Workers {
     tools: Tools,
     threads: Vec<JoinHandle<()>>,
@@ -99,7 +102,7 @@ impl Workers {
         })
     }
 
-    /// Waits until a worker ends, which none does by itself: it has panicked, and its key will never be given back.
+    /// Waits until a worker ends, which happens only when it panics. Its key is then held forever.
     pub async fn failed(&mut self) -> anyhow::Error {
         tokio::select! {
             _ = self.ended.recv() => anyhow::anyhow!("a worker thread has died; see the panic above"),
@@ -107,7 +110,8 @@ impl Workers {
         }
     }
 
-    /// Finishes what is queued and running, for at most `limit`. Says how many keys were left behind.
+    /// Finishes queued and running keys, for at most `limit`. Returns the number of keys left
+    /// behind.
     pub async fn drain(mut self, limit: Duration) -> usize {
         self.tools.is_stopping.store(true, Ordering::SeqCst);
         self.tools.shared.change(Cause::End, |hub, _| hub.drain());
@@ -127,19 +131,20 @@ impl Workers {
     }
 }
 
-/// Says that a thread has ended, however it did.
+/// Reports on drop that a thread has ended, whether it returned or panicked.
 struct End(mpsc::UnboundedSender<()>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        // Nobody listens any more when the host itself is ending.
+        // The receiver is gone when the host itself is ending.
         let _ = self.0.send(());
     }
 }
 
-/// Tells runs apart: the lines of one run, the plugin's and the host's, have the same number.
+/// Numbers reconciles. All log lines of one reconcile, the plugin's and the host's, carry the same
+/// number.
 struct Ids {
-    /// Two processes do not give the same numbers.
+    /// Random, so that two processes do not use the same numbers.
     process: u32,
     runs: AtomicU64,
 }
@@ -154,8 +159,8 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// What each line of one run says besides. A span that the log's filter leaves out would be missing
-    /// from the lines within, so it has the level that is left out last.
+    /// The span that adds the reconcile's fields to each of its log lines. Its level is ERROR: if
+    /// the log's filter dropped the span, the fields would be missing from the lines inside it.
     fn span(&self, turn: &Turn) -> Span {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let process = self.process;
@@ -212,7 +217,8 @@ impl Tools {
         }
     }
 
-    /// A read that is not allowed was answered so; the guest may have gone on. Said once for each plugin and reason: the metric counts.
+    /// Logs a denied read, once for each plugin and reason; the metric counts all of them. The
+    /// guest got the denial as its answer and may have gone on.
     fn audit(&self, turn: &Turn, denied: &ReadError) {
         let plugin = turn.plugin_name();
         let news = self.reports.news(turn.plugin, plugin, &denied.to_string());
@@ -311,7 +317,7 @@ impl Tools {
         }
         let (kind, object) = (turn.subject_kind(), &turn.request.key);
         let attempt = turn.request.attempt;
-        // An outage is said once, by the first key that finds nobody.
+        // An outage is logged once, by the first key that cannot reach the API server.
         let is_said = matches!(error, TurnError::Unavailable(_))
             && self
                 .shared
@@ -325,10 +331,11 @@ impl Tools {
     }
 }
 
-/// What the cluster says of one question.
+/// The API server's answer to one question.
 type Looked = Result<Option<String>, ReadFailure>;
 
-/// What the cluster says, question by question; of a few at a time, for each takes a connection.
+/// Asks the API server all questions, and returns the answers in the same order. Only [`MAX_READS`]
+/// run at a time, because each takes a connection.
 async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Looked> {
     let reads = questions.iter();
     let reads: Vec<BoxFuture<'_, _>> = reads
@@ -340,8 +347,9 @@ async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Looked> {
         .await
 }
 
-/// Says what nobody says of what was written, in a line or two however much that is. Of a plugin that
-/// is cut off from the cluster others have told.
+/// Warns about written objects whose state cannot be fetched: at most one line for requests without
+/// an answer and one for refused requests, each with a count. Requests without an answer are not
+/// logged for a plugin that is cut off from the cluster, because that has been logged already.
 fn tell_unknown(questions: &[Question], answers: &[Looked], is_cut_off: bool) {
     let failures = questions.iter().zip(answers);
     let failures =
@@ -371,7 +379,8 @@ fn tell_unknown(questions: &[Question], answers: &[Looked], is_cut_off: bool) {
     }
 }
 
-/// Does what there is to do on the async runtime, many things at once. How many is bounded by the plugins' concurrency: a key is held until its plan is done.
+/// Runs the jobs of the async runtime, all concurrently. Their number is bounded by the plugins'
+/// concurrency, because a key is held until its plan is done.
 async fn write(tools: Tools, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
     let mut running = FuturesUnordered::new();
     loop {

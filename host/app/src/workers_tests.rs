@@ -6,7 +6,7 @@ use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use super::*;
 use crate::test_log::logged;
 
-/// A cluster that counts who reads from it at the same time.
+/// A cluster that counts how many reads run at the same time.
 #[derive(Default)]
 struct Counting {
     reading: AtomicUsize,

@@ -1,5 +1,6 @@
-//! What a stranger's plugin could do with what its manifest asks for, said before anybody grants it. Of what is asked for, not of what is
-//! granted: names and namespaces in the settings narrow it.
+//! What an untrusted plugin could do with what its manifest asks for, so that the operator knows
+//! before granting it. Covers what is asked for, not what is granted: names and namespaces in the
+//! settings narrow it further.
 
 mod table;
 
@@ -9,7 +10,7 @@ use pilothouse_core::wants::reads_secret_values;
 
 use table::{CHANGE, GROUPS, MAKE, OBJECTS, OfObject, OfPart, PARTS};
 
-/// A line for each.
+/// The risks, one line each.
 pub fn risks(manifest: &Manifest) -> Vec<String> {
     let writes = manifest.writes.iter().flat_map(of_write);
     of_reads(manifest).into_iter().chain(writes).collect()
@@ -39,8 +40,9 @@ fn of_write(write: &WriteDeclaration) -> Vec<String> {
     lines
 }
 
-/// Who changes an object changes its metadata, by which others find and end it. Whether it is marked `children` is no matter: what
-/// `children` apply may be there already, and be somebody else's.
+/// A plugin that changes an object also changes its metadata, by which others find and delete it.
+/// `children` makes no difference: an object that `children` apply to may exist already and belong
+/// to somebody else.
 fn of_metadata(write: &WriteDeclaration) -> Option<String> {
     let is_change = write.subresource.is_none() && has_any(write, CHANGE);
     let kind = &write.kind;
@@ -63,7 +65,7 @@ fn has_any(write: &WriteDeclaration, verbs: &[Verb]) -> bool {
     write.verbs.iter().any(|verb| verbs.contains(verb))
 }
 
-/// What an object is good for of which nobody knows what its controllers do.
+/// The risks of a write to an object of an API group whose controllers are not known here.
 fn of_strange_group(write: &WriteDeclaration) -> Vec<&'static str> {
     let is_known = GROUPS.contains(&&*write.kind.group)
         || OBJECTS.iter().any(|risk| risk.group == &*write.kind.group);

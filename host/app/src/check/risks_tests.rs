@@ -131,7 +131,7 @@ fn what_changes_objects_can_change_whom_they_belong_to() {
     assert!(of(children).contains("any such object"));
 }
 
-/// What a plugin may create, change and delete without doing more than that.
+/// What a plugin may create, change and delete without a further risk.
 const HARMLESS: [&str; 8] = [
     "/Binding",
     "/Event",
@@ -143,8 +143,8 @@ const HARMLESS: [&str; 8] = [
     "authorization.k8s.io/SubjectAccessReview",
 ];
 
-/// The kinds that Kubernetes 1.36 takes writes of, and the subresources, with the kinds of their bodies: what
-/// a new version brings is to be judged before it is added to the list.
+/// The kinds and subresources that Kubernetes 1.36 accepts writes for, with the kinds of their
+/// bodies. What a new version adds must be judged before it is added to the list.
 #[test]
 fn of_each_kind_of_kubernetes_it_is_said_what_it_could_do() {
     let kinds = include_str!("risks/kinds-1.36.txt");

@@ -1,5 +1,5 @@
-//! Settings that grant a plugin just what its file asks for, and to no other file: what an operator
-//! writes who has looked at it.
+//! Settings that grant a plugin exactly what its file asks for, and only this file. They are for an
+//! operator who has reviewed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use pilothouse_core::grants::KindName;
 use pilothouse_core::manifest::{Manifest, Verb};
 use pilothouse_core::wants::reads_secret_values;
 
-/// Lines of a `NAME.toml`. All that a valid manifest has in them needs no escaping: names of kinds,
-/// subresources and namespaces.
+/// The lines of a `NAME.toml`. The names of kinds, subresources and namespaces in a valid manifest
+/// need no escaping.
 pub fn table(manifest: &Manifest, digest: &str) -> Vec<String> {
     let mut lines = vec![format!("sha256 = \"{digest}\"")];
     if reads_secret_values(manifest) {
@@ -30,7 +30,7 @@ fn list(key: &str, elements: Vec<String>) -> Vec<String> {
     first.chain(elements).chain(["]".to_owned()]).collect()
 }
 
-/// Reads of the own kind need no grant.
+/// The kinds to grant reads of. The plugin's own kind needs no grant.
 fn reads(manifest: &Manifest) -> Vec<String> {
     let own = manifest.subject_kind();
     let others = manifest.reads.iter().filter(|read| Some(&read.kind) != own);
@@ -40,7 +40,7 @@ fn reads(manifest: &Manifest) -> Vec<String> {
         places.entry(kind).or_default().push(&read.namespaces);
     }
     let element = |(kind, places): (KindName, Vec<&[String]>)| {
-        // One version may be read everywhere, and another somewhere.
+        // One version of a kind may be read everywhere and another only in some namespaces.
         let is_everywhere = places.iter().any(|namespaces| namespaces.is_empty());
         let namespaces: BTreeSet<&String> = places.into_iter().flatten().collect();
         match is_everywhere {
@@ -60,7 +60,7 @@ fn writes(manifest: &Manifest) -> Vec<String> {
         let what = (KindName::of(&write.kind), write.subresource.as_deref());
         asked.entry(what).or_default().extend(&write.verbs);
     }
-    // Without verbs a grant is of all of them.
+    // A grant without verbs would grant all of them.
     asked.retain(|_, verbs| !verbs.is_empty());
     let element = |((kind, subresource), verbs): ((KindName, Option<&str>), BTreeSet<Verb>)| {
         let verbs: Vec<&str> = verbs.into_iter().map(Verb::as_str).collect();
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Reconciles Deployments, and asks for more than one of everything.
+    /// Reconciles Deployments, and asks for several of everything.
     fn manifest() -> Manifest {
         let deployment = Kind::new("apps", "v1", "Deployment");
         let secret = Kind::new("", "v1", "Secret");

@@ -1,8 +1,9 @@
-//! Which requests are answered at an address of this machine alone.
+//! Decides which requests are answered at a loopback address.
 //!
-//! Whoever listens on the loopback address means to tell nobody but who sits at this machine. A page in
-//! a browser there is somebody else: it may ask under a name of its own that leads to this machine
-//! (DNS rebinding). So the name that is asked for must be this machine's, and the request no page's.
+//! An operator who lets the host listen on the loopback address wants to admit only users of this
+//! machine. A web page in a browser there is not one of them, but it can send requests under a name
+//! of its own that resolves to this machine (DNS rebinding). Therefore the request must use one of
+//! this machine's names, and must not come from a page.
 
 use std::net::SocketAddr;
 
@@ -11,16 +12,16 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// What answers at an address, and under which names.
+/// The rule for one address.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// None: whoever reaches the address may ask.
+    /// The host names that a request may use. `None`: any request is answered.
     names: Option<Vec<String>>,
 }
 
 impl Guard {
-    /// `address` is where the host listens, `said` how the operator has said that, `allowed` the names besides under which a proxy
-    /// on this machine asks.
+    /// `address` is where the host listens, `said` the host name as the operator wrote it, and
+    /// `allowed` are further names, such as that of a proxy on this machine.
     pub fn of(address: SocketAddr, said: &str, allowed: &[String]) -> Self {
         let is_local = address.ip().to_canonical().is_loopback();
         let own = ["localhost", "127.0.0.1", "[::1]", said];
@@ -36,11 +37,13 @@ impl Guard {
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let host = text(header::HOST).map(without_port);
         let is_ours = |host: &str| names.iter().any(|name| name.eq_ignore_ascii_case(host));
+        // A browser always sends a host, so a request without one does not come from a page.
         if host.is_some_and(|host| !host.is_empty() && !is_ours(host)) {
             return Some(
                 "the host answers at this machine's own names alone: localhost, 127.0.0.1 or [::1]; for a proxy that asks under another, start it with --allowed-host NAME\n",
             );
         }
+        // `none` is sent when a user opens the address directly.
         let is_of_page = text(header::ORIGIN).is_some()
             || text(header::HeaderName::from_static("sec-fetch-site"))
                 .is_some_and(|site| site != "none");
@@ -55,7 +58,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Passes on what is to be answered.
+/// Passes a request on, or refuses it.
 pub async fn guard(guard: Guard, request: Request, next: Next) -> Response {
     match guard.refusal(request.headers()) {
         Some(text) => (StatusCode::FORBIDDEN, text).into_response(),

@@ -1,18 +1,20 @@
-//! Answers that are given again for a little while, so that whoever asks in a loop takes no time from who reconciles.
+//! Repeats recent answers for a short time, so that clients that ask in a loop do not take time
+//! from reconciles.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pilothouse_core::queue::Time;
 
-/// An answer is given again for so many times as long as it took to make it. So a quarter of one core is the most that all who
-/// ask take together, and an answer that is quickly made is never old.
+/// An answer is repeated for this many times the time it took to make. Therefore all clients
+/// together use at most a quarter of one core, and an answer that is made quickly is never old.
 const REST: u32 = 3;
 
-/// No answer is older, however long it was waited for.
+/// No answer is repeated for longer than this, however long it took to make.
 const OLDEST: Duration = Duration::from_secs(1);
 
-/// The last answer to a question, for all who ask it. It is made for one at a time; the others wait for that.
+/// The last answer to a question, shared by all clients. Only one client at a time makes it; the
+/// others wait for that.
 #[derive(Debug)]
 pub struct Lately<T>(Mutex<Option<Made<T>>>);
 
@@ -29,7 +31,7 @@ impl<T> Default for Lately<T> {
 }
 
 impl<T: Clone> Lately<T> {
-    /// The answer of before, or another. Blocks for as long as it takes to make one.
+    /// Returns the last answer, or makes a new one. Blocks for as long as it takes to make one.
     pub fn answer(&self, clock: impl Fn() -> Time, make: impl FnOnce() -> T) -> T {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let began = clock();
@@ -47,7 +49,7 @@ impl<T: Clone> Lately<T> {
         answer
     }
 
-    /// It is not true any more.
+    /// Discards the last answer, because it is not true any more.
     pub fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -61,7 +63,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Asks for a number that takes so long to count.
+    /// Asks for a number that takes this long to compute.
     fn ask(lately: &Lately<u32>, now: &Cell<Time>, made: &Cell<u32>, takes: Duration) -> u32 {
         lately.answer(
             || now.get(),

@@ -1,5 +1,5 @@
-//! Answers connections: of each peer a few at a time, and none for long, so that whoever holds many
-//! keeps neither the host from its descriptors nor a kubelet from its answer.
+//! Serves connections. The number per peer and the time per connection are limited, so that a
+//! client that holds many neither uses up the host's descriptors nor delays a kubelet's probe.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,26 +15,26 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Answered at the same time. Others wait in the listener's queue.
+/// Connections that are served at the same time. Others wait in the listener's queue.
 const CONNECTIONS: usize = 256;
-/// Those of one peer. More are closed at once.
+/// Connections of one peer. More are closed at once.
 const OF_PEER: usize = 32;
-/// To send a request's head.
+/// The time limit for receiving a request's head.
 const HEAD: Duration = Duration::from_secs(5);
-/// For a request and its answer. There is one on each connection.
+/// The time limit for a request and its answer. Each connection serves one request.
 const WHOLE: Duration = Duration::from_secs(30);
 
-/// How many connections each peer has.
+/// The number of connections of each peer.
 type Peers = Arc<Mutex<HashMap<IpAddr, usize>>>;
 
-/// One connection of a peer, for as long as it lives.
+/// One connection of a peer; counted until it is dropped.
 struct Place {
     peers: Peers,
     peer: IpAddr,
 }
 
 impl Place {
-    /// None if the peer has enough of them.
+    /// `None` if the peer has reached its limit.
     fn of(peers: &Peers, peer: IpAddr) -> Option<Self> {
         let mut counts = peers.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(peer).or_default();
@@ -59,8 +59,8 @@ impl Drop for Place {
     }
 }
 
-/// Never ends: what fails concerns one connection. `peer` says who is at an address; none: nobody whose number is to be
-/// limited.
+/// Serves connections forever; an error concerns one connection only. `peer` returns who is at an
+/// address, or `None` if that client's connections are not limited.
 pub async fn serve<L: Listener>(
     mut listener: L,
     router: Router,
@@ -70,7 +70,7 @@ pub async fn serve<L: Listener>(
     let peers = Peers::default();
     let mut connections = JoinSet::new();
     loop {
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = free.clone().acquire_owned().await;
         let (stream, address) = listener.accept().await;
         while connections.try_join_next().is_some() {}

@@ -1,5 +1,6 @@
-//! Where a host takes commands: a Unix socket of its user's alone. An address proves nothing of who asks: a
-//! mesh's proxy, every process of the machine and, behind a browser, every page come from the same one.
+//! The Unix socket where a host takes commands. Only the host's user may use it. A TCP address
+//! would prove nothing about the client: a mesh's proxy, every process of the machine and, through
+//! a browser, every web page connect from the same one.
 
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -12,7 +13,8 @@ use rustix::process::geteuid;
 use rustix::system::uname;
 use tokio::net::UnixListener;
 
-/// The place that the operator has named where no flag does, for all commands in a pod.
+/// The path in the environment variable, which is used without a flag. In a pod it applies to all
+/// commands.
 pub fn of_environment() -> Option<PathBuf> {
     variable("PILOTHOUSE_COMMAND_SOCKET")
 }
@@ -22,9 +24,10 @@ fn variable(name: &str) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// Where the socket of the host that listens at this port on this machine may be, the likeliest first: below the
-/// user's directory for what lives as long as a login, the one for caches, and the one for what is
-/// temporary. Homes may be shared by machines, so the machine is in its name.
+/// The possible paths of the socket of a host that listens at this port, the most likely first:
+/// below the user's runtime directory (which lives as long as a login), the cache directory, and
+/// the temporary directory. The machine's name is part of the file name, because machines may share
+/// a home directory.
 pub fn usual_places(port: u16) -> Vec<PathBuf> {
     let cache = || std::env::home_dir().map(|home| home.join(".cache"));
     let directories = [
@@ -41,11 +44,11 @@ pub fn usual_places(port: u16) -> Vec<PathBuf> {
     directories.map(|directory| directory.join(&file)).collect()
 }
 
-/// A socket that is taken away when the host ends.
+/// A socket that is removed when the host ends.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
-    /// Which it is: another host may have put its own in its place.
+    /// Identifies the file: another host may have replaced it with its own.
     identity: [i128; 4],
 }
 
@@ -64,7 +67,8 @@ impl Drop for Socket {
     }
 }
 
-/// Takes the first of these places that can be had, in a directory of the user's alone.
+/// Binds the first of these paths that can be used, in a directory that only this user can write
+/// to.
 pub fn bind_usual(places: &[PathBuf]) -> anyhow::Result<(UnixListener, Socket)> {
     let mut problem = anyhow::anyhow!("there is no place for a socket");
     for path in places {
@@ -98,7 +102,8 @@ fn is_socket(path: &Path) -> bool {
     found.is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// What tells one file from another of its name: a number that is free may be given again.
+/// Tells a file from a later one of the same name. The inode alone is not enough, because a free
+/// number may be used again.
 fn identity(file: &Metadata) -> [i128; 4] {
     let (inode, device) = (file.ino().into(), file.dev().into());
     [device, inode, file.ctime().into(), file.ctime_nsec().into()]
@@ -109,7 +114,7 @@ fn directory(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
-/// Takes the socket, in place of one that a host has left that was killed.
+/// Binds the socket. Replaces a socket file that a killed host has left behind.
 pub fn bind(path: &Path) -> anyhow::Result<(UnixListener, Socket)> {
     let shown = path.display();
     match UnixStream::connect(path) {

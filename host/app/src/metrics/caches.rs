@@ -1,4 +1,4 @@
-//! What the caches hold and how far they have come, per informer, read when somebody asks.
+//! The contents and progress of the caches, per informer. Read at each scrape.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use super::informers::Informers;
 use crate::shared::{Cause, Shared};
 use crate::watches::Troubles;
 
+/// The metrics of the caches.
 pub struct CacheMetrics {
     pub shared: Arc<Shared>,
     pub troubles: Troubles,
@@ -48,7 +49,7 @@ impl Collector for CacheMetrics {
 }
 
 impl CacheMetrics {
-    /// `informer_store_resource_version`, of the kinds whose path is known.
+    /// `informer_store_resource_version`, for the kinds whose path is known.
     fn resource_versions(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -68,7 +69,7 @@ impl CacheMetrics {
         Ok(())
     }
 
-    /// Which informers are being followed.
+    /// Which informers' list-watches work.
     fn watch_up(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -105,7 +106,7 @@ fn counter(
     Ok(())
 }
 
-/// How many there are, to be held against `--watch-limit`.
+/// The number of list-watches, for comparison with `--watch-limit`.
 fn list_watches(encoder: &mut DescriptorEncoder<'_>, count: usize) -> Result<(), std::fmt::Error> {
     let value = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
     let (name, help) = ("pilothouse_list_watches", "List-watches that plugins want");
@@ -160,7 +161,7 @@ impl PerInformer<'_> {
     }
 }
 
-/// What an informer is of. What it is not narrowed by is empty.
+/// Identifies an informer. The label of a restriction that it does not have is empty.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct CacheLabels {
     group: String,

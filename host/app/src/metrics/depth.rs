@@ -1,16 +1,20 @@
-//! The label `priority` of `workqueue_depth`, kept to a number of values that a time series database can bear.
+//! Limits the values of the label `priority` of `workqueue_depth` to a number that a time series
+//! database can bear.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pilothouse_core::queue::{LOW, NORMAL, Priority};
 
-/// Distinct values of the label `priority`, per plugin (controller-runtime's `maxRecommendedUniquePriorities`).
+/// The most distinct values of the label `priority` per plugin (controller-runtime's
+/// `maxRecommendedUniquePriorities`).
 const MAX_PRIORITIES: usize = 25;
 
-/// What the others are called (controller-runtime's `priorityCardinalityExceededPlaceholder`).
+/// The label value for all other priorities (controller-runtime's
+/// `priorityCardinalityExceededPlaceholder`).
 const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 
-/// The value of each series of one plugin's depth: of those seen before too, and of the two that the hub itself uses.
+/// The series of one plugin's depth: one for each priority seen so far, and for the two that the
+/// hub itself uses.
 pub fn depth_series(
     seen: &mut BTreeSet<Priority>,
     depths: &BTreeMap<Priority, usize>,

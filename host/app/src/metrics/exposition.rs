@@ -1,19 +1,19 @@
-//! The two text formats a scraper may ask for, and which one it asked for.
+//! The two text formats that a scraper may ask for, and the choice between them.
 //!
-//! prometheus-client writes OpenMetrics. The older format says the same in the same lines, but for the names of counters, the unit
-//! and the end.
+//! prometheus-client writes OpenMetrics. The older format has the same lines, except for the names
+//! of counters, the unit and the end marker.
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// What Prometheus asks for.
+    /// The format that Prometheus asks for.
     OpenMetrics,
-    /// What everybody else can read: 0.0.4.
+    /// The format that all other scrapers can read: 0.0.4.
     Classic,
 }
 
 impl Format {
-    /// OpenMetrics for whoever accepts it by name, as Go's promhttp does.
+    /// OpenMetrics for a scraper that accepts it by name, as Go's promhttp does.
     pub fn accepted(accept: &str) -> Self {
         let accepts_open_metrics = accept.split(',').any(|range| {
             let mut parts = range.split(';').map(str::trim);
@@ -41,10 +41,11 @@ impl Format {
     }
 }
 
-/// From OpenMetrics to the older format. In it, a counter's family has the name of its samples.
+/// Converts OpenMetrics to the older format, in which a counter's family has the name of its
+/// samples.
 pub fn to_classic(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
-    // The line about a family's help comes before the one about its type.
+    // The line with a family's help comes before the one with its type.
     let mut help = None;
     for line in open_metrics.lines() {
         if let Some(of) = line.strip_prefix("# HELP ") {

@@ -1,4 +1,4 @@
-//! What the hub knows of each plugin, read when somebody asks: its queue and its reconciles.
+//! What the hub knows of each plugin: its queue and its reconciles. Read at each scrape.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +15,10 @@ use super::depth::depth_series;
 use super::{controller_label, queue_label};
 use crate::shared::Shared;
 
+/// The metrics of queues and reconciles.
 pub struct HubMetrics {
     shared: Arc<Shared>,
-    /// Priorities that were seen, by plugin. A series that was there stays for as long as the plugin does.
+    /// The priorities seen so far, by plugin. A series stays for as long as its plugin does.
     priorities: Mutex<HashMap<String, BTreeSet<Priority>>>,
 }
 
@@ -197,7 +198,7 @@ fn counter<L: EncodeLabelSet>(
     Ok(())
 }
 
-/// `controller_runtime_reconcile_total{controller,result}`, every result from zero.
+/// `controller_runtime_reconcile_total{controller,result}`, with every result from zero.
 fn reconciles(
     encoder: &mut DescriptorEncoder<'_>,
     plugins: &[SeatStatus],
@@ -247,7 +248,7 @@ impl HubMetrics {
         Ok(())
     }
 
-    /// Each plugin's series. What was seen of plugins that have gone is forgotten.
+    /// The series of each plugin. Forgets the priorities of plugins that have gone.
     fn depths<'a>(&self, plugins: &'a [SeatStatus]) -> Vec<(&'a str, String, usize)> {
         let mut seen = self
             .priorities
@@ -264,7 +265,7 @@ impl HubMetrics {
         depths
     }
 
-    /// For how long keys have been running, together and at most.
+    /// For how long keys have been running: the sum and the maximum.
     fn unfinished(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

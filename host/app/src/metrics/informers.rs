@@ -1,6 +1,8 @@
-//! `informer_*`: what client-go says of the way of a change from the watch into the cache, one series per informer.
+//! `informer_*`: client-go's metrics about how a change gets from the watch into the cache, one
+//! series per informer.
 //!
-//! Here a change goes straight from the watch into the cache and on to the queues, so at most one is ever under way.
+//! Here a change goes straight from the watch into the cache and on to the queues, so at most one
+//! is in progress at any time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +20,7 @@ use tokio::time::Instant;
 use super::Histograms;
 use super::caches::CacheLabels;
 
-/// As component-base's `informer_processing_latency_seconds`.
+/// The buckets of component-base's `informer_processing_latency_seconds`.
 const SECONDS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
@@ -31,7 +33,7 @@ pub struct InformerLabels {
     resource: String,
 }
 
-/// All of them.
+/// The series of all informers.
 pub struct Informers {
     labels: Mutex<BTreeMap<Source, InformerLabels>>,
     queued: Family<InformerLabels, Gauge>,
@@ -39,7 +41,7 @@ pub struct Informers {
     rollbacks: Family<CacheLabels, Counter>,
 }
 
-/// One informer's.
+/// The series of one informer.
 pub struct Informer {
     queued: Gauge,
     latency: Histogram,
@@ -72,9 +74,9 @@ impl Informers {
         this
     }
 
-    /// An informer is going to run: its series begin at zero.
+    /// Starts the series of an informer that is about to run at zero.
     pub fn add(&self, source: &Source, resource: &Resource) -> Informer {
-        // One of several of a kind is told from the others by what it is narrowed to.
+        // Several informers of one kind are told apart by what restricts them.
         let kind = source.kind.to_string();
         let narrowing = source.to_string().split_off(kind.len());
         let labels = InformerLabels {
@@ -96,7 +98,7 @@ impl Informers {
         informer
     }
 
-    /// It has ended, and so have its series.
+    /// Removes the series of an informer that has ended.
     pub fn remove(&self, source: &Source) {
         let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(labels) = known.remove(source) {
@@ -117,7 +119,7 @@ impl Informer {
         self.rollbacks.inc();
     }
 
-    /// Does what is to be done with one change.
+    /// Processes one change, and measures how long that takes.
     pub fn process<R>(&self, change: impl FnOnce() -> R) -> R {
         let started = Instant::now();
         self.queued.inc();

@@ -1,4 +1,4 @@
-//! What happens to versions of plugins.
+//! Counts swaps, rollbacks and quarantines of plugin versions.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -8,6 +8,7 @@ use super::{ControllerLabel, controller_label};
 
 type Counters = Family<ControllerLabel, Counter>;
 
+/// See the module's documentation.
 #[derive(Debug)]
 pub struct Lives {
     swaps: Counters,
@@ -48,7 +49,7 @@ impl Lives {
         [&self.swaps, &self.rollbacks, &self.quarantines]
     }
 
-    /// A plugin is there: its series begin at zero.
+    /// Starts a new plugin's series at zero.
     pub fn add(&self, plugin: &str) {
         for family in self.all() {
             drop(family.get_or_create(&controller_label(plugin)));

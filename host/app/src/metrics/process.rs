@@ -1,5 +1,5 @@
-//! What the host's process takes, under the names that all Prometheus clients give it. Linux alone
-//! says so in files; elsewhere there is nothing.
+//! The resources of the host's process, under the names that all Prometheus clients use. They are
+//! read from Linux's /proc; elsewhere there are no such series.
 
 use std::fs::{read_dir, read_to_string};
 
@@ -9,11 +9,12 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use rustix::process::{Resource, getrlimit};
 
-/// Clock ticks a second, in what Linux tells of a process: the same on every machine.
+/// Clock ticks per second in /proc, which is the same on every Linux machine.
 const TICKS: f64 = 100.0;
 
-/// Fields of /proc/self/stat after the name, which is in brackets and may have spaces: proc(5)
-/// numbers them from 1, and the first of these is the third.
+/// Indexes into the fields of /proc/self/stat that follow the process name. The name is in brackets
+/// and may contain spaces. proc(5) numbers the fields from 1, and the first one after the name is
+/// the third.
 const USER_TIME: usize = 14 - 3;
 const SYSTEM_TIME: usize = 15 - 3;
 const START_TIME: usize = 22 - 3;
@@ -87,7 +88,7 @@ fn number_after(file: &str, name: &str) -> Option<f64> {
 }
 
 fn open_descriptors() -> Option<f64> {
-    // But for the one that the directory is read by.
+    // Without the descriptor that reads the directory.
     let open = read_dir("/proc/self/fd").ok()?.count().checked_sub(1)?;
     Some(open as f64)
 }

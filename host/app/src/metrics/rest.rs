@@ -1,4 +1,5 @@
-//! `rest_client_*`: what client-go says of its requests, under its names, labels and buckets (component-base's `restclient`).
+//! `rest_client_*`: client-go's metrics about requests, with its names, labels and buckets
+//! (component-base's `restclient`).
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use prometheus_client::registry::Registry;
 
 use super::Histograms;
 
-/// Instead of a status, where there was no answer.
+/// The label `code` of a request without an answer.
 const ERROR: &str = "<error>";
 
 /// The methods that the host uses.
@@ -75,7 +76,7 @@ pub struct RestClient {
 }
 
 impl RestClient {
-    /// `host`: the server's, with its port.
+    /// `host` is the server's host and port.
     pub fn new(host: &str, registry: &mut Registry) -> Self {
         let seconds = || Histograms::new_with_constructor(|| Histogram::new(SECONDS));
         let bytes = || Histograms::new_with_constructor(|| Histogram::new(BYTES));
@@ -93,7 +94,7 @@ impl RestClient {
         this
     }
 
-    /// Whose requests these are.
+    /// The server's host and port.
     pub fn server(&self) -> &str {
         &self.host
     }
@@ -136,7 +137,7 @@ impl RestClient {
         }
     }
 
-    /// A rate can be taken only of a series that was there before it rose.
+    /// Creates the series before they rise, because a rate needs a first value.
     fn begin_at_zero(&self) {
         for method in &METHODS {
             for code in [ERROR, "429"] {

@@ -1,4 +1,5 @@
-//! Events that were not written. They stop nothing, so nobody else hears of it.
+//! Counts Events that were not written. Such a failure stops nothing, so it is reported nowhere
+//! else.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,10 +18,11 @@ struct Labels {
     reason: &'static str,
 }
 
+/// See the module's documentation.
 #[derive(Debug)]
 pub struct Unwritten {
     counters: Family<Labels, Counter>,
-    /// Those that the log has been told of.
+    /// The label sets that have been logged.
     told: Mutex<BTreeSet<Labels>>,
 }
 
@@ -38,7 +40,8 @@ impl Unwritten {
         this
     }
 
-    /// What became of a plugin's plan. Its Events go one by one, so each reason is said once: most likely it is that of all.
+    /// Counts the unwritten Events of a plan. Each Event is a write of its own, so a reason is
+    /// logged once per plugin: it probably applies to all of them.
     pub fn note(&self, plugin: &str, executed: &Executed) {
         for result in &executed.unwritten {
             let labels = Labels {
@@ -46,7 +49,7 @@ impl Unwritten {
                 reason: reason(result),
             };
             self.counters.get_or_create(&labels).inc();
-            // An outage has its own line.
+            // An outage has its own log line.
             let is_outage = matches!(result, ActionResult::Unavailable(_));
             if !is_outage && self.told().insert(labels) {
                 let error = result.error();
@@ -58,7 +61,7 @@ impl Unwritten {
         }
     }
 
-    /// A plugin has come: its counters are there from the start.
+    /// Starts a new plugin's counters at zero.
     pub fn add(&self, plugin: &str) {
         for reason in REASONS {
             let controller = plugin.to_owned();
@@ -66,7 +69,7 @@ impl Unwritten {
         }
     }
 
-    /// A plugin has gone.
+    /// Removes the counters of a plugin that has gone.
     pub fn remove(&self, plugin: &str) {
         for reason in REASONS {
             let labels = Labels {
@@ -130,7 +133,7 @@ mod tests {
         }
         unwritten.note("a", &executed(std::slice::from_ref(&missing)));
         unwritten.note("b", &executed(&[missing]));
-        // In an outage all writes fail, and that is said elsewhere.
+        // In an outage all writes fail, which is logged elsewhere.
         let lost = ActionResult::Unavailable("connection refused".into());
         unwritten.note("a", &executed(&[lost]));
         let line = |plugin: &str, error: &str| {

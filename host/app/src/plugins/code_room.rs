@@ -1,4 +1,5 @@
-//! How much native code all plugins may come to: it is in memory for as long as a version may run, and its size is the files' to say.
+//! The limit on the native code of all plugins together. It stays in memory for as long as a
+//! version may run, and the plugin files determine its size.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::loading::Digest;
 use crate::settings::size;
 
-/// Versions for which there was no room. There are no more files in a directory; if there are, they are loaded to be refused.
+/// How many versions that found no room are remembered. Few directories have more files than this;
+/// further versions are compiled again before they are refused.
 const REMEMBERED: usize = 1_000;
 
-/// See the module's documentation. Cloning shares it.
+/// See the module's documentation. Clones share the same room.
 #[derive(Clone, Debug)]
 pub struct CodeRoom {
     limit: usize,
@@ -19,11 +21,12 @@ pub struct CodeRoom {
 #[derive(Debug, Default)]
 struct Used {
     bytes: usize,
-    /// What came to more than there was room for, so that it need not be compiled to know that.
+    /// The size of each version that found no room, so that it is not compiled again just to be
+    /// refused.
     refused: HashMap<Digest, usize>,
 }
 
-/// The room of one version's native code, for as long as this lives.
+/// Room for one version's native code. It is given back on drop.
 #[derive(Debug)]
 pub struct Taken {
     bytes: usize,
@@ -44,7 +47,7 @@ impl CodeRoom {
         }
     }
 
-    /// Takes room for a version's native code. The error says why there is none.
+    /// Takes room for a version's native code. The error is the reason why there is not enough.
     pub fn take(&self, digest: &Digest, bytes: usize) -> Result<Taken, String> {
         let mut used = lock(&self.used);
         used.refused.remove(digest);
@@ -59,7 +62,8 @@ impl CodeRoom {
         Ok(Taken { bytes, used })
     }
 
-    /// Why there is no room for a version still, if there was none before.
+    /// Why there is still no room for a version that was refused before. `None` if there is room
+    /// now, or if it was never refused.
     pub fn lack(&self, digest: &Digest) -> Option<String> {
         let used = lock(&self.used);
         let bytes = *used.refused.get(digest)?;

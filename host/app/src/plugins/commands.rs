@@ -1,17 +1,17 @@
-//! What an operator tells the running host about one plugin.
+//! The commands that an operator gives the running host about one plugin.
 
 use tokio::sync::{mpsc, oneshot};
 
-/// What is to be done.
+/// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Run nothing until it is resumed or the host starts again.
+    /// Run nothing until the plugin is resumed or the host restarts.
     Pause,
-    /// Run, unless its settings pause it.
+    /// Run again, unless the plugin's settings pause it.
     Resume,
-    /// Put the version before in the place of the one that runs.
+    /// Swap the running version for the previous one.
     Rollback,
-    /// Let the version that waits have what it asks for.
+    /// Accept what the waiting version asks for.
     Accept,
 }
 
@@ -36,7 +36,7 @@ impl Verb {
     }
 }
 
-/// Why nothing was done.
+/// Why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     #[error("there is no plugin {0:?}; there are: {1}")]
@@ -47,22 +47,23 @@ pub enum CommandError {
     Stopping,
 }
 
-/// Says what was done, or why nothing was.
+/// What was done, or why nothing was.
 pub type Answer = Result<String, CommandError>;
 
+/// A command about one plugin, and where its answer is sent.
 pub struct Command {
     pub plugin: String,
     pub verb: Verb,
-    /// Of the file that is meant, if it is to be that file and no other.
+    /// The digest of the file that is meant. `None` if the command is for any file.
     pub digest: Option<String>,
     pub answer: oneshot::Sender<Answer>,
 }
 
-/// Where commands are given.
+/// The sending side, for those that give commands.
 #[derive(Clone)]
 pub struct Commands(mpsc::Sender<Command>);
 
-/// Where they are carried out; a few may wait.
+/// A channel for commands. A few may wait in it to be carried out.
 pub fn channel() -> (Commands, mpsc::Receiver<Command>) {
     let (give, take) = mpsc::channel(16);
     (Commands(give), take)

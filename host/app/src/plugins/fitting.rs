@@ -1,9 +1,10 @@
-//! Which configurations fit the schemas of a plugin's versions. Each is asked about once.
+//! Remembers which configurations fit the schemas of a plugin's versions, so that each is checked
+//! only once.
 
 use super::loading::{Digest, Version};
 use crate::schema::{Fault, Schemas};
 
-/// The version that runs, the one before, and the one that is to come.
+/// The version that runs, the previous one, and the candidate.
 const KEPT: usize = 3;
 
 /// The last answers for one plugin.
@@ -17,7 +18,8 @@ struct Answer {
 }
 
 impl Fitting {
-    /// Why a version is not given this configuration, if there is a reason.
+    /// Checks a configuration against a version's schema. An error is the reason why the version
+    /// may not be given it.
     pub async fn ask(
         &mut self,
         schemas: &Schemas,

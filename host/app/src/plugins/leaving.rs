@@ -1,4 +1,5 @@
-//! Plugins that are to leave the hub, until nothing of them runs: two plugins of one name never run a key at the same time.
+//! Plugins that are draining. Each stays in the hub until nothing of it runs any more, so that two
+//! plugins of the same name never run a key at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,37 +12,39 @@ use super::roster::{Entry, State};
 use super::slot::Running;
 use crate::shared::{Cause, Shared};
 
-/// So long what is queued is run; then only what runs is waited for, which has deadlines of its own.
+/// Queued keys may run for this long. After that only running ones are awaited, which have their
+/// own deadlines.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether that is done.
+/// How often to check whether a plugin is drained.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What becomes of the keys that a leaving plugin has queued.
+/// What happens to the queued keys of a draining plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
-    /// They are run: a change that was seen is acted upon, as when the host itself stops.
+    /// They run: a change that was seen is acted upon, as when the host itself stops.
     Run,
-    /// They are dropped: the plugin may not run any more, or runs them under another name.
+    /// They are dropped: the plugin may not run any more, or will run them under another name.
     Drop,
 }
 
-/// A plugin of which nothing runs any more.
+/// A plugin that has drained.
 pub struct Left {
     pub running: Running,
-    /// Keys that were queued still.
+    /// The number of keys that were still queued.
     pub dropped: usize,
 }
 
+/// The plugins that are draining.
 #[derive(Default)]
 pub struct Leaving {
     tasks: JoinSet<Left>,
-    /// By the plugins' names.
+    /// By plugin name.
     entries: BTreeMap<String, Entry>,
 }
 
 impl Leaving {
-    /// A plugin, whose file's entry was this, is to leave.
+    /// Begins to drain a plugin. `entry` is its file's entry so far.
     pub fn begin(&mut self, shared: &Arc<Shared>, running: Running, queued: Queued, entry: Entry) {
         shared.change(Cause::Plugins, |hub, _| {
             hub.drain_plugin(running.id);
@@ -59,7 +62,8 @@ impl Leaving {
         });
     }
 
-    /// The next one to take out of the hub. Waits for ever if there is none.
+    /// Waits for the next plugin that has drained and can be removed from the hub. Waits forever if
+    /// no plugin is draining.
     pub async fn next(&mut self) -> Left {
         loop {
             match self.tasks.join_next().await {
@@ -67,14 +71,15 @@ impl Leaving {
                     self.entries.remove(left.running.name());
                     return left;
                 }
-                // It only looks and sleeps.
+                // The task only polls the hub and sleeps, and is never cancelled. An error is a
+                // panic, which is passed on.
                 Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// Whether a plugin of this name has not left yet.
+    /// True while a plugin of this name is draining.
     pub fn has(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }
@@ -84,7 +89,7 @@ impl Leaving {
     }
 }
 
-/// Waits until nothing runs any more. Says how many keys were queued still.
+/// Waits until nothing of the plugin runs any more. Returns how many keys were still queued.
 async fn drain(shared: &Shared, running: &Running) -> usize {
     let is_drained = async {
         while !shared.look(Cause::Plugins, |hub| {

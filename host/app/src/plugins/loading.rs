@@ -1,4 +1,4 @@
-//! From a file to a version of a plugin, off the async threads.
+//! Loads files as plugin versions, off the async threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::directory::Directory;
 use crate::schema::Schemas;
 use crate::settings::{Settings, size};
 
-/// A compilation that took so long is worth a second line of the log.
+/// A compilation that takes longer gets a second log line.
 const LONG: Duration = Duration::from_secs(1);
 
 /// A version of a plugin, ready to run.
@@ -27,48 +27,49 @@ pub struct Version {
     pub manifest: Arc<Manifest>,
     /// SHA-256 of the file's bytes, as they were read.
     pub digest: Digest,
-    /// The settings it was last let in with: it goes on with them while there are none that fit its schema.
+    /// The settings it was last installed with. It keeps them while no newer ones fit its schema.
     pub accepted: Option<Arc<Settings>>,
-    /// Of its native code.
+    /// The room that its native code takes.
     pub _room: Arc<Taken>,
 }
 
 /// SHA-256, in hexadecimal.
 pub type Digest = Arc<str>;
 
-/// What became of a load.
+/// The result of a load.
 pub struct Loaded {
     pub file: String,
-    /// Which load of this file; only the last one counts.
+    /// The number of this load. Only a file's last one counts.
     pub ticket: u64,
     pub result: Result<Outcome, String>,
 }
 
 pub enum Outcome {
-    /// One of the versions that are known already.
+    /// A version that is known already.
     Known(Digest),
     New(Version),
-    /// There is no room for it now, and why.
+    /// There is no room for its native code now, with the reason.
     NoRoom(String),
 }
 
-/// Makes versions of files. Both ways block.
+/// Makes versions from files. Both methods block.
 pub trait Loader: Send + Sync {
-    /// Only what takes no longer than to read the file. None if it must be compiled.
+    /// Loads a file if that takes no longer than reading it. `None` if it must be compiled.
     fn read(&self, file: &str, known: &[Digest]) -> Result<Option<Outcome>, String>;
 
-    /// Whatever it takes.
+    /// Loads a file, and compiles it if necessary.
     fn compile(&self, file: &str, known: &[Digest]) -> Result<Outcome, String>;
 }
 
-/// How many files may be read and compiled at once: each may need a core and much memory.
+/// How many files may be read and compiled at the same time. Each may need a core and much memory.
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce {
     pub read: usize,
     pub compiled: usize,
 }
 
-/// Files that are being read and compiled. What needs no compiling waits for nothing that does.
+/// Files that are being read and compiled. A file that needs no compilation does not wait for one
+/// that does.
 pub struct Loading {
     loader: Arc<dyn Loader>,
     reading: Arc<Semaphore>,
@@ -88,7 +89,8 @@ impl Loading {
         }
     }
 
-    /// Begins to load a file, and says which load this is. One whose digest is known is not compiled again.
+    /// Begins to load a file, and returns the number of this load. A file whose digest is in
+    /// `known` is not compiled again.
     pub fn begin(&mut self, file: &str, known: Vec<Digest>) -> u64 {
         self.begun += 1;
         let ticket = self.begun;
@@ -105,7 +107,7 @@ impl Loading {
         ticket
     }
 
-    /// The next file that has been loaded; waits for ever if there is none.
+    /// The next file that has been loaded. Waits forever if none is being loaded.
     pub async fn next(&mut self) -> Loaded {
         loop {
             match self.tasks.join_next().await {
@@ -117,7 +119,8 @@ impl Loading {
     }
 }
 
-/// The file is read again for the compiler: what waits for its turn keeps nothing in memory.
+/// Loads a file. It is read again for the compiler, so that a file that waits for its turn takes no
+/// memory.
 async fn load(
     loader: Arc<dyn Loader>,
     file: &str,
@@ -125,7 +128,7 @@ async fn load(
     reading: &Semaphore,
     compiling: &Semaphore,
 ) -> Result<Outcome, String> {
-    // The semaphores are closed by nobody.
+    // The semaphores are never closed.
     let turn = reading.acquire().await;
     let (reader, name, digests) = (loader.clone(), file.to_owned(), known.clone());
     if let Some(outcome) = off_thread(move || reader.read(&name, &digests)).await? {
@@ -188,19 +191,19 @@ impl Loader for FileLoader {
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 enum Opened {
     /// The bytes of a version that is known already.
     Known(Digest),
     New(Vec<u8>, Digest),
-    /// There was no room for its native code, and is none now.
+    /// There was no room for its native code, and there still is none.
     NoRoom(String),
 }
 
 impl FileLoader {
     fn open(&self, file: &str, known: &[Digest]) -> Result<Opened, String> {
         let bytes = self.directory.read(file)?;
-        // Of what was read, not of what the file may be by now.
+        // The digest of what was read; the file may have changed since.
         let digest: Digest = hex(&Sha256::digest(&bytes)).into();
         if known.contains(&digest) {
             return Ok(Opened::Known(digest));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-/// Knows every file at once, but for those that begin with `slow`: these are compiled, each for as long as its gate is closed.
+/// Loads files at once, except those whose names begin with `slow`: these are compiled, for as long
+/// as the gate is closed.
 struct Gated {
     gate: Mutex<Receiver<()>>,
     compiling: Mutex<Sender<String>>,
@@ -36,7 +37,7 @@ fn loading() -> (Loading, Sender<()>, Receiver<String>) {
     (Loading::new(Arc::new(loader), at_once), open, begun)
 }
 
-/// A guard alone: what is right takes no time.
+/// The timeout is only a safety net: a correct implementation answers at once.
 async fn next(loading: &mut Loading) -> Loaded {
     let next = tokio::time::timeout(Duration::from_secs(30), loading.next());
     next.await.expect("nothing is loaded")

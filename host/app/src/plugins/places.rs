@@ -1,4 +1,5 @@
-//! Puts versions of plugins into the hub: whether one can run, with which settings, and in whose place.
+//! Installs plugin versions in the hub. Decides whether a version can run, with which settings, and
+//! which version it replaces.
 
 mod acceptance;
 
@@ -26,6 +27,7 @@ use crate::shared::{Cause, Shared};
 use crate::trust::{self, Accepted};
 use crate::watches::{Budget, WatchLimit};
 
+/// Installs and removes plugin versions.
 pub struct Places {
     pub schemas: Schemas,
     pub cluster: Arc<ApiCluster>,
@@ -36,32 +38,34 @@ pub struct Places {
     pub leaving: Leaving,
     pub silence: Silence,
     accepted: Accepted,
-    /// The files before the one that is being settled of which nobody knows yet what they are.
+    /// The files earlier in the order than the one being processed that are being loaded for the
+    /// first time, so that their plugins' names are not known yet.
     pub unknown: BTreeSet<String>,
-    /// Those that were unknown when a plugin joined. Of two files of one name the first runs, whichever is ready first: should one of
-    /// these have the plugin's name, the plugin gives way.
+    /// For each plugin, the files that were unknown when it joined. Of two files with the same
+    /// plugin name the first one runs, whichever is ready first. If one of these files turns out to
+    /// have the plugin's name, the plugin has to drain.
     outrank: BTreeMap<PluginId, BTreeSet<String>>,
-    /// The plugins that are to give way.
+    /// The plugins that have to drain for an earlier file of the same name.
     outranked: Vec<PluginId>,
 }
 
-/// Why a version is put into the hub.
+/// Why a version is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entrance {
     /// It is the newest.
     New,
-    /// It runs, and its settings may have changed.
+    /// It runs already, and its settings may have changed.
     Again,
-    /// The one after it was not wanted.
+    /// It is rolled back to.
     Back,
 }
 
 const SETTINGS_NOT_APPLIED: &str = "settings not applied; the earlier ones hold";
 
-/// What a plugin waits for that is to run in another's place.
+/// What a plugin waits for if another plugin of its name is draining.
 const NAMESAKE_LEAVES: &str = "the one of its name that is leaving has not ended yet";
 
-/// What the operator says of all plugins.
+/// The operator's settings for all plugins.
 #[derive(Clone, Copy)]
 pub struct Operator<'a> {
     pub defaults: &'a Settings,
@@ -69,16 +73,16 @@ pub struct Operator<'a> {
 }
 
 impl<'a> Operator<'a> {
-    /// None while the settings for all make no sense: then nothing is begun.
+    /// `None` while the settings for all plugins have never been valid. Nothing is installed then.
     pub fn new(defaults: Option<&'a Settings>, host: &'a HostDefaults) -> Option<Self> {
         defaults.map(|defaults| Self { defaults, host })
     }
 }
 
-/// Why a version cannot be put into the hub.
+/// Why a version cannot be installed.
 enum Refusal {
     Join(JoinError),
-    /// The plugin of its name is to leave for it.
+    /// Another plugin of its name has to drain first.
     NotYet,
 }
 
@@ -108,20 +112,22 @@ impl Places {
         }
     }
 
-    /// The plugins that are to leave for another file of their name.
+    /// Takes the plugins that have to drain for an earlier file of the same name.
     pub fn take_outranked(&mut self) -> Vec<PluginId> {
         std::mem::take(&mut self.outranked)
     }
 
-    /// What a file is has been found out, or it is gone: it has no claim to another plugin's place any more.
+    /// A file's plugin name is known now, or the file is gone. It cannot displace a plugin of the
+    /// same name any more.
     pub fn is_known(&mut self, file: &str) {
         for files in self.outrank.values_mut() {
             files.remove(file);
         }
     }
 
-    /// Brings back what is to be brought back, applies what has changed in the settings of what runs, and lets the candidate in, if
-    /// it can be. Says whether the hub may want other informers now.
+    /// Rolls back if that was ordered; otherwise applies changed settings to the running version.
+    /// Then installs the candidate, if it can run. Returns whether the hub may want other informers
+    /// now.
     pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
         let mut has_changed = false;
         slot.not_accepted.clear();
@@ -148,7 +154,7 @@ impl Places {
         has_changed
     }
 
-    /// Puts a version into the hub, with the settings of today. Says whether that has changed anything.
+    /// Installs a version with the current settings. Returns whether that has changed anything.
     async fn enter(
         &mut self,
         file: &str,
@@ -168,7 +174,7 @@ impl Places {
             ..version
         };
         let mut settings = Settings::clone(&settings);
-        // What the settings stop no command starts.
+        // A command cannot resume what the settings pause.
         settings.paused = Some(slot.is_paused || settings.paused == Some(true));
         let name = settings.name_of(&version.manifest);
         if !self.is_trusted(file, slot, &version, entrance, &settings, operator.host) {
@@ -187,7 +193,8 @@ impl Places {
             .await
         {
             Ok(forbidden) => settings.grants.forbidden = forbidden,
-            // What was allowed a moment ago goes on; nothing is begun unasked.
+            // A running version keeps the reads it was allowed; a new one is not started without a
+            // review.
             Err(reason) => {
                 self.wait(file, slot, &version, &reason);
                 return false;
@@ -216,7 +223,8 @@ impl Places {
             self.wait(file, slot, &version, NAMESAKE_LEAVES);
             return false;
         }
-        // What comes back has run before, and what is worse must go.
+        // A version that is rolled back to has run before, and it replaces a worse one, so it does
+        // not have to wait for room.
         if entrance != Entrance::Back
             && let Some(reason) = self.crowd(&granted)
         {
@@ -258,7 +266,8 @@ impl Places {
                 }
                 false
             }
-            // What is queued is still run, as it would have been.
+            // The host is stopping. What is queued still runs, as it would have without this
+            // version.
             Err(Refusal::Join(JoinError::Draining)) => false,
             Err(Refusal::Join(error)) => {
                 refuse(file, slot, &error.to_string());
@@ -267,8 +276,10 @@ impl Places {
         }
     }
 
-    /// Today's settings, if the version takes the configuration among them. If not, what runs goes on with those before, and so does
-    /// what comes back; what is new does not begin.
+    /// The current settings, if the configuration in them fits the version's schema, and if they do
+    /// not grant a running version more than was accepted. Otherwise a running version keeps the
+    /// settings it was installed with, and so does one that is rolled back to; a new version is
+    /// refused (`None`).
     async fn settings(
         &self,
         file: &str,
@@ -307,7 +318,8 @@ impl Places {
         }
     }
 
-    /// What may not run with the settings of today does not go on with those of yesterday.
+    /// Evicts the running version if it may not run with the current settings. It must not go on
+    /// with the earlier ones. Returns whether it did.
     fn suspend(&mut self, file: &str, slot: &mut Slot, entrance: Entrance) -> bool {
         if entrance != Entrance::Again {
             return false;
@@ -316,14 +328,15 @@ impl Places {
         true
     }
 
-    /// Has the plugin that runs leave the hub, with what it has queued, until it can be let in again.
+    /// Drains the running plugin and drops its queued keys. Its version becomes the candidate, if
+    /// there is no other, so that it is installed again when it may run.
     pub fn evict(&mut self, file: &str, slot: &mut Slot) {
         let version = slot.running.as_ref().map(|running| running.version.clone());
         self.retire(file, slot, Queued::Drop);
         slot.candidate = slot.candidate.take().or(version);
     }
 
-    /// Has the plugin that runs leave the hub.
+    /// Drains the running plugin, if there is one.
     pub fn retire(&mut self, file: &str, slot: &mut Slot, queued: Queued) {
         let entry = slot.entry(file);
         if let Some(running) = slot.running.take() {
@@ -331,7 +344,7 @@ impl Places {
         }
     }
 
-    /// Takes a plugin out of the hub that has left.
+    /// Removes a plugin that has drained from the hub.
     pub fn vacate(&mut self, running: &Running) {
         self.shared.leave(running.id);
         self.outrank.remove(&running.id);
@@ -352,6 +365,8 @@ impl Places {
         let namesake = self.shared.look(Cause::Plugins, |hub| hub.id_of(name));
         if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
             let outrank = self.outrank.get(&namesake);
+            // This file comes first in the order, and its name was not known when the other plugin
+            // joined.
             if outrank.is_some_and(|files| files.contains(file)) {
                 self.outranked.push(namesake);
                 return Err(Refusal::NotYet);
@@ -375,7 +390,8 @@ impl Places {
                 self.is_known(file);
                 self.metrics.add_plugin(name);
                 if slot.running.is_some() {
-                    // It went by another name, and its keys are this one's now.
+                    // The plugin has a new name. Its old entry in the hub drains, and the keys are
+                    // the new one's now.
                     slot.previous = None;
                     self.retire(file, slot, Queued::Drop);
                 }
@@ -392,7 +408,7 @@ impl Places {
                 } else {
                     let replaced = self.shared.replace(id, plugin.clone(), &settings);
                     let longest = replaced.map_err(Refusal::Join)?;
-                    // So long nothing was handed out.
+                    // No key was handed out during this time.
                     let took_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
                     info!(plugin = name, took_us, "plugin put in its place");
                 }
@@ -457,7 +473,8 @@ impl Places {
         }
     }
 
-    /// Settings that need no key to run again end no quarantine.
+    /// Logs that settings were applied. Settings that do not make keys run again do not end a
+    /// quarantine.
     fn tell_settings(&self, plugin: &str, file: &str, running: &Running) {
         let quarantined = self.shared.quarantined();
         if quarantined.iter().any(|(id, _)| *id == running.id) {
@@ -472,7 +489,7 @@ impl Places {
         }
     }
 
-    /// The kinds of a manifest that have no namespaces. Those that are not known are taken to have some.
+    /// The kinds of a manifest that are cluster-scoped. Unknown kinds are taken to be namespaced.
     async fn cluster_scoped(&self, manifest: &Manifest) -> BTreeSet<Kind> {
         let mut found = BTreeSet::new();
         for kind in manifest.kinds() {
@@ -484,14 +501,15 @@ impl Places {
         found
     }
 
-    /// Why there is no room for the list-watches that a plugin is granted. What runs goes on with those it has.
+    /// Why the list-watches that a plugin needs exceed the limit, if they do. A running version
+    /// keeps those it has.
     fn crowd(&self, granted: &Manifest) -> Option<String> {
         let limit = self.watch_limit;
         self.shared
             .look(Cause::Plugins, |hub| limit.refusal(hub, granted))
     }
 
-    /// Why one of the kinds that a plugin is granted cannot be had.
+    /// Why one of the kinds that a plugin is granted is not available, if so.
     async fn obstacle(&self, granted: &Manifest) -> Option<String> {
         if let Some(reason) = self.budget.is_used_up(&self.shared) {
             return Some(reason);
@@ -501,7 +519,7 @@ impl Places {
     }
 }
 
-/// The candidate is not let in, as things are.
+/// Refuses the candidate, and logs why if that is new.
 fn refuse(file: &str, slot: &mut Slot, reason: &str) {
     if slot.refuse(reason.to_owned()) {
         let reason = slot.said_of_file(reason);
@@ -509,8 +527,8 @@ fn refuse(file: &str, slot: &mut Slot, reason: &str) {
     }
 }
 
-/// The plugin that runs, if it is this version in this sandbox: its record, and the instances it keeps, are not to be lost to a change of
-/// other settings.
+/// The running plugin, if it is this version in this sandbox under this name. It is reused so that
+/// a change of other settings does not lose its record or its kept instances.
 fn running_as(
     slot: &Slot,
     name: &str,
@@ -528,7 +546,7 @@ fn running_as(
         .map(|running| running.plugin.clone())
 }
 
-/// Without its own kind a plugin has no keys.
+/// Why the plugin would have no keys: it is not granted to read its own kind.
 fn has_no_subject(granted: &Manifest, identity: Option<&Identity>) -> Option<String> {
     let kind = granted.subject_kind()?;
     if granted.reads.iter().any(|read| read.kind == *kind) {
@@ -540,7 +558,7 @@ fn has_no_subject(granted: &Manifest, identity: Option<&Identity>) -> Option<Str
     })
 }
 
-/// Whether no key need run again for this change.
+/// True if this change needs no key to run again.
 fn is_light(old: &hub::Settings, new: &hub::Settings) -> bool {
     let same = hub::Settings {
         concurrency: old.concurrency,
@@ -552,7 +570,7 @@ fn is_light(old: &hub::Settings, new: &hub::Settings) -> bool {
     same == *old
 }
 
-/// What is asked for and not granted, a line each.
+/// What is asked for and not granted, one line each.
 fn missing(asked: &Manifest, granted: &Manifest) -> Vec<String> {
     let is_read = |kind: &Kind| granted.reads.iter().any(|read| read.kind == *kind);
     let reads = asked.reads.iter().filter(|read| !is_read(&read.kind));

@@ -1,5 +1,6 @@
-//! What the cluster lets a plugin's identity read. The caches are filled with the host's permissions, so that each plugin's own
-//! must be asked for: by SubjectAccessReviews, again and again, for they may be revoked.
+//! What the cluster lets a plugin's identity read. The caches are filled with the host's
+//! permissions, so each plugin's own are checked with SubjectAccessReviews. These are repeated,
+//! because permissions may be revoked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,14 +10,15 @@ use pilothouse_cluster::identity::{Identity, ReviewError};
 use pilothouse_core::key::Kind;
 use tokio::time::Instant;
 
-/// What is revoked is noticed after this long, and a request.
+/// A revoked permission is noticed within this time plus one request.
 pub const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// So long after no answer nothing is asked again that was answered before.
+/// After an unanswered review, known answers are reused for this long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// When the cluster last did not answer. Nobody can revoke anything while it cannot be reached, so the last answers hold, and one request is
-/// waited for, not one for each read of each plugin. What was never answered is asked all the same.
+/// When a review last got no answer. Nobody can revoke a permission while the API server is
+/// unreachable, so known answers stay valid, and only one request is waited for, not one for each
+/// read of each plugin. A read that was never reviewed is asked about all the same.
 #[derive(Default)]
 pub struct Silence(Option<Instant>);
 
@@ -25,7 +27,8 @@ impl Silence {
         self.0.is_some_and(|since| since.elapsed() < PATIENCE)
     }
 
-    /// One that was answered, with an error, is no silence: it says nothing of other questions.
+    /// Records a review that got no answer. A review that was answered with an error does not
+    /// count, because that error tells nothing about other reviews.
     fn heard(&mut self, error: &ReviewError) {
         if error.is_silence() {
             self.0 = Some(Instant::now());
@@ -33,10 +36,11 @@ impl Silence {
     }
 }
 
-/// Kinds, and namespaces of them; no namespace means all.
+/// Kinds and namespaces; an empty namespace means all.
 type Reads = BTreeSet<(Kind, String)>;
 
-/// The last answers for one plugin. Its versions may read different things, and share what is known.
+/// The last answers for one plugin. Its versions share them, although they may read different
+/// things.
 #[derive(Default)]
 pub struct Reviews(Option<Answers>);
 
@@ -47,7 +51,8 @@ struct Answers {
 }
 
 impl Reviews {
-    /// Which of the reads are forbidden to the identity; none are to the host's own. An error if that is not known of one, and never was.
+    /// The reads that are forbidden to the identity. Without an identity the plugin reads as the
+    /// host, to which none is forbidden. An error if a review fails and there is no earlier answer.
     pub async fn ask(
         &mut self,
         cluster: &ApiCluster,
@@ -92,7 +97,7 @@ impl Reviews {
         Ok(forbidden)
     }
 
-    /// Whether there is somebody to ask about again.
+    /// True if the plugin has an identity, so that its permissions must be reviewed again.
     pub fn is_needed(&self) -> bool {
         self.0.is_some()
     }

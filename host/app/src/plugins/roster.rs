@@ -1,4 +1,5 @@
-//! What is known of every file of the plugin directory, for whoever asks.
+//! The list of plugins: what is known of every file of the plugin directory, for status and
+//! commands.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,11 +11,12 @@ use pilothouse_core::manifest::Manifest;
 pub enum State {
     /// Being read and compiled.
     Loading,
-    /// Loaded, but something it needs cannot be had yet.
+    /// Loaded, but something it needs is not available yet.
     Waiting(String),
-    /// Part of the hub; whether its caches are synced is the hub's to say.
+    /// Installed in the hub. The hub knows whether its caches are synced.
     Joined(PluginId),
-    /// Its file has gone, or what it may do; it is part of the hub until what it has begun is done.
+    /// Its file is gone, or it may not run any more. It stays in the hub until what it has begun is
+    /// done.
     Leaving(PluginId),
     /// Not usable.
     Failed(String),
@@ -24,24 +26,26 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub file: String,
-    /// The plugin's, as far as it is known.
+    /// The plugin's name, if it is known.
     pub name: Option<String>,
-    /// Of the version that runs, or else of the one that is to run.
+    /// The manifest of the running version, or else of the candidate.
     pub manifest: Option<Arc<Manifest>>,
     /// SHA-256 of that version's bytes.
     pub digest: Option<String>,
     pub state: State,
-    /// What is wrong with the newest file or its settings, although an earlier version or earlier settings are in use.
+    /// What is wrong with the newest file or its settings, while an earlier version or earlier
+    /// settings are in use.
     pub problem: Option<String>,
     /// The version that `rollback` would bring back.
     pub previous: Option<String>,
     /// What the manifest asks for and the settings do not grant.
     pub not_granted: Vec<String>,
-    /// What the version that is to run asks for and nobody has accepted.
+    /// What the candidate asks for and the operator has not accepted.
     pub not_accepted: Vec<String>,
 }
 
-/// All files of the plugin directory, in the order of their names, then those that are leaving: their files may be there again.
+/// All files of the plugin directory in the order of their names, then the draining plugins. A
+/// draining plugin's file may already be listed again.
 #[derive(Default)]
 pub struct Roster(Mutex<Vec<Entry>>);
 

@@ -15,7 +15,8 @@ use crate::directory::{Found, Stamp};
 use crate::settings::{self, Sandbox, Settings};
 use crate::trust::lack_of_settings;
 
-/// Invariant: what runs goes on until something better is ready. `candidate` is to take its place as soon as it can.
+/// Invariant: the running version goes on until something better is ready. `candidate` replaces it
+/// as soon as it can.
 #[derive(Default)]
 pub struct Slot {
     /// The state of the file that was loaded last, or is being loaded.
@@ -24,49 +25,49 @@ pub struct Slot {
     is_loading: bool,
     /// The text of the settings that was read last.
     settings_text: Option<Result<String, String>>,
-    /// What it says, or said when it last made sense.
+    /// The last valid settings.
     pub settings: Settings,
     settings_problem: Option<String>,
-    /// Whether it is to have settings of its own, and has none.
+    /// Whether settings of its own are required and missing.
     lacks_settings: bool,
     defaults_problem: Option<String>,
     /// Which configurations fit which versions.
     pub fitting: Fitting,
-    /// Why the version that runs is not given today's.
+    /// Why the running version is not given the current configuration.
     config_problem: Option<String>,
-    /// Why it does not go by the name in today's.
+    /// Why the plugin does not have the name in the current settings.
     name_problem: Option<String>,
-    /// Why the newest file is of no use.
+    /// Why the newest file cannot be used.
     problem: Option<String>,
     pub candidate: Option<Version>,
     /// What the candidate waits for.
     waits_for: Option<String>,
-    /// Whether the file waits to be loaded again, because there was no room for it.
+    /// Whether the file waits to be loaded again because there was no room for its native code.
     lacks_room: bool,
     pub running: Option<Running>,
-    /// The version before the one that runs, if that was fit to run.
+    /// The version before the running one, if it was fit to run.
     pub previous: Option<Version>,
-    /// A version that is to come back.
+    /// The version to roll back to.
     pub restored: Option<Version>,
-    /// The version that was rolled back: its file is not tried again.
+    /// The version that was rolled back. Its file is not tried again.
     rejected: Option<Label>,
     /// The version in the newest file, if that could be loaded.
     newest: Option<Label>,
-    /// Whether `pause` has been said, and no `resume` since.
+    /// Whether the operator has paused the plugin by command.
     pub is_paused: bool,
     /// What the cluster lets the plugin's identity read.
     pub reviews: Reviews,
-    /// What is not granted.
+    /// What the manifest asks for and the settings do not grant.
     pub not_granted: Vec<String>,
-    /// What nobody has accepted of what a version asks for that is to run.
+    /// What the candidate asks for and the operator has not accepted.
     pub not_accepted: Vec<String>,
-    /// Why what runs would not begin, as the settings are.
+    /// Why the running version would not be installed under the current settings.
     pin_problem: Option<String>,
-    /// The end of the quarantine that was told of last.
+    /// The end of the quarantine that was handled last.
     quarantine: Option<Time>,
 }
 
-/// Which version it is.
+/// Identifies a version.
 #[derive(Clone)]
 struct Label {
     digest: Digest,
@@ -93,26 +94,26 @@ pub struct Running {
 }
 
 impl Running {
-    /// The plugin's name: the settings' if they give it one.
+    /// The plugin's name: that in the settings, or else that in the manifest.
     pub fn name(&self) -> &str {
         &self.plugin.manifest().name
     }
 }
 
 impl Slot {
-    /// Whether what runs is stopped by the operator's settings.
+    /// True if the operator's settings pause the running version.
     pub fn is_paused_by_settings(&self) -> bool {
         let running = self.running.as_ref();
         let settings = running.and_then(|running| running.version.accepted.as_ref());
         settings.is_some_and(|settings| settings.paused == Some(true))
     }
 
-    /// The file as it is now, and whether it is to have settings of its own. Says whether it is to
-    /// be loaded.
+    /// Takes note of the file as it is now, and of whether settings of its own are required.
+    /// Returns whether the file has to be loaded.
     pub fn see(&mut self, found: Found, requires_settings: bool) -> bool {
         let lacks_settings = requires_settings && found.settings.is_none();
         if self.settings_text != found.settings || self.lacks_settings != lacks_settings {
-            // What runs goes on with those it had.
+            // The running version keeps the settings it had.
             if !lacks_settings {
                 self.read_settings(&found.settings);
             }
@@ -130,6 +131,7 @@ impl Slot {
                 return false;
             }
         };
+        // An unchanged file is loaded again only if there was no room for it before.
         if self.stamp == Some(stamp) && (self.is_loading || !self.lacks_room) {
             return false;
         }
@@ -137,7 +139,7 @@ impl Slot {
         true
     }
 
-    /// A load has begun; any before it is of no interest any more.
+    /// A load has begun. Earlier loads are ignored from now on.
     pub fn begins(&mut self, ticket: u64) {
         self.is_loading = true;
         self.ticket = Some(ticket);
@@ -158,7 +160,7 @@ impl Slot {
         };
     }
 
-    /// The versions that need no compilation.
+    /// The digests of the versions that need no compilation.
     pub fn known(&self) -> Vec<Digest> {
         let versions = self.versions().map(|version| version.digest.clone());
         let rejected = self.rejected.as_ref().map(|label| label.digest.clone());
@@ -170,7 +172,8 @@ impl Slot {
         running.into_iter().chain(&self.previous)
     }
 
-    /// A load has ended. Says whether it was the last one.
+    /// Takes over the result of a load. Returns false if a later load has begun, so that this one
+    /// is ignored.
     pub fn loaded(&mut self, loaded: Loaded) -> bool {
         if Some(loaded.ticket) != self.ticket {
             return false;
@@ -185,6 +188,7 @@ impl Slot {
             }
             Ok(Outcome::NoRoom(_)) | Err(_) => None,
         };
+        // The file holds the version that was rolled back. That changes nothing.
         if matches!(&loaded.result, Ok(Outcome::Known(digest)) if self.has_rejected(digest)) {
             return true;
         }
@@ -216,7 +220,7 @@ impl Slot {
         rejected.is_some_and(|label| label.digest == *digest)
     }
 
-    /// What is to be said of the newest file, with the version that runs if it is not that file's.
+    /// A message about the newest file. If another version runs, the message names both.
     pub fn said_of_file(&self, why: &str) -> String {
         let running = self.running.as_ref().map(|running| &running.version);
         match (running, &self.newest) {
@@ -232,21 +236,21 @@ impl Slot {
         }
     }
 
-    /// The candidate cannot be let in. Says whether that is news.
+    /// The candidate has to wait. Returns whether the reason is new.
     pub fn wait(&mut self, reason: String) -> bool {
         let is_news = self.waits_for.as_ref() != Some(&reason);
         self.waits_for = Some(reason);
         is_news
     }
 
-    /// What runs can be looked after again: only a candidate can be waiting.
+    /// The running version is no longer held up. Only a candidate can still be waiting.
     pub fn waits_no_more(&mut self) {
         if self.candidate.is_none() && !self.lacks_room {
             self.waits_for = None;
         }
     }
 
-    /// The candidate is not let in, as things are. Says whether that is news.
+    /// The candidate is refused for now. Returns whether the reason is new.
     pub fn refuse(&mut self, reason: String) -> bool {
         self.waits_for = None;
         let is_news = self.problem.as_ref() != Some(&reason);
@@ -254,29 +258,31 @@ impl Slot {
         is_news
     }
 
-    /// What is wrong with the configuration for the version that runs, which goes on with earlier settings. Says whether that is news.
+    /// Sets what is wrong with the configuration for the running version, which keeps its earlier
+    /// settings. Returns whether that is new.
     pub fn judged(&mut self, problem: Option<String>) -> bool {
         let is_news = problem.is_some() && self.config_problem != problem;
         self.config_problem = problem;
         is_news
     }
 
-    /// What is wrong with the name in the settings, under which what runs is not put. Says whether that is news.
+    /// Sets what is wrong with the name in the settings; the running plugin keeps its earlier name.
+    /// Returns whether that is new.
     pub fn named(&mut self, problem: Option<String>) -> bool {
         let is_news = problem.is_some() && self.name_problem != problem;
         self.name_problem = problem;
         is_news
     }
 
-    /// What is wrong with the digest of the version that runs, and goes on. Says whether that is
-    /// news.
+    /// Sets what is wrong with the digest of the running version, which goes on. Returns whether
+    /// that is new.
     pub fn pinned(&mut self, problem: Option<String>) -> bool {
         let is_news = problem.is_some() && self.pin_problem != problem;
         self.pin_problem = problem;
         is_news
     }
 
-    /// The plugin's name.
+    /// The plugin's name, if it is known.
     pub fn name(&self) -> Option<String> {
         let running = self
             .running
@@ -286,17 +292,17 @@ impl Slot {
         running.or_else(|| Some(self.settings.name_of(&candidate?.manifest)))
     }
 
-    /// It is in quarantine. Says whether that is news.
+    /// The running version is in quarantine. Returns whether that is new.
     pub fn quarantined(&mut self, until: Time) -> bool {
         self.quarantine.replace(until) != Some(until)
     }
 
-    /// What is to be said of the newest file, though another version runs.
+    /// Sets what is reported of the newest file while another version runs.
     pub fn note(&mut self, problem: String) {
         self.problem = Some(problem);
     }
 
-    /// The candidate runs.
+    /// The candidate has been installed.
     pub fn is_let_in(&mut self) {
         self.candidate = None;
         self.waits_for = None;
@@ -307,7 +313,8 @@ impl Slot {
         self.rejected = None;
     }
 
-    /// Has the version before come back, and says which that is. The one that runs is not tried again.
+    /// Orders a rollback to the previous version, and returns its version string. The running
+    /// version is not tried again. `None` if there is no previous version.
     pub fn roll_back(&mut self) -> Option<String> {
         let running = self.running.as_ref()?;
         let version = self.previous.take()?;
@@ -317,32 +324,34 @@ impl Slot {
         Some(name)
     }
 
-    /// Whether nobody knows yet what it is.
+    /// True while the plugin's name is not known yet: its first version is being loaded.
     pub fn is_loading_first(&self) -> bool {
         self.is_loading && self.running.is_none()
     }
 
-    /// Whether it is to be looked after again though nothing changes.
+    /// True if the slot has to be looked at again although nothing changes.
     pub fn is_pending(&self) -> bool {
         self.candidate.is_some() || self.lacks_room || self.reviews.is_needed()
     }
 
-    /// Without settings that make sense nothing is begun; what runs goes on with the last that did.
+    /// Without valid settings no version is started. A running plugin goes on with the last valid
+    /// ones.
     pub fn may_begin(&self) -> bool {
         let has_some = self.settings_problem.is_none() && !self.lacks_settings;
         has_some || self.running.is_some()
     }
 
-    /// What it waits for, if it is to have settings of its own.
+    /// What the plugin waits for, if settings of its own are required and missing.
     pub fn wants_settings(&self, file: &str) -> Option<String> {
         self.lacks_settings.then(|| lack_of_settings(file))
     }
 
-    /// What is wrong with the settings for all, if nothing was ever right with them.
+    /// Sets what is wrong with the settings for all plugins. `None` once they have been valid.
     pub fn set_defaults_problem(&mut self, problem: Option<&String>) {
         self.defaults_problem = problem.cloned();
     }
 
+    /// The file's entry in the list of plugins.
     pub fn entry(&self, file: &str) -> Entry {
         let running = self.running.as_ref().map(|running| &running.version);
         let version = running.or(self.candidate.as_ref());
@@ -357,7 +366,7 @@ impl Slot {
         let lesser = lesser.or_else(|| self.wants_settings(file));
         let state = match &self.running {
             Some(running) => State::Joined(running.id),
-            // It is tried again and again.
+            // While there is no room it is loaded again and again; that is reported as waiting.
             None if self.is_loading && !self.lacks_room => State::Loading,
             None => match (&fault, &waits_for) {
                 (Some(reason), _) => State::Failed(reason.clone()),

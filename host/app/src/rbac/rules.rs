@@ -1,4 +1,4 @@
-//! From what plugins do to what RBAC calls it.
+//! Translates what plugins do into RBAC rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct Named {
     pub is_guessed: bool,
 }
 
-/// Built-in kinds without namespaces that controllers care for.
+/// Built-in cluster-scoped kinds that controllers often use.
 const CLUSTER_SCOPED: [&str; 12] = [
     "Namespace",
     "Node",
@@ -31,7 +31,7 @@ const CLUSTER_SCOPED: [&str; 12] = [
 ];
 
 impl Named {
-    /// English, as apimachinery's `UnsafeGuessKindToResource`.
+    /// Guesses the plural as in English, like apimachinery's `UnsafeGuessKindToResource`.
     pub fn guess(kind: &Kind) -> Self {
         let name = kind.kind.to_lowercase();
         let plural = if name == "endpoints" {
@@ -51,18 +51,18 @@ impl Named {
     }
 }
 
-/// The same verbs for the same names, merged: one line of a role.
+/// The resource and names of one rule of a role. Verbs for the same target are merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     pub group: String,
-    /// With the subresource, if it is one: `pods/status`.
+    /// Includes the subresource, if there is one: `pods/status`.
     pub resource: String,
     /// Empty means all.
     pub names: BTreeSet<String>,
 }
 
 impl Target {
-    /// What nobody asked for by name, and why it is there.
+    /// Explains a rule that no manifest asks for by name.
     pub fn comment(&self) -> Option<&'static str> {
         self.resource.ends_with(FINALIZERS).then_some(
             "For owner references with blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on.",
@@ -72,18 +72,19 @@ impl Target {
 
 pub type Verbs = BTreeMap<Target, BTreeSet<String>>;
 
-/// What is allowed where. An empty namespace is the whole cluster.
+/// What is allowed where. An empty namespace means the whole cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(pub BTreeMap<String, Verbs>);
 
-/// An owner reference with `blockOwnerDeletion` asks for this part of the owner where the admission plugin
-/// OwnerReferencesPermissionEnforcement is on.
+/// The subresource that an owner reference with `blockOwnerDeletion` needs `update` of, where the
+/// admission plugin OwnerReferencesPermissionEnforcement is on.
 const FINALIZERS: &str = "/finalizers";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 
 impl Rules {
-    /// What the host needs for itself: it reports Events, its own and those of plugins that may write some.
+    /// What the host needs for itself: it writes Events, its own and those of plugins that may
+    /// write some.
     pub fn of_host() -> Self {
         let mut rules = Self::default();
         rules.allow(
@@ -96,6 +97,7 @@ impl Rules {
         rules
     }
 
+    /// The rules for what a plugin is granted of its manifest.
     pub fn of(manifest: &Manifest, grants: &Grants, names: &BTreeMap<Kind, Named>) -> Self {
         let mut rules = Self::default();
         let all = BTreeSet::new();
@@ -131,7 +133,8 @@ impl Rules {
             for verb in &write.verbs {
                 let (namespaces, group) = (&write.namespaces, &write.kind.group);
                 for verb in verbs(*verb, write.subresource.is_some()) {
-                    // What is created has no name yet, as far as RBAC can see.
+                    // RBAC cannot restrict `create` by name, because it does not see the name of a
+                    // new object.
                     let names = if *verb == "create" {
                         &all
                     } else {
@@ -144,7 +147,8 @@ impl Rules {
         rules
     }
 
-    /// Leave to act as a service account (KEP-5284 has narrower verbs for it; see docs/settings.md).
+    /// Allows the host to act as a service account, and to review what that may read. KEP-5284 has
+    /// narrower verbs for the former; see docs/settings.md.
     pub fn impersonate(&mut self, name: &str, namespace: &str) {
         let names = BTreeSet::from([name.to_owned()]);
         let namespaces = [namespace.to_owned()];
@@ -159,7 +163,7 @@ impl Rules {
         );
     }
 
-    /// Without the writes.
+    /// Only the reads.
     pub fn reads(&self) -> Self {
         let is_read = |verb: &String| READ.contains(&verb.as_str());
         let mut reads = Self::default();
@@ -173,6 +177,7 @@ impl Rules {
         reads
     }
 
+    /// Merges other rules into these.
     pub fn add(&mut self, other: Self) {
         for (namespace, verbs) in other.0 {
             let place = self.0.entry(namespace).or_default();
@@ -209,7 +214,8 @@ impl Rules {
     }
 }
 
-/// The requests behind an action. Server-side apply of an object that is not there is a create, too; of a subresource it never is.
+/// The RBAC verbs behind an action. Server-side apply of an object that does not exist is also a
+/// create, except for a subresource.
 fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
     match verb {
         Verb::Apply if is_subresource => &["patch"],

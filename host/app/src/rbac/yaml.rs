@@ -1,4 +1,5 @@
-//! Roles and bindings as YAML. Names and namespaces are DNS names, so that quoting is all that is to be thought of.
+//! Roles and bindings as YAML. Names and namespaces are DNS names, so quoting them is all the
+//! escaping that is needed.
 
 use std::fmt::Write;
 
@@ -10,7 +11,8 @@ pub struct Account {
     pub namespace: String,
 }
 
-/// The account, and a role and binding for each place it may do something in.
+/// The account, with a role and a binding for each namespace (or the cluster) in which it has
+/// permissions.
 pub fn documents(account: &Account, rules: &Rules) -> String {
     let Account { name, namespace } = account;
     let mut text = format!(
@@ -22,7 +24,7 @@ pub fn documents(account: &Account, rules: &Rules) -> String {
     text
 }
 
-/// A namespace, unless each cluster has it.
+/// A namespace. Empty for those that every cluster has.
 pub fn namespace(name: &str) -> String {
     if name == "default" || name.starts_with("kube-") {
         return String::new();

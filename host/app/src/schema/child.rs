@@ -1,5 +1,5 @@
-//! The evaluating process: limits itself, reads a question from standard input, says with its exit code what the answer is, and on
-//! standard output what is wrong.
+//! The evaluating process. It limits itself and reads a question from standard input. The exit code
+//! is the answer, and what is wrong is written to standard output.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -11,16 +11,17 @@ use super::evaluate::evaluate;
 use super::{Fault, Question};
 use crate::config::ChildArgs;
 
-/// It is a schema, and the configuration fits it.
+/// The schema is valid, and the configuration fits it.
 pub const FITS: u8 = 0;
-/// Standard output says what is wrong with the schema. Not 1 or 2, which argument parsers end with.
+/// The schema is invalid; standard output has the reason. The code is neither 1 nor 2, with which
+/// argument parsers exit.
 pub const NO_SCHEMA: u8 = 10;
-/// Standard output says what is wrong with the configuration.
+/// The configuration does not fit; standard output has the reason.
 pub const DOES_NOT_FIT: u8 = 11;
-/// Standard error says why it is not known.
+/// The result is unknown; standard error has the reason.
 pub const NOT_TRIED: u8 = 12;
 
-/// Begins before there is a log, a runtime or a second thread.
+/// Runs before there is a log, a runtime or a second thread.
 pub fn run(args: &ChildArgs) -> ExitCode {
     let limited = confine(args.memory_bytes, Duration::from_secs(args.cpu_seconds));
     let code = match limited.and_then(|()| answer()) {

@@ -1,5 +1,5 @@
-//! The evaluation itself. Nothing is fetched, and patterns are of a kind that is matched in linear time; what else a schema can do to
-//! the process it is evaluated in is limited from outside.
+//! The evaluation itself. Nothing is fetched, and patterns are limited to those that match in
+//! linear time. Everything else that a schema can do to the process is limited from outside.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::Fault;
 
-/// Of one compiled pattern, and of the cache it is matched with.
+/// The limit for one compiled pattern, and for the cache it is matched with.
 const PATTERN_BYTES: usize = 1 << 20;
-/// Faults that are named; more are not read.
+/// The number of faults that are reported; that there are more is only hinted at.
 const NAMED: usize = 3;
 
-/// Whether this is a schema, and the configuration as it wants it.
+/// Checks that this is a valid schema and, if a configuration is given, that it fits.
 pub fn evaluate(schema: &str, config: Option<&str>) -> Result<(), Fault> {
     let validator = validator(schema).map_err(Fault::Schema)?;
     let Some(config) = config else {
@@ -58,7 +58,8 @@ fn faults(validator: &Validator, config: &Value) -> Option<String> {
     (!named.is_empty()).then_some(text)
 }
 
-/// Where, and what. A text may be a secret, and this is logged: it is not repeated.
+/// Where the fault is, and what it is. Strings, arrays and tables are masked: they may hold
+/// secrets, and this is logged.
 fn line(error: &ValidationError<'_>) -> String {
     let place = path(error.instance_path());
     match error.instance().as_ref() {
@@ -69,11 +70,11 @@ fn line(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// As it would be written in TOML: `config.servers[0].name`.
+/// The location as written in TOML: `config.servers[0].name`.
 fn path(location: &Location) -> String {
     let mut text = "config".to_owned();
     for segment in location.segments() {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = match segment {
             LocationSegment::Index(index) => write!(text, "[{index}]"),
             LocationSegment::Property(key) if is_bare(&key) => write!(text, ".{key}"),
@@ -83,7 +84,7 @@ fn path(location: &Location) -> String {
     text
 }
 
-/// A key that TOML takes without quotes.
+/// True for a key that TOML accepts without quotes.
 fn is_bare(key: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     !key.is_empty() && key.bytes().all(is_plain)

@@ -100,7 +100,8 @@ fn what_is_no_schema_is_said_with_its_place() {
 
 #[test]
 fn nothing_outside_of_the_schema_is_fetched() {
-    // The words of a library that has nothing to fetch with. Fetching would say what it found, or that nobody answers.
+    // The error texts of a library that cannot fetch anything. A library that does would report
+    // what it found, or that nothing answered.
     let words = [
         "Retrieval is disabled",
         "No base URI is available",

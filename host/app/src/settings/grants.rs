@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer};
 /// What a plugin may do of what its manifest asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GrantSetting {
-    /// `"own-kind"`: read its own kind, nothing more.
+    /// `"own-kind"`: read its own kind, and nothing more.
     OwnKind,
-    /// `"as-requested"`: all.
+    /// `"as-requested"`: all of it.
     AsRequested,
     /// What is listed.
     Listed(Listed),
@@ -30,7 +30,7 @@ pub struct Listed {
     /// Kinds and verbs.
     #[serde(default)]
     pub writes: Vec<WriteSetting>,
-    /// Events, about what it may read or write.
+    /// Whether it may write Events about what it may read or write.
     #[serde(default)]
     pub events: bool,
 }
@@ -47,7 +47,8 @@ struct ReadTable {
     namespaces: BTreeSet<String>,
 }
 
-/// `{ kind = "Endpoints", verbs = ["apply"], subresource = "status", namespaces = ["web"], names = ["front"] }`.
+/// `{ kind = "Endpoints", verbs = ["apply"], subresource = "status" }`, with optional
+/// `namespaces = ["web"]` and `names = ["front"]`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct WriteSetting {
@@ -59,7 +60,8 @@ pub struct WriteSetting {
     namespaces: BTreeSet<String>,
     #[serde(default)]
     names: BTreeSet<String>,
-    /// Controllers are meant to force.
+    /// Whether it may force an apply. The default is true, because controllers should force
+    /// conflicts.
     force: Option<bool>,
 }
 
@@ -73,7 +75,7 @@ enum VerbText {
     Delete,
 }
 
-/// `Pod`, `apps/Deployment`; a version in it, as in `apps/v1/Deployment`, is read over.
+/// `Pod`, `apps/Deployment`. A version in it, as in `apps/v1/Deployment`, is ignored.
 #[derive(Clone, Debug, PartialEq)]
 struct KindText(KindName);
 
@@ -104,7 +106,7 @@ fn kind_name(text: &str) -> Option<KindName> {
     })
 }
 
-/// `v1`, `v2beta3`: no API group is named so.
+/// True for texts like `v1` and `v2beta3`. No API group has such a name.
 fn is_version(text: &str) -> bool {
     let digits = text.strip_prefix('v').unwrap_or_default();
     digits.starts_with(|first: char| first.is_ascii_digit()) && !digits.contains('.')

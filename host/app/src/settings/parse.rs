@@ -1,4 +1,5 @@
-//! From a file's text to settings. What is wrong is said in one line: where, what, and what was probably meant.
+//! Parses the text of a settings file. An error is one line that tells where the fault is, what it
+//! is, and which name was probably meant.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,13 +12,13 @@ use serde::{Deserialize, Deserializer};
 use super::{Settings, quantity};
 use crate::directory::DEFAULTS;
 
-/// Names nearer than this to what was written are proposed (1 is the same).
+/// The minimum similarity of a name that an error suggests, where 1 means equal.
 const NEAR: f64 = 0.7;
 
-/// The API server takes no longer one.
+/// The API server's limit on the length of a field manager.
 const MAX_FIELD_MANAGER: usize = 128;
 
-/// Reads the settings of one plugin.
+/// Parses the settings of one plugin.
 pub fn parse(text: &str) -> Result<Settings, String> {
     let settings = read(text)?;
     if settings.require_settings.is_some() {
@@ -28,7 +29,7 @@ pub fn parse(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// An error names the line.
+/// Parses a settings file. An error names the line.
 fn read(text: &str) -> Result<Settings, String> {
     toml::from_str(text).map_err(|error| {
         let message = with_proposal(&error.message().replace('\n', " "));
@@ -43,7 +44,7 @@ fn read(text: &str) -> Result<Settings, String> {
     })
 }
 
-/// Reads the settings for all plugins.
+/// Parses the settings for all plugins.
 pub fn parse_defaults(text: &str) -> Result<Settings, String> {
     let settings = read(text)?;
     for (key, is_set) in [
@@ -66,7 +67,7 @@ pub fn parse_defaults(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// Serde lists every name that would have been right; the nearest is what was meant.
+/// Serde's message lists all valid names. Adds the nearest one as a suggestion.
 fn with_proposal(message: &str) -> String {
     let is_unknown = ["unknown field", "unknown variant"]
         .iter()
@@ -94,7 +95,8 @@ pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Err
     Ok(Some(name))
 }
 
-/// The API server's own rule, but that it also takes letters beyond ASCII, and blanks.
+/// Follows the API server's own rule, except that this also excludes characters beyond ASCII and
+/// blanks.
 pub fn field_manager<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let name = String::deserialize(from)?;
     let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -106,7 +108,7 @@ pub fn field_manager<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String
     Ok(Some(name))
 }
 
-/// One text, or a list of some.
+/// Accepts a string or a list of strings.
 pub fn digests<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<String>>, D::Error> {
     let texts = match toml::Value::deserialize(from)? {
         toml::Value::Array(values) => values,
@@ -124,7 +126,7 @@ pub fn digests<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeSet<Str
     Ok(Some(digests))
 }
 
-/// Reads a SHA-256.
+/// Parses a SHA-256.
 pub fn digest(text: &str) -> Result<String, String> {
     if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(text.to_ascii_lowercase());

@@ -1,8 +1,8 @@
-//! Durations and amounts of memory, as Kubernetes writes them.
+//! Durations and amounts of memory, in Kubernetes' notation.
 
 use std::time::Duration;
 
-/// `1h30m`, `90s`; `0` is zero.
+/// Parses `1h30m` or `90s`; `0` is zero.
 pub fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -13,7 +13,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a duration; write 12h, 1h30m, 90s or 0"))
 }
 
-/// Quantities of memory, with the binary suffixes: `512Mi`.
+/// Parses an amount of memory with a binary suffix: `512Mi`. Must be more than 0.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let digits = text
         .find(|byte: char| !byte.is_ascii_digit())
@@ -35,7 +35,7 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("{text:?} is not an amount of memory; write 512Mi or 4Gi"))
 }
 
-/// An amount of memory, for people.
+/// Formats an amount of memory for people.
 pub fn size(bytes: usize) -> String {
     match bytes {
         0..10_240 => format!("{bytes} B"),

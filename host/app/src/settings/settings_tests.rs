@@ -211,7 +211,7 @@ proptest! {
         let _ = parse(&text);
     }
 
-    /// Sound settings with a piece cut out, doubled or replaced.
+    /// Valid settings with a piece cut out, repeated or replaced.
     #[test]
     fn no_damage_makes_the_parser_panic(at in 0..ALL.len(), length in 0..40usize, with in ".{0,8}") {
         let (start, end) = (at, (at + length).min(ALL.len()));

@@ -1,7 +1,7 @@
-//! For how long the hub is held, and for what. While it is, no plugin gets a turn and nobody is told anything, so it is to be
-//! known who takes it for long.
+//! Measures for how long the hub is held, and for what. While it is held no plugin can take a key
+//! and no change is delivered, so long holds must be traceable to their cause.
 //!
-//! Nothing here needs the hub: [`Holds::current`] answers while somebody else holds it.
+//! Nothing here needs the hub's lock: [`Holds::current`] answers while somebody else holds it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,25 +15,25 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tracing::warn;
 
-/// A longer hold is told in the log.
+/// A longer hold is logged.
 const LONG: Duration = Duration::from_secs(1);
-/// At most one line in so long.
+/// At most one line is logged in this time.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 /// What the hub is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// To store what the cluster says, and queue the keys that it concerns.
+    /// To store a change from the cluster, and queue the keys that it concerns.
     Change,
     /// To find the next key to run.
     Turn,
-    /// To record what a run has read.
+    /// To record what a reconcile has read.
     Reads,
-    /// To end a turn.
+    /// To end a reconcile.
     End,
-    /// Because a plugin comes, goes, or is run otherwise.
+    /// Because a plugin comes, goes, or gets other settings.
     Plugins,
-    /// To tell how things are.
+    /// To report the state of the plugins.
     Status,
 }
 
@@ -58,7 +58,8 @@ impl Cause {
         }
     }
 
-    /// On account of a plugin: how much it has read and done says how long it takes.
+    /// The same cause, attributed to a plugin: how long the hub is held depends on how much the
+    /// plugin has read and written.
     pub fn of(self, plugin: &str) -> Holder<'_> {
         Holder {
             cause: self,
@@ -73,7 +74,7 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// Who holds the hub.
+/// What the hub is held for, and for which plugin, if for one.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder<'a> {
     cause: Cause,
@@ -108,21 +109,23 @@ pub struct Holds {
     times: [Histogram; Cause::ALL.len()],
     of_causes: Family<CauseLabel, Histogram, fn() -> Histogram>,
     of_plugins: Family<ControllerLabel, Seconds>,
-    /// Since when the hub is held, in microseconds, times eight, and the cause's place. Zero: it is not.
+    /// Zero while the hub is free. Otherwise the time at which the hold began, in microseconds,
+    /// shifted left by three bits, plus the cause's index in [`Cause::ALL`].
     current: AtomicU64,
     told: Mutex<Told>,
 }
 
-/// What the log has been told.
+/// When the last line was logged.
 #[derive(Debug, Default)]
 struct Told {
     at: Option<Time>,
-    /// Long holds since then that it has not.
+    /// Long holds since then that were not logged.
     others: u64,
 }
 
 impl Told {
-    /// Whether another line may be written now, and how many there were none of.
+    /// If another line may be logged now, returns how many holds were not logged since the last
+    /// one.
     fn next(&mut self, now: Time) -> Option<u64> {
         if self.at.is_some_and(|at| now < at + BETWEEN_LINES) {
             self.others += 1;
@@ -133,7 +136,7 @@ impl Told {
     }
 }
 
-/// From a microsecond to ten seconds.
+/// Buckets from a microsecond to ten seconds.
 fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(1e-6, 10.0, 8))
 }
@@ -169,29 +172,30 @@ impl Holds {
         );
     }
 
-    /// A plugin is there: its series begins at zero.
+    /// Starts a new plugin's series at zero.
     pub fn add(&self, plugin: &str) {
         drop(self.of_plugins.get_or_create(&controller(plugin)));
     }
 
-    /// A plugin has gone, and its series with it.
+    /// Removes the series of a plugin that has gone.
     pub fn remove(&self, plugin: &str) {
         self.of_plugins.remove(&controller(plugin));
     }
 
-    /// Somebody holds the hub from now on.
+    /// Records that the hub is held from now on.
     pub(super) fn begin(&self, holder: Holder<'_>, now: Time) {
         let micros = u64::try_from(now.as_micros()).unwrap_or(u64::MAX >> 3);
         let mark = (micros.max(1) << 3) | holder.cause as u64;
         self.current.store(mark, Ordering::Relaxed);
     }
 
-    /// Nobody holds it any more, from now on; it must be held still, or this would be another's end.
+    /// Records that the hub is free again. Must be called while it is still locked; otherwise it
+    /// could overwrite the next holder's mark.
     pub(super) fn end(&self) {
         self.current.store(0, Ordering::Relaxed);
     }
 
-    /// What the hub is held for, and since when, if it is.
+    /// What the hub is held for, and since when, if it is held.
     pub(super) fn current(&self) -> Option<(Cause, Time)> {
         let mark = self.current.load(Ordering::Relaxed);
         let place = usize::try_from(mark & 7).ok()?;
@@ -199,11 +203,11 @@ impl Holds {
         Some((*cause, Duration::from_micros(mark >> 3)))
     }
 
-    /// The hub was held for so long, until now.
+    /// Counts a hold that took `time` and has just ended.
     pub(super) fn note(&self, holder: Holder<'_>, time: Duration, now: Time) {
         let Holder { cause, plugin } = holder;
         self.times[cause as usize].observe(time.as_secs_f64());
-        // One that has gone has no series any more.
+        // A plugin that has gone has no series any more.
         let seconds = plugin.and_then(|plugin| self.of_plugins.get(&controller(plugin)));
         if let Some(seconds) = seconds {
             seconds.inc_by(time.as_secs_f64());

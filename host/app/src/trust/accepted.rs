@@ -1,10 +1,10 @@
-//! What has been accepted of plugins, kept in a directory of the host's user across restarts: for
-//! each plugin's name, and for each file's.
+//! What has been accepted of plugins. It is kept across restarts in a directory of the host's user,
+//! for each plugin name and for each file name.
 //!
-//! For both, because either alone is a stranger's to choose: the name is in the file, and a file
-//! may come under another one. What is accepted outlives the plugin's file. The digests of what was
-//! accepted are kept beside what it asked for, so that the same file is accepted by a host that
-//! reads more or less out of a manifest than this one.
+//! Both are needed, because a stranger can choose either alone: the plugin's name is in the file,
+//! and a file can be copied under another name. Acceptance outlives the plugin's file. Besides what
+//! the accepted versions asked for, their digests are kept, so that a host that reads more or less
+//! out of a manifest than this one still accepts the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -24,23 +24,23 @@ use super::Asked;
 use crate::access::Access;
 use crate::output;
 
-/// Most digests of one plugin; the oldest are forgotten.
+/// The most digests of one plugin; the oldest are forgotten.
 const DIGESTS: usize = 100;
 
-/// The largest file of what was accepted: a manifest has 256 KiB, and some of them may have been
-/// accepted together.
+/// The largest file with accepted requests. A manifest has at most 256 KiB, and several may have
+/// been accepted together.
 const BYTES: u64 = 16 << 20;
 
 /// What has been accepted for one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Record {
-    /// Of files, the newest last.
+    /// SHA-256 of files, the newest last.
     digests: Vec<String>,
     wants: Wants,
 }
 
-/// A record as a file has it. A host of another version may have written what this one does not
-/// understand.
+/// A record as it is read from a file. A host of another version may have written it, with `wants`
+/// that this one does not understand.
 #[derive(Deserialize)]
 struct Kept {
     #[serde(default)]
@@ -49,30 +49,30 @@ struct Kept {
     wants: serde_json::Value,
 }
 
-/// How a version stands to what was accepted before.
+/// How a version compares with what was accepted before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody has ever been accepted here.
+    /// Nothing has been accepted for these names yet.
     First,
     Accepted,
-    /// It asks for this, too.
+    /// It asks for this in addition.
     More(Vec<String>),
-    /// Nobody knows.
+    /// The record cannot be read.
     Unreadable(String),
 }
 
 /// What has been accepted.
 #[derive(Debug)]
 pub struct Accepted {
-    /// None: it is forgotten when the host ends.
+    /// `None`: kept in memory only.
     directory: Option<PathBuf>,
-    /// What could not be written, or has no place to be.
+    /// What could not be written, or is kept in memory only.
     unwritten: BTreeMap<String, Record>,
-    /// Whether it has been said that the directory cannot be used.
+    /// Whether it was logged that the directory cannot be used.
     has_warned: bool,
 }
 
-/// `$XDG_STATE_HOME/pilothouse`, `~/.local/state/pilothouse`; none without a home.
+/// `$XDG_STATE_HOME/pilothouse` or `~/.local/state/pilothouse`. `None` without a home directory.
 pub fn usual_directory() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty());
     let home = || std::env::home_dir().map(|home| home.join(".local/state"));
@@ -81,7 +81,7 @@ pub fn usual_directory() -> Option<PathBuf> {
 }
 
 impl Accepted {
-    /// In the host's directory for what it has to remember; none: for as long as the process lives.
+    /// Keeps records below the state directory. `None`: in memory, until the process ends.
     pub fn new(state: Option<&Path>) -> Self {
         Self {
             directory: state.map(|state| state.join("accepted")),
@@ -90,7 +90,7 @@ impl Accepted {
         }
     }
 
-    /// How a version that asks for this stands to what was accepted.
+    /// Compares a version that asks for this with what was accepted.
     pub fn judge(&self, asked: Asked<'_>, wants: &Wants) -> Verdict {
         let mut more = BTreeSet::new();
         let mut is_first = true;
@@ -113,8 +113,8 @@ impl Accepted {
         }
     }
 
-    /// From now on a version that asks for no more is accepted, and this file whatever it is taken
-    /// to ask for.
+    /// Accepts this file, whatever a host reads out of it, and other versions that ask for no more
+    /// than `wants`.
     pub fn accept(&mut self, asked: Asked<'_>, wants: &Wants) {
         for key in keys(asked) {
             let known = self.read(&key).ok().flatten();
@@ -169,7 +169,7 @@ impl Accepted {
     }
 }
 
-/// The names of the files that are about a version.
+/// The file names of a version's records.
 fn keys(asked: Asked<'_>) -> [String; 2] {
     let file = asked.file.strip_suffix(".wasm").unwrap_or(asked.file);
     [
@@ -178,7 +178,8 @@ fn keys(asked: Asked<'_>) -> [String; 2] {
     ]
 }
 
-/// Whether there is such a directory. What others could write to is not believed.
+/// Returns whether the directory exists. An error if other users could write to it: then its
+/// contents are not trusted.
 fn is_there(directory: &Path) -> anyhow::Result<bool> {
     let shown = directory.display();
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -204,12 +205,12 @@ fn read(path: &Path) -> anyhow::Result<Option<Record>> {
         .with_context(|| format!("{shown} is damaged; restore it, or remove it"))?;
     Ok(Some(Record {
         digests: kept.digests,
-        // Then what it says of digests holds all the same.
+        // If they cannot be read, the digests in the record stay valid.
         wants: serde_json::from_value(kept.wants).unwrap_or_default(),
     }))
 }
 
-/// As a whole or not at all, whoever else writes it.
+/// Writes the file completely or not at all, also if another process writes it at the same time.
 fn write(directory: &Path, key: &str, record: &Record) -> anyhow::Result<()> {
     let shown = directory.display();
     let mut builder = DirBuilder::new();

@@ -88,7 +88,7 @@ fn what_was_accepted_is_known_to_the_next_process() {
     assert_eq!(names.count(), 2, "nothing is left half-written");
 }
 
-/// The name in a file is a stranger's to choose, and so may be the file's.
+/// A stranger may choose the name in a file, and the name of the file.
 #[test]
 fn neither_another_name_nor_another_file_is_a_new_beginning() {
     let (_temporary, mut accepted) = state();
@@ -173,7 +173,7 @@ fn a_directory_that_others_may_write_to_is_not_believed() {
     assert!(matches!(first.judged(&accepted), Verdict::Unreadable(_)));
 }
 
-/// A file where the directory should be: so nobody can write there, root included.
+/// A file stands where the directory should be, so that even root cannot write there.
 #[test]
 fn without_a_directory_what_is_accepted_is_known_as_long_as_the_process_lives() {
     let temporary = tempfile::NamedTempFile::new().unwrap();

@@ -33,8 +33,8 @@ fn asked<'a>(digest: &'a str, manifest: &'a Manifest) -> Asked<'a> {
     }
 }
 
-/// What speaks against the second version of a plugin whose first has been accepted, which deletes
-/// Pods.
+/// The objection to the second version of a plugin. Its first one, which deletes Pods, has been
+/// accepted.
 fn against(settings: &str, host: &HostDefaults, digest: &str, kinds: &[&str]) -> Option<Objection> {
     let mut accepted = Accepted::new(None);
     let first = manifest(&["Pod"]);

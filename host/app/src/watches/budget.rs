@@ -1,4 +1,4 @@
-//! How much memory the cached objects may take.
+//! The limit on the memory of cached objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use tracing::{error, info};
 
 use crate::shared::{Cause, Shared};
 
-/// The operator's limit on cached objects, and whether they have outgrown it.
+/// The operator's limit on the memory of cached objects, and whether they exceed it now.
 #[derive(Clone, Default)]
 pub struct Budget {
     limit: Option<usize>,
@@ -24,7 +24,7 @@ impl Budget {
         }
     }
 
-    /// Bytes that the objects of one informer may take, those it has now included.
+    /// Bytes that the objects of one informer may take, including those it holds now.
     pub fn room(&self, shared: &Shared, informer: InformerId) -> usize {
         let Some(limit) = self.limit else {
             return usize::MAX;
@@ -36,7 +36,7 @@ impl Budget {
         limit.saturating_sub(others)
     }
 
-    /// Why nothing more can be cached, if so.
+    /// Why nothing more can be cached, if the limit is reached.
     pub fn is_used_up(&self, shared: &Shared) -> Option<String> {
         let limit = self.limit?;
         let held = shared.look(Cause::Plugins, Hub::cached_bytes);
@@ -44,8 +44,9 @@ impl Budget {
             .then(|| format!("the caches hold {held} bytes; --cache-limit allows {limit}"))
     }
 
-    /// Says so once when the caches have outgrown the limit, and once when they fit again: what is cached and grows is kept, for a
-    /// controller that sees half of its objects is worse than one that needs more memory.
+    /// Logs once when the caches exceed the limit, and once when they are within it again. Cached
+    /// objects are kept, also while they grow: a controller that sees half of its objects is worse
+    /// than one that needs more memory.
     pub fn check(&self, shared: &Shared) {
         let Some(limit) = self.limit else {
             return;

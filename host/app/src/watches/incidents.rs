@@ -1,7 +1,9 @@
-//! What the log says when the API server fails: one line when it begins and one when it is over, however many kinds are watched.
+//! Logs failures of the API server: one line when an incident begins and one when it is over,
+//! however many kinds are watched.
 //!
-//! Kinds that fail within half a minute fail together. One that fails later begins an incident of its own, so that a server that
-//! goes down is told of also while one aggregated API is down for days.
+//! Kinds that fail within half a minute of each other belong to one incident. A kind that fails
+//! later begins a new incident. Otherwise the failure of a whole server would not be logged while
+//! one aggregated API is down for days.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ const TOGETHER: Duration = Duration::from_secs(30);
 
 /// The incidents that are not over.
 pub struct Incidents {
-    /// Whose: host and port.
+    /// The API server, as host and port.
     server: String,
     open: Mutex<Vec<Incident>>,
 }
@@ -28,7 +30,7 @@ struct Incident {
     since: Instant,
     /// The list-watches that still fail.
     failing: BTreeSet<(Source, Role)>,
-    /// How many informers there have been.
+    /// How many informers have failed since the incident began.
     informers: usize,
 }
 
@@ -48,8 +50,8 @@ impl Incidents {
         }
     }
 
-    /// A list-watch of an informer fails because of the server. One that is retired has nothing to say:
-    /// nobody would end it.
+    /// A list-watch of an informer fails because of the server. Ignores a retired list-watch,
+    /// because nothing would end its incident.
     pub fn begin(&self, source: &Source, role: Role, reason: &str, is_retired: &AtomicBool) {
         let mut open = self.lock();
         if is_retired.load(Ordering::SeqCst) {
@@ -78,7 +80,8 @@ impl Incidents {
         warn!(server = self.server, reason, kind = %source, "watches fail; other kinds are likely to follow");
     }
 
-    /// It works again, or fails for a reason of its own, or is not wanted any more.
+    /// Ends a list-watch's part in an incident: it works again, fails for a reason of its own, or
+    /// is not wanted any more.
     pub fn end(&self, source: &Source, role: Role) {
         let mut open = self.lock();
         let place = (source.clone(), role);

@@ -1,20 +1,25 @@
-//! How many list-watches there may be. Each takes a connection of the host, and a place at the API server, for as long as it lives,
-//! and a manifest asks for hundreds by naming namespaces.
+//! The limit on the number of list-watches. Each one takes a connection of the host and a watcher
+//! in the API server for as long as it lives, and a manifest that names namespaces can ask for
+//! hundreds.
 
 use pilothouse_core::hub::Hub;
 use pilothouse_core::manifest::Manifest;
 
-/// With as many, neither an API server nor the host's memory is in trouble, and few hosts have more than a hundred.
+/// The default. This many do not strain an API server or the host's memory, and few hosts have more
+/// than a hundred.
 const USUAL: usize = 1_000;
 
-/// List-watches are to leave three quarters of the descriptors to their successors, other requests, files and children.
+/// By default list-watches may use a quarter of the descriptors. The rest is for their successors,
+/// other requests, files and child processes.
 const SHARE: u64 = 4;
 
+/// The most list-watches that the host may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchLimit(usize);
 
 impl WatchLimit {
-    /// What the operator has `said`, or what suits a process that may open so many descriptors (none: any number).
+    /// The operator's limit if one was given (`said`), else a default that fits the number of
+    /// descriptors that the process may open (`None`: unlimited).
     pub fn new(said: Option<usize>, descriptors: Option<u64>) -> Self {
         let usual = || {
             let share = descriptors.map_or(u64::MAX, |descriptors| descriptors / SHARE);
@@ -23,7 +28,7 @@ impl WatchLimit {
         Self(said.unwrap_or_else(usual))
     }
 
-    /// Why a plugin that is granted so much is not let in, if it is to wait until there are fewer list-watches.
+    /// Why a plugin with these grants must wait until there are fewer list-watches, if it must.
     pub fn refusal(self, hub: &Hub, granted: &Manifest) -> Option<String> {
         let Self(limit) = self;
         let have = hub.watched();
@@ -52,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads ConfigMaps in so many namespaces, and all Pods.
+    /// Reads ConfigMaps in a number of namespaces, and all Pods.
     struct Reads(Manifest);
 
     impl Plugin for Reads {
@@ -91,7 +96,7 @@ mod tests {
             hub.join(plugin, &Settings::default(), Time::ZERO).unwrap()
         };
         let id = joins(&mut hub, &first);
-        // Seven of its namespaces and all pods are watched by now.
+        // Seven of its namespaces and all pods are already watched.
         assert_eq!(limit.refusal(&hub, &second), None);
         let third = reads("third", 10);
         assert_eq!(

@@ -1,5 +1,6 @@
-//! From a list-watch into the hub, and into the log: one line when something goes wrong with the kind, one when it is over. What goes
-//! wrong with the server is said for all kinds together.
+//! Passes on what a list-watch brings: objects to the hub, failures to the log. A failure that
+//! concerns one kind is one line when it begins and one when it is over. Failures of the server are
+//! logged for all kinds together; see `incidents`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use super::{Budget, Follower, Incidents, Role, Troubles};
 use crate::metrics::Informer;
 use crate::shared::{Cause, Shared};
 
-/// Which cache is fed, and in whose place.
+/// Which cache a list-watch feeds, and which list-watch it replaces, if any.
 pub struct Feed {
     id: InformerId,
     source: Source,
     payload: Payload,
-    /// What comes counts no more.
+    /// Once true, deltas of this list-watch are ignored.
     is_retired: Arc<AtomicBool>,
-    /// The list-watch that feeds the cache until this one has come as far, and what this one has brought so far.
+    /// The list-watch that feeds the cache until this one has caught up, and what this one has
+    /// brought so far.
     handover: Option<(Follower, Stage)>,
 }
 
@@ -54,7 +56,8 @@ impl Feed {
         }
     }
 
-    /// Brings what has happened into the cache, if it is this one's turn. Says whether it has just become so.
+    /// Applies a delta to the cache, or to the stage while a predecessor still feeds the cache.
+    /// Returns true if this list-watch has just taken over.
     fn apply(&mut self, shared: &Shared, delta: Delta) -> bool {
         let (id, is_retired) = (self.id, &self.is_retired);
         let is_retired = || is_retired.load(Ordering::SeqCst);
@@ -67,7 +70,8 @@ impl Feed {
             return false;
         };
         stage.add(delta);
-        // In one step: a change that the old one brought after the list would be taken for the new one's.
+        // One step under the lock: otherwise a change that the predecessor brings in between would
+        // be taken for one that the new list already contains.
         let has_taken_over = shared.change(Cause::Change, |hub, now| {
             let cached = hub.snapshot().informers[id].resource_version();
             let listing = stage.take(cached).filter(|_| !is_retired());
@@ -91,11 +95,11 @@ pub struct HubSink {
     troubles: Troubles,
     incidents: Arc<Incidents>,
     budget: Budget,
-    /// Once the kind's path is known.
+    /// Set once the kind's path is known.
     metrics: Option<Informer>,
-    /// Since when the informer has not been followed, for a reason of its own.
+    /// Since when the informer has failed for a reason of its own.
     incident: Option<Instant>,
-    /// Objects that were said to be unreadable.
+    /// Unreadable objects that have been logged.
     unreadable: HashSet<ObjectKey>,
 }
 
@@ -119,12 +123,13 @@ impl HubSink {
         }
     }
 
-    /// From now on what happens is counted here.
+    /// Counts what happens from now on in these metrics.
     pub fn count(&mut self, metrics: Informer) {
         self.metrics = Some(metrics);
     }
 
-    /// How far the cache has come, if a complete list is in it: where a list-watch that replaces another begins.
+    /// The cache's resourceVersion, if it holds a complete list. A list-watch that replaces another
+    /// begins there.
     pub fn known(&self) -> Option<ResourceVersion> {
         self.shared.look(Cause::Change, |hub| {
             let cache = &hub.snapshot().informers[self.feed.id];
@@ -132,7 +137,7 @@ impl HubSink {
         })
     }
 
-    /// Whether a complete list with as much of each object is cached.
+    /// True if the cache holds a complete list with this much of each object.
     pub fn is_listed(&self) -> bool {
         let Feed { id, payload, .. } = self.feed;
         self.shared.look(Cause::Change, |hub| {
@@ -140,7 +145,7 @@ impl HubSink {
         })
     }
 
-    /// Says whether there was trouble before.
+    /// Returns whether there was an error before.
     fn set_trouble(&self, reason: Option<String>) -> bool {
         let Feed {
             source, is_retired, ..
@@ -149,7 +154,8 @@ impl HubSink {
             .set(source, self.feed.role(), reason, is_retired)
     }
 
-    /// It feeds the cache now. What was wrong before, with this list-watch or the one before, is over.
+    /// Called once this list-watch feeds the cache. Clears the errors of this list-watch and of its
+    /// predecessor.
     fn has_taken_over(&self) {
         let Feed {
             source, payload, ..
@@ -186,7 +192,7 @@ impl HubSink {
         }
     }
 
-    /// Once, until it can be read again.
+    /// Warns once, until the object can be read again.
     fn warn_unreadable(&mut self, object: &Unreadable) {
         let Unreadable { key, reason, .. } = object;
         if self.unreadable.insert(key.clone()) {
@@ -232,6 +238,7 @@ impl CacheSink for HubSink {
                 self.set_trouble(Some(reason));
             }
             WatchState::Error(reason) => {
+                // The server answers, so its incident is over for this informer.
                 self.incidents.end(&self.feed.source, role);
                 if self.incident.is_none() {
                     self.incident = Some(Instant::now());
@@ -247,7 +254,7 @@ impl CacheSink for HubSink {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
                     info!(kind = %self.feed.source, lasted, "watch recovered");
                 }
-                // It may have been another list-watch of this informer that was in trouble.
+                // The error may have been that of the informer's other list-watch.
                 if self.set_trouble(None) {
                     self.shared.change(Cause::Change, |hub, _| hub.recovered());
                 }
@@ -271,7 +278,7 @@ impl CacheSink for HubSink {
             return;
         }
         error!(kind = %self.feed.source, %from, %to, "the API server has been rolled back; listing everything anew");
-        // That was the line of this incident.
+        // The line above also announced this informer's failure.
         self.incident.get_or_insert_with(Instant::now);
     }
 }

@@ -43,7 +43,7 @@ fn listed(names: &[&str], at: u64, payload: Payload) -> Delta {
     })
 }
 
-/// A plugin that reads these fields of pods.
+/// Adds a plugin that reads these fields of pods.
 fn join(shared: &Shared, name: &str, fields: &[&str]) -> PluginId {
     let fields = fields.iter().copied().map(str::to_owned);
     let manifest = Manifest {
@@ -60,7 +60,7 @@ fn join(shared: &Shared, name: &str, fields: &[&str]) -> PluginId {
     shared.join(plugin, &Settings::default()).unwrap()
 }
 
-/// A hub with a plugin that reads whole pods, and what is told about them.
+/// A hub with a plugin that reads whole pods, and the errors recorded for them.
 struct Rig {
     shared: Arc<Shared>,
     id: InformerId,
@@ -81,7 +81,7 @@ impl Rig {
         }
     }
 
-    /// What is to be begun for what the plugins want now.
+    /// Which list-watch has to start for what the plugins want now.
     fn begin(&self, running: &mut Running) -> Begin {
         self.shared.look(Cause::Change, |hub| {
             let (_, payload) = hub.wanted()[&self.id].clone();
@@ -124,7 +124,7 @@ async fn a_list_watch_feeds_the_cache_until_the_one_that_brings_more_has_come_as
     let (mut old, follower) = rig.sink(Payload::Metadata, None);
     old.apply(listed(&["a"], 10, Payload::Metadata));
     let (mut new, _) = rig.sink(Payload::Full, Some(follower));
-    // It has listed before the old one has brought the next two, and hears of them later.
+    // The new one listed before the old one brought the next two changes, and gets them later.
     old.apply(Delta::Upsert(pod("b", 11)));
     new.apply(listed(&["a"], 10, Payload::Full));
     old.apply(Delta::Upsert(pod("c", 12)));
@@ -137,7 +137,7 @@ async fn a_list_watch_feeds_the_cache_until_the_one_that_brings_more_has_come_as
     new.apply(Delta::Upsert(pod("c", 12)));
     assert_eq!(rig.names(), ["a", "b", "c"]);
     assert!(rig.is_whole());
-    // What the old one brings now would hide the same change with more of the object in it.
+    // A change from the old one now would hide the same change with more of the object in it.
     old.apply(Delta::Upsert(pod("d", 13)));
     assert_eq!(rig.names(), ["a", "b", "c"]);
     new.apply(Delta::Upsert(pod("d", 13)));
@@ -158,7 +158,7 @@ async fn what_keeps_the_successor_from_its_list_is_no_trouble_of_the_cache() {
     assert!(!told.is_behind);
     old.state(WatchState::Error("it is forbidden".into()));
     assert!(trouble(&rig).unwrap().is_behind);
-    // The list has come; what is left of the old one has nothing to say any more.
+    // The list has arrived. What is left of the old one is ignored.
     new.apply(listed(&["a"], 11, Payload::Full));
     assert_eq!(trouble(&rig), None);
     old.state(WatchState::Error("it is forbidden still".into()));
@@ -178,7 +178,7 @@ async fn a_successor_that_is_not_wanted_any_more_takes_over_nothing() {
     assert!(!rig.is_whole());
 }
 
-/// Its file went and came again while the server was slow.
+/// Its file went and came back while the server was slow.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_comes_back_before_less_was_listed_is_synced_again() {
     let rig = Rig::new();

@@ -1,8 +1,9 @@
-//! What a list-watch that is to take another's place has brought so far.
+//! Holds what a list-watch has brought before it replaces another.
 //!
-//! The other one goes on meanwhile: its plugins do not stand still while the new list is fetched, nor if it never comes. By the time
-//! a list is complete the other may have brought later changes, and a cache does not go back in time. So the list is kept here, and
-//! kept current by its own watch, until it has come as far as the cache.
+//! The other list-watch goes on meanwhile, so that its plugins do not stand still while the new
+//! list is fetched, or if the list never comes. By the time the list is complete the other one may
+//! have brought later changes, and a cache does not go back in time. Therefore the list is kept
+//! here, and kept current by its own watch, until it has caught up with the cache.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +15,12 @@ use pilothouse_core::source::Payload;
 /// See the module's documentation.
 #[derive(Default)]
 pub struct Stage {
-    /// None before the first complete list.
+    /// `None` before the first complete list.
     held: Option<Held>,
 }
 
 struct Held {
-    /// Everything there is at `version`.
+    /// All objects that exist at `version`.
     objects: BTreeMap<ObjectKey, Result<Object, Unreadable>>,
     version: ResourceVersion,
     payload: Payload,
@@ -27,7 +28,7 @@ struct Held {
 }
 
 impl Stage {
-    /// What has happened, as a cache would be told.
+    /// Applies a delta as a cache would.
     pub fn add(&mut self, delta: Delta) {
         if let Delta::Replace(listing) = delta {
             self.held = Some(Held::new(listing));
@@ -36,7 +37,8 @@ impl Stage {
         }
     }
 
-    /// All of it, if it has come as far as a cache of this version. After a rollback what is listed counts, however old it is.
+    /// Takes the whole list, if it has caught up with a cache of this version. After a rollback the
+    /// list counts however old it is.
     pub fn take(&mut self, cached: &ResourceVersion) -> Option<Listing> {
         let is_ready = |held: &mut Held| held.is_rollback || !is_older(&held.version, cached);
         self.held.take_if(is_ready).map(Held::into_listing)
@@ -89,7 +91,7 @@ impl Held {
         }
     }
 
-    /// Whether a newer state of the object is here: it was read on its own.
+    /// True if a newer state of the object is held, because it was read on its own.
     fn is_ahead(&self, key: &ObjectKey, version: &ResourceVersion) -> bool {
         let held = self.objects.get(key).and_then(|held| held.as_ref().ok());
         held.is_some_and(|held| is_older(version, held.resource_version()))

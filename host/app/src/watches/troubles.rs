@@ -1,4 +1,4 @@
-//! Why informers are not being followed at the moment.
+//! The errors of informers that are not being followed at the moment.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,27 +6,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pilothouse_core::source::Source;
 
-/// Which list-watch of an informer: the one that feeds its cache, or one that is to take its place.
+/// Which list-watch of an informer: the one that feeds its cache, or the one that will replace it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Follower,
     Successor,
 }
 
-/// What is wrong with an informer.
+/// An informer's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub reason: String,
-    /// Whether the cache may be behind. It is not while a list-watch that works is waiting for its successor.
+    /// True if the cache may be behind. It is not while a working list-watch waits for its
+    /// successor.
     pub is_behind: bool,
 }
 
-/// Those of all informers that are in trouble.
+/// The errors of all informers that have one.
 #[derive(Clone, Default)]
 pub struct Troubles(Arc<Mutex<BTreeMap<(Source, Role), String>>>);
 
 impl Troubles {
-    /// One for each informer: that of the list-watch that feeds it, if both are in trouble.
+    /// One error for each informer. If both list-watches have one, that of the follower.
     pub fn all(&self) -> BTreeMap<Source, Trouble> {
         let mut all = BTreeMap::new();
         for ((source, role), reason) in &*self.lock() {
@@ -38,7 +39,8 @@ impl Troubles {
         all
     }
 
-    /// Says whether there was trouble before. A list-watch that is retired has nothing to say.
+    /// Sets or clears an error. Returns whether there was one before. Does nothing for a retired
+    /// list-watch.
     pub(super) fn set(
         &self,
         source: &Source,
@@ -58,7 +60,7 @@ impl Troubles {
         before.is_some()
     }
 
-    /// Of a list-watch that has ended. Says whether it was in trouble.
+    /// Clears the error of a list-watch that has ended. Returns whether there was one.
     pub(super) fn forget(&self, source: &Source, role: Role) -> bool {
         self.lock().remove(&(source.clone(), role)).is_some()
     }

@@ -1,17 +1,18 @@
-//! What writes give more than their names say.
+//! The writes that allow more than their names suggest.
 
 use pilothouse_core::manifest::Verb;
 
 /// A write to objects themselves.
 pub struct OfObject {
     pub group: &'static str,
-    /// None: all of the group.
+    /// Empty: all kinds of the group.
     pub kinds: &'static [&'static str],
     pub verbs: &'static [Verb],
     pub could: &'static str,
 }
 
-/// A write to a subresource, whatever kind its body is of: that of `pods/proxy` is PodProxyOptions.
+/// A write to a subresource, whatever the kind of its body is. That of `pods/proxy` is
+/// PodProxyOptions.
 pub struct OfPart {
     pub names: &'static [&'static str],
     pub could: &'static str,
@@ -292,7 +293,7 @@ pub const PARTS: &[OfPart] = &[
     },
 ];
 
-/// Groups of Kubernetes itself; of any other it is not known what its controllers do.
+/// The API groups of Kubernetes itself. What the controllers of any other group do is not known.
 pub const GROUPS: &[&str] = &[
     "",
     "admissionregistration.k8s.io",

@@ -1,5 +1,5 @@
-//! What speaks against a version that could run otherwise: the settings name another file, or it
-//! asks for more than was accepted.
+//! Checks whether a version that could run is also trusted. It is not if the settings name another
+//! file, or if it asks for more than was accepted.
 
 use pilothouse_core::grants::Granted;
 use pilothouse_core::wants::Wants;
@@ -12,8 +12,8 @@ use crate::settings::{HostDefaults, Settings};
 use crate::trust::{self, Asked, Objection, Verdict};
 
 impl Places {
-    /// Whether nothing speaks against a version that is to begin. What runs goes on, and it is said
-    /// what there is.
+    /// Returns whether a version may run. A new version with an objection has to wait. A running
+    /// version goes on in any case; it is only logged if the settings name other digests.
     pub(super) fn is_trusted(
         &self,
         file: &str,
@@ -32,7 +32,7 @@ impl Places {
         }
         let objection = match entrance {
             Entrance::New => self.objection(file, version, settings, host),
-            // What comes back has been asked about.
+            // `bars_return` has checked a version that is rolled back to.
             Entrance::Again | Entrance::Back => None,
         };
         let Some(objection) = objection else {
@@ -43,7 +43,7 @@ impl Places {
         false
     }
 
-    /// What speaks against a version.
+    /// The objection to a version, if there is one.
     fn objection(
         &self,
         file: &str,
@@ -55,8 +55,8 @@ impl Places {
         trust::objection(settings, host, &self.accepted, asked(file, &name, version))
     }
 
-    /// Why what runs is not given all that it asks for, which the settings would do that once did
-    /// not.
+    /// Why the running version is not given all that it asks for, although new settings would do so
+    /// and the earlier ones did not.
     pub(super) fn widened(
         &self,
         file: &str,
@@ -79,7 +79,7 @@ impl Places {
         Some(objection.to_string())
     }
 
-    /// Why the version before may not come back.
+    /// Why the previous version may not come back, if so.
     pub fn bars_return(
         &self,
         file: &str,
@@ -92,8 +92,9 @@ impl Places {
         Some(objection.to_string())
     }
 
-    /// Accepts what a version asks for that waits, or else the one that runs, and says which; if a
-    /// digest is named, that one alone. An error: why there is nothing to accept.
+    /// Accepts what a version asks for: that of the candidate if it waits for this, or else that of
+    /// the running version. If a digest is given, only a version with that digest. Returns which
+    /// version was accepted, or why there is nothing to accept.
     pub fn accept(
         &mut self,
         file: &str,
@@ -133,7 +134,8 @@ impl Places {
         Ok(format!("version {version} ({digest}) is accepted"))
     }
 
-    /// A version that runs with what it asks for is what later ones are compared with.
+    /// Records what a version asks for that has been installed. Later versions are compared with
+    /// it.
     pub(super) fn remember(&mut self, file: &str, name: &str, version: &Version, is_pinned: bool) {
         let (asked, wants) = (asked(file, name, version), Wants::of(&version.manifest));
         match self.accepted.judge(asked, &wants) {
@@ -145,7 +147,8 @@ impl Places {
                 "what the plugin asks for is accepted, for it is the first of its name; pilothouse check shows it; a version that asks for more will wait"
             ),
             Verdict::Accepted => {}
-            // It is what the operator has named, and still is when that is taken out.
+            // The operator has named this file. It stays accepted when its digest is taken out of
+            // the settings.
             Verdict::More(_) | Verdict::Unreadable(_) if is_pinned => {}
             Verdict::More(_) | Verdict::Unreadable(_) => return,
         }
