@@ -112,9 +112,9 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     bucket: Option<Bucket>,
-    /// Held by a request that the server has turned away, while it is being repeated. The lane's other
-    /// requests wait behind it: they would be turned away too, and would add to the load of a server
-    /// that has too much.
+    /// Held by a request that the server has turned away, while it is being repeated. The lane's
+    /// other requests wait behind it: they would be turned away too, and would add to the load of a
+    /// server that has too much.
     turnstile: tokio::sync::Mutex<()>,
     /// Time until which the server wants no requests.
     closed_until: Mutex<Option<Instant>>,

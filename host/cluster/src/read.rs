@@ -40,9 +40,9 @@ struct Names {
 }
 
 impl ApiCluster {
-    /// The object as the server has it now (a quorum read), or `None` if it does not exist. An account
-    /// that may list a kind need not have the right to get its objects one by one; then the object
-    /// is listed by its name.
+    /// The object as the server has it now (a quorum read), or `None` if it does not exist. An
+    /// account that may list a kind need not have the right to get its objects one by one; then the
+    /// object is listed by its name.
     pub(crate) async fn get(
         &self,
         kind: &Kind,

@@ -51,7 +51,8 @@ use super::verdict::Verdict;
 /// Less than the duration of a quiet kind's watch.
 const HEALTHY: Duration = Duration::from_secs(5);
 
-/// Least time between the starts of two attempts.
+/// Least time from one attempt's start to the next, except where an attempt follows a failure at
+/// once.
 const PACE: Duration = Duration::from_secs(1);
 
 /// Delay between attempts to fetch objects that exceed the room.
