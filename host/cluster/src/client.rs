@@ -46,10 +46,10 @@ async fn hold<T, Guard>(answer: impl Future<Output = T>, blocking: &mut Option<G
     answer.await
 }
 
-/// Is told which requests are sent and how they end: the data of client-go's `rest_client_*`
+/// Observes which requests are sent and how they end: the data of client-go's `rest_client_*`
 /// metrics.
 pub trait Observer: Send + Sync {
-    /// A request was sent and got this HTTP status, or no answer. Called once for each repeat too.
+    /// A request was sent and got this HTTP status, or no answer. Called for each repeat too.
     fn answered(&self, method: &Method, code: Option<u16>, is_repeat: bool) {
         let _ = (method, code, is_repeat);
     }
@@ -220,7 +220,7 @@ impl Client {
         terms: Terms<'_>,
     ) -> Result<Vec<u8>, RequestError> {
         let lane = self.limits.lane(terms.plugin);
-        // The host's own requests are unrelated to each other; none waits for another.
+        // The host's own requests are unrelated, so they do not wait for each other.
         let queues = terms.plugin.is_some();
         if queues {
             lane.pass().await;

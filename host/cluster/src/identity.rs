@@ -163,7 +163,7 @@ pub enum ReviewError {
 }
 
 impl ReviewError {
-    /// True if the server gave no answer at all, so that another question would get none either.
+    /// True if the server gave no answer at all, so that asking again would not help now.
     pub fn is_silence(&self) -> bool {
         matches!(
             self,

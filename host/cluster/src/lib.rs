@@ -69,8 +69,8 @@ impl ApiCluster {
         &self.discovery
     }
 
-    /// The list-watch of a source, with `payload` as the part kept of each object. It sends no
-    /// request before it is run; only discovery may be asked here.
+    /// The list-watch of a source, with `payload` as the part kept of each object. It sends nothing
+    /// before it is run; this call asks discovery if the kind is not known yet.
     pub async fn list_watch(
         &self,
         source: &Source,

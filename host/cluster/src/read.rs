@@ -59,8 +59,8 @@ impl ApiCluster {
             Err(error) => error,
         };
         match error.status() {
-            // A 404 without a reason means that the path does not exist; it says nothing of the
-            // object.
+            // A 404 without a reason means that the path does not exist; it proves nothing about
+            // the object.
             Some(status) if status.code == 404 && !status.reason.is_empty() => Ok(None),
             Some(status) if matches!(status.code, 403 | 405) => self.list_one(&resource, key).await,
             _ => Err(failure(&error)),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::client::{CanRepeat, Client, Terms};
 
-/// Most bytes read of an answer that only explains a refusal.
+/// Maximum number of bytes read of an answer that only explains a refusal.
 pub(crate) const MAX_REFUSAL: usize = 256 * 1024;
 
 /// Why a request has no usable answer.

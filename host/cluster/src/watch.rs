@@ -72,7 +72,7 @@ pub trait CacheSink: Send {
     fn state(&mut self, state: WatchState);
     /// The bytes that the objects of a first list may take
     /// ([`pilothouse_core::object::Object::size`]). A first list beyond that is abandoned while it
-    /// is being collected. Later lists are not limited, because they replace one of their own kind.
+    /// is being collected. Later lists are not limited: they replace an earlier one.
     fn room(&self) -> usize {
         usize::MAX
     }

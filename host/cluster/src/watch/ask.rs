@@ -27,7 +27,7 @@ pub(super) struct Question {
     pub(super) request: Request<Vec<u8>>,
     /// How long the server is asked to keep the answer open.
     pub(super) timeout: Duration,
-    /// What the request is counted as in limits and metrics; `None` for a watch.
+    /// Counts the request in the metrics; `None` for a watch.
     pub(super) reading: Option<Reading>,
 }
 
@@ -102,8 +102,8 @@ impl Asker {
         };
         pending.push(answer.boxed());
         let answer = first(pending, patience).await;
-        // Answered, so the identical requests still open are not needed. A probe's answer leaves
-        // `pending` alone.
+        // Answered, so the identical requests still open are not needed. The answer to a probe
+        // leaves the other requests open.
         if !matches!(answer, Err(RequestError::Deadline(_))) {
             pending.clear();
             if !is_probe {

@@ -1,5 +1,5 @@
 //! Whatever fails on the way, and however often, the cache ends in the server's state and never
-//! goes back before.
+//! goes back on the way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

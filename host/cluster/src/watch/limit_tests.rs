@@ -93,8 +93,8 @@ async fn pages_and_probes_wait_for_the_limit_and_watches_do_not() {
     let sizes = [&first, &second, &probe].map(size);
     let script = vec![first, second, broken, probe];
     let (scenario, notes) = play(script, 0.5).await;
-    // The second page has waited two seconds. The watch has not waited. The probe came a second
-    // after it and has waited for one second.
+    // The second page has waited two seconds, the watch not at all. The probe was due about a
+    // second after the watch began and has waited almost another second, noted as 0.
     assert_eq!(times(&scenario), [0, 2, 2, 4, 4], "{:?}", scenario.lines());
     assert_eq!(*notes.throttled.lock().unwrap(), [0, 2, 0]);
     assert_eq!(*notes.sizes.lock().unwrap(), sizes);

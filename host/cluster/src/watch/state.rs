@@ -61,8 +61,8 @@ const FULL_DELAY: Duration = Duration::from_secs(60);
 /// Longest `Retry-After` that is obeyed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// Most attempts that follow a failure without a delay. A useful chain is at most this long: an
-/// expired stream, then a stream of the newest state, then a list, then an unpaged list.
+/// Maximum number of attempts without a delay after a failure. No useful chain is longer: after an
+/// expired stream, a stream of the newest state may be tried, then a list, then an unpaged list.
 const MAX_IMMEDIATE: u32 = 4;
 
 /// After this many streams that break before they are complete, a list is tried.
@@ -110,7 +110,8 @@ pub(super) struct State {
     /// True if a watch from the position would bring all changes that are missing.
     is_complete: bool,
     /// The server could not serve the position, so requests do not name it. Until the next complete
-    /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server there.
+    /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server
+    /// at the position or beyond.
     is_position_unusable: bool,
     /// The server may have been rolled back since it was last probed, so a probe is due.
     owes_probe: bool,
@@ -606,6 +607,7 @@ impl State {
     pub(super) fn probe_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         self.owes_probe &= verdict == Verdict::Lost;
         if verdict == Verdict::Broken {
+            // An answer, but not a list: this server may never answer probes usefully.
             self.senseless_probes = (self.senseless_probes + 1).min(MAX_PROBE_DOUBLINGS);
             self.probes_to_skip = (1 << self.senseless_probes) - 1;
         }

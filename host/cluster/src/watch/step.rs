@@ -58,7 +58,7 @@ pub(super) enum Unfinished {
     Unopened(Verdict),
     /// The server closed it.
     Closed,
-    /// Neither the marker came in time, nor any more initial objects.
+    /// Neither the marker nor another initial object came in time.
     Overdue,
     /// It broke off, or brought an error.
     Failed(Verdict),
