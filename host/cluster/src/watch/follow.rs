@@ -256,7 +256,7 @@ impl ListWatch {
             }
             Order::Leap => Err(self.leap(&change.version)),
             Order::Missed => {
-                // The cache never had this event, so its state is incomplete: only a list mends that.
+                // The cache never had this event: only a list shows what it misses.
                 sink.stale(&change.version);
                 let error = WatchError::OutOfOrder {
                     resource: self.query.name(),

@@ -110,8 +110,8 @@ pub(super) struct State {
     /// True if a watch from the position would bring all changes that are missing.
     is_complete: bool,
     /// The server could not serve the position, so requests do not name it. Until the next complete
-    /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server
-    /// at the position or beyond.
+    /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server at
+    /// the position or beyond.
     is_position_unusable: bool,
     /// The server may have been rolled back since it was last probed, so a probe is due.
     owes_probe: bool,
