@@ -1,8 +1,11 @@
-//! The way to the API server: every request goes through here, within the limits, under a deadline, and seen by an observer.
+//! The way to the API server: every request passes here, within the limits, under a deadline, and
+//! reported to an observer.
 //!
-//! A request is repeated only where its sender says so, only after an answer that says that nothing was done, and only when the
-//! server says when (client-go's `TestCheckRetryHandles429And5xx`). While one is being repeated, the others of the same plugin
-//! wait: a server that turns requests away is asked once at a time per plugin and not by all of them.
+//! A request is repeated only if its sender allows it, only after an answer which means that
+//! nothing was done, and only after the time that the server named (client-go's
+//! `TestCheckRetryHandles429And5xx`; a 429 without a time counts as one second). While a request is
+//! being repeated, the other requests of the same plugin wait. A server that turns requests away
+//! therefore gets one request at a time from a plugin, not all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,23 +17,24 @@ use tokio::time::Instant;
 use crate::limit::{Lane, Limits};
 use crate::request::{MAX_REFUSAL, RequestError, Status, collect, retry_after};
 
-/// Times a request that was turned away is sent again.
+/// How often a request that was turned away is sent again.
 const MAX_REPEATS: u32 = 3;
 
-/// Where the server turns a request away and does not say for how long.
+/// The delay before a repeat if the server answers 429 without `Retry-After`.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A server that wants to be left alone for longer gets its wish from whoever asks: a key's back-off, a list-watch's.
+/// If the server names a longer delay than this, the request is not repeated here. It fails, and
+/// the caller's own back-off (of a key or a list-watch) decides when to try again.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// The longest that a plugin's requests stay away from a server that has asked for it.
+/// Upper bound on the time for which a plugin sends nothing because the server asked for a pause.
 const LONGEST_CLOSURE: Duration = Duration::from_secs(60);
 
-/// How long the others of a plugin wait for the answer to a request that is sent again. A server that does not answer it may yet answer
-/// them.
+/// How long a plugin's other requests wait for the answer to a repeated request. The server may
+/// answer them even if it does not answer this one.
 const LONGEST_HOLD: Duration = Duration::from_secs(5);
 
-/// Waits for an answer, and keeps the others away meanwhile, but not for ever.
+/// Waits for an answer. The others stay blocked meanwhile, for at most [`LONGEST_HOLD`].
 async fn hold<T, Guard>(answer: impl Future<Output = T>, blocking: &mut Option<Guard>) -> T {
     let mut answer = std::pin::pin!(answer);
     if blocking.is_some()
@@ -42,31 +46,34 @@ async fn hold<T, Guard>(answer: impl Future<Output = T>, blocking: &mut Option<G
     answer.await
 }
 
-/// Sees what is sent and how it ends: what client-go's `rest_client_*` metrics are made of.
+/// Observes which requests are sent and how they end: the data of client-go's `rest_client_*`
+/// metrics.
 pub trait Observer: Send + Sync {
-    /// A request was sent, and answered with this HTTP status or not at all. One that is repeated is seen each time.
+    /// A request was sent and got this HTTP status, or no answer. Called for each repeat too.
     fn answered(&self, method: &Method, code: Option<u16>, is_repeat: bool) {
         let _ = (method, code, is_repeat);
     }
-    /// The size of a request's body; of a watch never said.
+    /// Size of a request body, in bytes. Not called for watches.
     fn sent(&self, method: &Method, bytes: usize) {
         let _ = (method, bytes);
     }
-    /// The size of a complete answer's body; of a watch never said.
+    /// Size of the body of a complete answer, in bytes. Not called for watches.
     fn received(&self, method: &Method, bytes: usize) {
         let _ = (method, bytes);
     }
-    /// A request has ended, well or not; the time includes its waits and repeats. Of a watch never said.
+    /// A request has ended, with or without success. `took` includes its waits and repeats. Not
+    /// called for watches.
     fn ended(&self, method: &Method, took: Duration) {
         let _ = (method, took);
     }
-    /// A request has waited for the limits, or has not had to. Never said where there are none.
+    /// A request has passed the limits, after `waited` (may be zero). Not called if there are no
+    /// limits.
     fn throttled(&self, method: &Method, waited: Duration) {
         let _ = (method, waited);
     }
 }
 
-/// Looks away.
+/// An observer that records nothing.
 struct Blind;
 
 impl Observer for Blind {}
@@ -79,7 +86,7 @@ pub struct Client {
     observer: Arc<dyn Observer>,
 }
 
-/// Without limits, seen by nobody.
+/// Without limits and without an observer.
 impl From<kube::Client> for Client {
     fn from(inner: kube::Client) -> Self {
         Self {
@@ -90,7 +97,7 @@ impl From<kube::Client> for Client {
     }
 }
 
-/// What is left without limits and observer.
+/// The kube client alone; limits and observer are dropped.
 impl From<Client> for kube::Client {
     fn from(client: Client) -> Self {
         client.inner
@@ -109,21 +116,21 @@ impl From<&Client> for Client {
     }
 }
 
-/// When a request that the server has turned away may be sent again.
+/// Whether a request that the server has turned away may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CanRepeat {
-    /// Not even after 429.
+    /// Never, not even after 429.
     Never,
-    /// When it is certain that nothing was done: after 429.
+    /// Only if the request was certainly not carried out: after 429.
     IfRefused,
-    /// Done twice it does what it does once: after 429, and after a 503 that names a time.
+    /// The request is idempotent: after 429, and after a 503 with `Retry-After`.
     Always,
-    /// It does nothing: after 429, and after every 5xx that names a time.
+    /// The request changes nothing: after 429, and after every 5xx with `Retry-After`.
     Read,
 }
 
 impl CanRepeat {
-    /// How long to wait before the request is sent again, if it is.
+    /// The delay before the request is sent again; `None` if it must not be repeated.
     fn delay(self, status: &Status) -> Option<Duration> {
         let delay = match (status.code, self) {
             (_, Self::Never) => None,
@@ -138,17 +145,17 @@ impl CanRepeat {
 /// How a request is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
-    /// From when it is sent to the end of its answer; each repeat has as long again.
+    /// From sending the request to the end of its answer. Each repeat has the same time again.
     pub(crate) deadline: Duration,
-    /// Largest answer in bytes.
+    /// Largest answer, in bytes.
     pub(crate) limit: usize,
     pub(crate) can_repeat: CanRepeat,
-    /// On whose behalf; none: the host's own.
+    /// The plugin that the request is for; `None` if it is the host's own.
     pub(crate) plugin: Option<&'a str>,
 }
 
 impl Client {
-    /// This client, keeping `limits` and telling `observer`.
+    /// This client, with `limits` and `observer`.
     #[must_use]
     pub fn with(self, limits: Limits, observer: Arc<dyn Observer>) -> Self {
         Self {
@@ -158,13 +165,14 @@ impl Client {
         }
     }
 
-    /// A plugin has gone: nothing is kept for it any more.
+    /// Drops everything kept for a plugin that was removed.
     pub(crate) fn forget(&self, plugin: &str) {
         self.limits.forget(plugin);
     }
 
-    /// Waits until the limits allow a request of the host whose answer its sender reads piece by piece: all but watches, for which
-    /// there are neither limits nor durations (client-go's `Request.Watch`). [`Client::open`] follows.
+    /// Waits until the limits allow a request of the host whose answer the sender reads piece by
+    /// piece; call [`Client::open`] next. Not for watches, which have neither limits nor durations
+    /// (client-go's `Request.Watch`).
     pub(crate) async fn begin_read(&self, request: &Request<Vec<u8>>) -> Reading {
         let started = Instant::now();
         self.throttle(request, &self.limits.lane(None), None).await;
@@ -177,8 +185,8 @@ impl Client {
         }
     }
 
-    /// Sends a request, once, and returns the answer when its head is here. Whoever sends something else than a watch has waited
-    /// for the limits ([`Client::begin_read`]).
+    /// Sends a request once and returns when the head of the answer has arrived. Except for a
+    /// watch, the caller must have waited for the limits first ([`Client::begin_read`]).
     pub(crate) async fn open(
         &self,
         request: Request<Vec<u8>>,
@@ -191,7 +199,7 @@ impl Client {
             .unwrap_or(Err(RequestError::Deadline(deadline)))
     }
 
-    /// Sends a request and returns the whole body of its answer.
+    /// Sends a request, repeats it as `terms` allow, and returns the whole body of the answer.
     pub(crate) async fn fetch(
         &self,
         request: &Request<Vec<u8>>,
@@ -212,7 +220,7 @@ impl Client {
         terms: Terms<'_>,
     ) -> Result<Vec<u8>, RequestError> {
         let lane = self.limits.lane(terms.plugin);
-        // The host's own requests have nothing in common that one of them should wait for another.
+        // The host's own requests are unrelated, so they do not wait for each other.
         let queues = terms.plugin.is_some();
         if queues {
             lane.pass().await;
@@ -228,6 +236,7 @@ impl Client {
             };
             let delay = terms.can_repeat.delay(status);
             let Some(delay) = delay.filter(|_| repeats < MAX_REPEATS) else {
+                // The request fails, but the plugin's later requests honour the pause asked for.
                 if let (true, 429, Some(time)) = (queues, status.code, status.retry_after) {
                     lane.close(time.min(LONGEST_CLOSURE));
                 }
@@ -250,7 +259,7 @@ impl Client {
         }
     }
 
-    /// Once, with its deadline.
+    /// Sends the request once, under its deadline.
     async fn attempt(
         &self,
         request: Request<Vec<u8>>,
@@ -293,7 +302,8 @@ impl Client {
     }
 }
 
-/// A request whose answer is read by its sender. When this is dropped the request has ended, well or not.
+/// A request whose answer the sender reads itself. Dropping this value means that the request has
+/// ended, with or without success.
 pub(crate) struct Reading {
     observer: Arc<dyn Observer>,
     method: Method,
@@ -301,7 +311,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The whole answer is here.
+    /// The whole answer has arrived, with a body of `bytes` bytes.
     pub(crate) fn received(&self, bytes: usize) {
         self.observer.received(&self.method, bytes);
     }
@@ -313,7 +323,8 @@ impl Drop for Reading {
     }
 }
 
-/// A request on its way. Whatever ends it, an answer, an error, a deadline or nobody waiting for it any more, the observer is told.
+/// A request that was sent. However it ends (an answer, an error, a deadline, or because its future
+/// is dropped), the observer is told.
 struct Sent<'a> {
     observer: &'a dyn Observer,
     method: Method,

@@ -6,7 +6,7 @@ use super::*;
 use crate::fake::{Answer, Scenario, stalled, status, text};
 use crate::limit::Limit;
 
-/// Notes what it is told, a line each.
+/// Records each call as one line.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -43,7 +43,7 @@ impl Observer for Notes {
     }
 }
 
-/// A client of a script, and what it tells its observer.
+/// A client of a script, with limits, and the record of its observer.
 fn observed(
     script: impl IntoIterator<Item = Answer>,
     host: Option<Limit>,
@@ -207,7 +207,8 @@ async fn a_read_is_not_repeated_unless_the_server_says_when() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_turns_a_plugin_away_is_asked_by_one_of_its_requests_at_a_time() {
-    // Five at once are turned away. The first is again at 1 s and is through at 2 s; then there is room for all.
+    // Five requests at once are turned away. The first one is repeated at 1 s and succeeds at 2 s;
+    // after that all others succeed.
     let script = (0..6).map(|_| busy(429, "1"));
     let script = script.chain((0..9).map(|_| text(200, "")));
     let (client, scenario, _) = observed(script, None, None);

@@ -1,7 +1,8 @@
-//! From flags and environment to a client, and to the certainty that a Kubernetes API server answers it.
+//! Makes a client from flags and environment, and checks that a Kubernetes API server answers it.
 //!
-//! The order is kubectl's: an explicit file, `KUBECONFIG`, `~/.kube/config`, the pod's service account. Every error is one line
-//! that names the file or the server and what to do about it.
+//! The configuration is searched for in kubectl's order: an explicit file, `KUBECONFIG`,
+//! `~/.kube/config`, the pod's service account. Every error is one line that names the file or the
+//! server and the remedy.
 
 mod kubeconfig;
 
@@ -20,32 +21,32 @@ use crate::discovery::DiscoveryError;
 use crate::request::{RequestError, fetch, one_line};
 use kubeconfig::configure;
 
-/// A connection that takes longer is given up. Short, because a retry follows: after an outage the first one should not be spent
-/// waiting for a packet that was lost while the server was gone.
+/// Time allowed for setting up a connection. Short, because a retry follows: after an outage, the
+/// first attempt must not wait long for a packet that was lost while the server was down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where to connect to, as flags say it.
+/// The flags that choose the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// This file and no other.
+    /// Use this file and no other.
     pub kubeconfig: Option<PathBuf>,
-    /// This context instead of the current one.
+    /// Use this context instead of the current one.
     pub context: Option<String>,
 }
 
-/// What the process environment says.
+/// The part of the process environment that chooses the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `KUBECONFIG`: a list of files.
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// Whether `KUBERNETES_SERVICE_HOST` is set, as it is in a pod.
+    /// True if `KUBERNETES_SERVICE_HOST` is set, as it is in a pod.
     pub is_in_cluster: bool,
 }
 
 impl Environment {
-    /// This process's.
+    /// The environment of this process.
     pub fn of_process() -> Self {
         Self {
             kubeconfig: std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()),
@@ -58,7 +59,7 @@ impl Environment {
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The file is not there.
+    /// The file does not exist.
     #[error("kubeconfig {} ({origin}) does not exist: correct the path or create the file", .path.display())]
     Missing { path: PathBuf, origin: &'static str },
     /// The file cannot be read.
@@ -70,29 +71,29 @@ pub enum ConnectError {
     /// The file is not YAML, or not a kubeconfig.
     #[error("kubeconfig {} is not valid: {cause}: correct the file", .path.display())]
     Broken { path: PathBuf, cause: String },
-    /// There is no such context.
+    /// The file has no context of this name.
     #[error("kubeconfig {file} has no context {context:?}: choose one of {known}")]
     UnknownContext {
         file: String,
         context: String,
         known: String,
     },
-    /// None was chosen.
+    /// The file has no current context, and no context was chosen.
     #[error("kubeconfig {file} has no current context: set one, or choose one of {known}")]
     NoContext { file: String, known: String },
-    /// What the context refers to is missing or cannot be read.
+    /// A file or credential that the context refers to is missing or cannot be read.
     #[error("kubeconfig {file}, context {context:?}: {cause}: correct the file")]
     Context {
         file: String,
         context: String,
         cause: String,
     },
-    /// No configuration anywhere.
+    /// No configuration was found anywhere.
     #[error(
         "no cluster configuration found: pass a kubeconfig file, set KUBECONFIG, create {default}, or run in a pod with a service account"
     )]
     NoConfiguration { default: String },
-    /// In a pod, but its service account cannot be used.
+    /// The process is in a pod, but its service account cannot be used.
     #[error(
         "in-cluster configuration cannot be used: {0}: check that the pod's service account token is mounted"
     )]
@@ -104,7 +105,7 @@ pub enum ConnectError {
         server: String,
         cause: String,
     },
-    /// Nobody answers.
+    /// The server gives no answer.
     #[error(
         "API server {server} (from {origin}) cannot be reached: {cause}: check that it runs, its address and its certificate authority"
     )]
@@ -113,14 +114,14 @@ pub enum ConnectError {
         server: String,
         cause: RequestError,
     },
-    /// It answers, and cannot serve yet.
+    /// The server answers, but cannot serve yet.
     #[error("API server {server} (from {origin}) is not ready: {cause}")]
     NotReady {
         origin: String,
         server: String,
         cause: String,
     },
-    /// 401.
+    /// The server answers 401.
     #[error(
         "API server {server} refuses the credentials in {origin} (401): renew the token or certificate ({message})"
     )]
@@ -129,7 +130,7 @@ pub enum ConnectError {
         server: String,
         message: String,
     },
-    /// Something answers, but not with a Kubernetes version.
+    /// The server answers, but not with a Kubernetes version.
     #[error(
         "{server} (from {origin}) does not answer like a Kubernetes API server: {cause}: check the address"
     )]
@@ -141,27 +142,28 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// 401.
+    /// True if the server refuses the credentials (401).
     pub fn is_of_credentials(&self) -> bool {
         matches!(self, Self::Unauthorized { .. })
     }
 }
 
-/// A client, and where it leads.
+/// A client, and the server that it talks to.
 #[derive(Clone)]
 pub struct Connection {
-    /// Sends as `pilothouse/<version>`, and nothing twice that it was not told to.
+    /// Sends the user agent `pilothouse/<version>`, and repeats only the requests for which the
+    /// sender allows it.
     pub client: Client,
     /// The server's URL.
     pub server: String,
-    /// Its host and port, as client-go's metrics name it.
+    /// The server's host and port, as in client-go's metrics.
     pub host: String,
-    /// Where that was found: the file, or "the pod's service account".
+    /// Source of the configuration: the file, or "the pod's service account".
     pub origin: String,
 }
 
 impl Connection {
-    /// Makes a client; nothing is sent yet. Must be called within a tokio runtime.
+    /// Makes a client and sends nothing yet. Must be called within a tokio runtime.
     pub async fn open(options: &Options, environment: &Environment) -> Result<Self, ConnectError> {
         let (config, origin) = configure(options, environment).await?;
         Self::with_config(config, origin)
@@ -170,8 +172,9 @@ impl Connection {
     fn with_config(mut config: Config, origin: String) -> Result<Self, ConnectError> {
         let server = config.cluster_url.to_string();
         let host = config.cluster_url.authority().map(ToString::to_string);
-        // kube's policy repeats any request after 429, 503 and 504, POST included: four objects for one create with a
-        // generated name. What may be repeated is decided per request, in `watch` and `write`.
+        // kube's own policy repeats any request after 429, 503 and 504, POST included: one create
+        // with a generated name could make four objects. Here each request decides for itself, in
+        // `watch` and `write`.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.headers.push((
@@ -193,7 +196,8 @@ impl Connection {
         }
     }
 
-    /// Asks the server for its version, `v1.36.2`: it is there, and knows us.
+    /// Asks the server for its version, such as `v1.36.2`. Success means that the server is up and
+    /// accepts the credentials. The result is "version unknown" if `/version` is forbidden.
     pub async fn check(&self, deadline: Duration) -> Result<String, ConnectError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -220,7 +224,8 @@ impl Connection {
                     message: status.to_string(),
                 })
             }
-            // Hardened clusters close /version to all but monitoring; that is an answer too.
+            // Hardened clusters allow /version only to monitoring; a 403 proves that the server is
+            // up.
             Err(RequestError::Status(status)) if status.code == 403 => {
                 Ok("version unknown".to_owned())
             }
@@ -246,7 +251,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// The server answers, but does not say which kinds there are.
+    /// The error for a server that answers, but whose discovery fails with `cause`.
     pub fn not_ready(&self, cause: &DiscoveryError) -> ConnectError {
         ConnectError::NotReady {
             origin: self.origin.clone(),
@@ -256,7 +261,7 @@ impl Connection {
     }
 }
 
-/// Who we are to the server: flow control and audit go by it.
+/// The user agent; flow control and audit identify the host by it.
 const USER_AGENT: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
 #[cfg(test)]

@@ -157,7 +157,7 @@ async fn a_server_that_cannot_be_reached_is_named_with_the_cause() {
     );
 }
 
-/// The real client stack against a real socket: kube's retry layer is not in it.
+/// Runs the real client stack against a real socket, without kube's retry layer.
 #[tokio::test]
 async fn a_write_that_the_server_fails_is_sent_once_and_under_the_hosts_name() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -169,7 +169,7 @@ async fn a_write_that_the_server_fails_is_sent_once_and_under_the_hosts_name() {
         let (mut socket, _) = listener.accept().unwrap();
         let mut seen = Vec::new();
         let mut buffer = [0; 4096];
-        // Each request is answered; the client hangs up when it is dropped.
+        // Every request is answered; the loop ends when the dropped client closes the connection.
         while let Ok(length @ 1..) = socket.read(&mut buffer) {
             seen.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
             socket

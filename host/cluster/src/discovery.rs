@@ -1,7 +1,9 @@
-//! Which kinds the server serves, and under which paths: of built-in kinds, of CRDs, of aggregated API servers.
+//! Knows which kinds the server serves and under which paths: built-in kinds, CRDs and the kinds of
+//! aggregated API servers.
 //!
-//! The answer is kept until a kind is asked for that is not in it. A group whose own server is down hides no other group
-//! (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`); a kind of that group is then not "unknown" but unanswered.
+//! The answer is kept until a kind is requested that it does not contain. A group whose own server
+//! is down hides no other group (client-go's `TestAggregatedServerGroupsAndResourcesWithErrors`).
+//! The kinds of such a group are reported as unanswered, not as unknown.
 
 mod catalog;
 mod documents;
@@ -20,95 +22,98 @@ use crate::request::RequestError;
 use catalog::Catalog;
 use documents::Root;
 
-/// Aggregated discovery (KEP-3352) in the version that is stable since 1.30, before that in beta, before that not at all.
+/// Asks for aggregated discovery (KEP-3352): `v2`, stable since 1.30, or `v2beta1` of the servers
+/// before that. Servers without it answer with the plain documents.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// For one document.
+/// Deadline for one document.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A cluster with a thousand CRDs has some 5 MB of it.
+/// Largest document, in bytes. A cluster with a thousand CRDs has about 5 MB of discovery data.
 const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
 
-/// Without aggregated discovery there is a document per group and version.
+/// Number of group versions read at the same time. Without aggregated discovery, each of them has a
+/// document of its own.
 const CONCURRENT_DOCUMENTS: usize = 4;
 
-/// What was read this recently is not read again, so that many unknown kinds at once cost one reading.
+/// Discovery data younger than this is not read again, so that many unknown kinds at once cost one
+/// read.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What was read longer ago than this may be asked for again because somebody takes a kind for what it is not, as far as is known.
-/// Less often than mistakes are made.
+/// Data must be older than this before a mismatch with a kind's known scope makes the server be
+/// asked again. Long, because most mismatches are mistakes of a plugin.
 const DOUBTFUL: Duration = Duration::from_secs(60);
 
-/// Why a kind has no path.
+/// Why a kind cannot be resolved to a resource.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The server was asked and has none.
+    /// The server was asked and does not serve the kind.
     #[error("the server has no kind {kind}{hint}")]
     UnknownKind {
-        /// What was asked for.
+        /// The kind requested.
         kind: Kind,
-        /// Versions it does serve, or a kind of a similar name; may be empty.
+        /// Versions that are served, or a kind with a similar name; may be empty.
         hint: String,
     },
-    /// The part of the server that would know did not answer.
+    /// The part of the server that would know the kind did not answer.
     #[error("whether there is a kind {kind} is not known: {cause}")]
     Unanswered {
-        /// What was asked for.
+        /// The kind requested.
         kind: Kind,
-        /// Who did not answer, and why.
+        /// The part that did not answer, and why.
         cause: String,
     },
-    /// The kind cannot be addressed by itself, only as part of another.
+    /// The kind cannot be addressed by itself, only as a subresource of another kind.
     #[error(
         "{kind} is the {subresource} of several kinds ({candidates}): name the one meant, with a patch"
     )]
     Ambiguous {
-        /// What was asked for.
+        /// The kind requested.
         kind: Kind,
         /// The subresource.
         subresource: String,
-        /// Whose it is.
+        /// The kinds that have it.
         candidates: String,
     },
     /// The kind can be read or created, but not listed and watched.
     #[error("{0} cannot be watched: the server offers no list and watch for it")]
     Unwatchable(Kind),
-    /// 403.
+    /// Discovery is forbidden (403).
     #[error("the host may not ask which kinds there are: {0}")]
     Forbidden(String),
-    /// It was asked a moment ago, and failed.
+    /// The server was asked a moment ago, and failed.
     #[error("{0}")]
     Again(String),
-    /// No answer to go by.
+    /// The server gave no usable answer.
     #[error("the server does not say which kinds there are: {0}")]
     Request(#[source] RequestError),
 }
 
 impl DiscoveryError {
-    /// Whether it is the server that fails, for all kinds alike.
+    /// True if discovery as a whole fails, for all kinds alike.
     pub fn is_of_server(&self) -> bool {
         matches!(self, Self::Again(_) | Self::Request(_))
     }
 
-    /// Whether nobody has said whether there is such a kind: asked again, somebody may.
+    /// True if it is still unknown whether the kind exists: asking again may help.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.is_of_server() || matches!(self, Self::Unanswered { .. })
     }
 }
 
-/// Knows the server's kinds.
+/// A cache of the server's discovery data.
 pub struct Discovery {
     client: Client,
     known: RwLock<Option<Arc<Catalog>>>,
-    /// When the server was last asked. Held while asking: whoever comes meanwhile waits for that answer.
+    /// When the server last answered. Held while asking: others wait for that answer.
     asked: tokio::sync::Mutex<Option<Instant>>,
-    /// When it last had no answer, and why. Whoever comes within [`FRESH`] gets the same.
+    /// When the server last failed, and why. Callers within [`FRESH`] get the same error.
     failed: tokio::sync::Mutex<Option<(Instant, String)>>,
 }
 
 impl Discovery {
-    /// Nothing is asked yet.
+    /// Asks nothing yet.
     pub fn new(client: impl Into<Client>) -> Self {
         Self {
             client: client.into(),
@@ -118,13 +123,14 @@ impl Discovery {
         }
     }
 
-    /// The resource behind a kind. The server is asked if the kind is not known yet, at most once a second.
+    /// The resource of a kind. If the kind is not known yet, the server is asked, at most once a
+    /// second.
     pub async fn resolve(&self, kind: &Kind) -> Result<Arc<Resource>, DiscoveryError> {
         self.look_up(kind, |catalog| Ok(catalog.get(kind))).await
     }
 
-    /// The resource on which an object of this kind is written. Usually its own; `policy/v1 Eviction` with subresource
-    /// `eviction` is written on pods.
+    /// The resource to which an object of this kind is written. Usually that is the kind's own;
+    /// `policy/v1 Eviction` with the subresource `eviction` is written to pods.
     pub async fn resolve_write(
         &self,
         kind: &Kind,
@@ -151,7 +157,7 @@ impl Discovery {
         find(&catalog)?.ok_or_else(|| catalog.absence(kind))
     }
 
-    /// Forgets a kind: its path is no longer there, so that whatever was known of it may be wrong.
+    /// Forgets a kind whose path no longer exists: everything known about it may be wrong.
     pub fn forget(&self, kind: &Kind) {
         let mut known = self
             .known
@@ -162,13 +168,14 @@ impl Discovery {
         }
     }
 
-    /// Asks the server which kinds there are, unless that happened a moment ago.
+    /// Asks the server which kinds it serves, unless it was asked within [`FRESH`].
     pub async fn ask_now(&self) -> Result<(), DiscoveryError> {
         self.refresh().await.map(drop)
     }
 
-    /// Somebody takes a kind for what it is not, as far as is known: it may have been made anew with another scope. Says whether the
-    /// server is worth asking again; then the kind is forgotten.
+    /// Called when a kind's known scope does not fit a write: the kind may have been recreated with
+    /// the other scope. Returns true if the data is old enough ([`DOUBTFUL`]) to ask the server
+    /// again; then the kind is forgotten, so that the next `resolve` asks.
     pub async fn doubt(&self, kind: &Kind) -> bool {
         let asked = *self.asked.lock().await;
         let is_doubtful = asked.is_some_and(|asked| asked.elapsed() >= DOUBTFUL);
@@ -185,7 +192,7 @@ impl Discovery {
             .clone()
     }
 
-    /// Asks the server anew, unless that happened within the last second.
+    /// Asks the server again, unless that happened within [`FRESH`].
     async fn refresh(&self) -> Result<Arc<Catalog>, DiscoveryError> {
         let mut asked = self.asked.lock().await;
         if let (Some(at), Some(catalog)) = (*asked, self.catalog())
@@ -231,11 +238,13 @@ impl Discovery {
                     }
                 }
                 Ok(Root::Legacy(versions)) => pending.extend(versions),
-                // A server of CRDs alone has no core group (`TestDiscoveryToleratesMissingCoreGroup`).
+                // A server that only serves CRDs has no core group
+                // (`TestDiscoveryToleratesMissingCoreGroup`).
                 Err(error) if error.code() == Some(404) => {}
                 Err(error) => refused.push((path, error)),
             }
         }
+        // One root that fails costs only its own kinds; without both there is nothing to go on.
         if refused.len() == 2 {
             let (_, error) = refused.swap_remove(1);
             return Err(match error.code() {
@@ -250,7 +259,8 @@ impl Discovery {
         Ok(catalog)
     }
 
-    /// Before 1.26, and where a proxy drops the Accept header: a document per group and version.
+    /// Servers before 1.26, and those behind a proxy that drops the Accept header, have one
+    /// document per group and version.
     async fn ask_versions(&self, catalog: &mut Catalog, versions: Vec<String>) {
         let answers = stream::iter(versions).map(async |api_version| {
             let root = if api_version.contains('/') {
@@ -279,7 +289,7 @@ impl Discovery {
         parse: impl Fn(&[u8]) -> serde_json::Result<T>,
     ) -> Result<T, RequestError> {
         let body = match self.get(path, ACCEPT).await {
-            // A server so old, or so strict, that it does not pass over what it does not know.
+            // The server is too old or too strict to ignore the media types it does not know.
             Err(error) if error.code() == Some(406) => self.get(path, "application/json").await?,
             answer => answer?,
         };

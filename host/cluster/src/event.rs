@@ -1,11 +1,14 @@
 //! Events about objects, as `events.k8s.io/v1`.
 //!
-//! The same Event again within six minutes does not become another object: the first one's `series` is patched, as client-go's
-//! broadcaster for this API does (`tools/events/event_broadcaster.go`). Three differences:
-//! - The same means the same note too: there, a later note of another text is lost.
-//! - Each repeat is sent. There, repeats are counted in memory and sent when the series ends, by a background task, and are lost
-//!   with the process. A controller repeats an Event when it retries, and retries back off.
-//! - The name ends in a hash of what the Event says and when, not in the time alone: no clock makes two Events one.
+//! An Event that repeats an earlier one within six minutes does not become another object: the
+//! `series` of the first one is patched, as client-go's broadcaster for this API does
+//! (`tools/events/event_broadcaster.go`). Three differences:
+//! - Repeats must have the same note. In client-go, a later note with another text is lost.
+//! - Each repeat is sent. client-go counts repeats in memory and sends them when the series ends,
+//!   from a background task, and loses them with the process. Here a controller repeats an Event
+//!   when it retries, and retries back off.
+//! - The name ends in a hash of the Event's content and time, not of the time alone, so that a
+//!   coarse clock never gives two Events one name.
 
 mod spam;
 
@@ -30,20 +33,20 @@ use crate::request::RequestError;
 use crate::write::{answer, build};
 use spam::SpamFilter;
 
-/// A series without a repeat for this long is over (client-go's `finishTime`).
+/// A series ends after this long without a repeat (client-go's `finishTime`).
 const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 
-/// Series remembered at once. Beyond, the one repeated longest ago is forgotten.
+/// Series remembered at once. Beyond this number, the one repeated longest ago is forgotten.
 const MAX_SERIES: usize = 4096;
 
 /// Limits of the API server's validation, in bytes.
 const MAX_NOTE: usize = 1024;
 const MAX_WORD: usize = 128;
 
-/// Why an Event was dropped.
+/// The reason given for a dropped Event.
 const TOO_MANY: &str = "dropped: a plugin may write 25 Events about one object and then one each five minutes, and 100 in all and then ten a second";
 
-/// What an Event says. Equal ones are one series.
+/// The content of an Event. Events with equal content belong to one series.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EventBody<'a> {
     pub(crate) manager: &'a str,
@@ -56,10 +59,10 @@ pub(crate) struct EventBody<'a> {
     pub(crate) note: &'a str,
 }
 
-/// 32 bytes of SHA-256 over what an Event says.
+/// SHA-256 over the content of an Event.
 type SeriesKey = [u8; 32];
 
-/// An Event that was written.
+/// An Event that was written, and how often.
 #[derive(Clone, Debug)]
 struct Series {
     name: String,
@@ -67,7 +70,7 @@ struct Series {
     last: Instant,
 }
 
-/// The series that may still go on.
+/// The series that may still get repeats, and the limit on Events.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     series: Mutex<HashMap<SeriesKey, Series>>,
@@ -75,13 +78,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Whether this Event is not one too many; then it counts.
+    /// Returns whether the limits allow this Event. If so, it is counted.
     fn takes(&self, event: &EventBody<'_>, now: Instant) -> bool {
         let mut spam = self.spam.lock().unwrap_or_else(PoisonError::into_inner);
         spam.takes(event.manager, event.kind, event.key, now)
     }
 
-    /// Counts a repeat, if there is a series for it.
+    /// Counts a repeat and returns its series, if there is a current one.
     fn repeat(&self, key: &SeriesKey, now: Instant) -> Option<Series> {
         let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let series = all
@@ -142,7 +145,8 @@ impl EventBody<'_> {
         hasher.finalize().into()
     }
 
-    /// Events about cluster-scoped objects live in `default`; the API server accepts no other namespace for them.
+    /// The namespace of the Event. Events about cluster-scoped objects live in `default`; the API
+    /// server accepts no other namespace for them.
     fn namespace(&self) -> &str {
         if self.key.namespace.is_empty() {
             "default"
@@ -184,14 +188,15 @@ impl ApiCluster {
                 return ActionResult::Invalid(error.to_string());
             }
         }
-        // The host's own are of all plugins, and few.
+        // The host's own Events are exempt: they are about all plugins, and few.
         if event.manager != HOST && !self.events.takes(&event, Instant::now()) {
             return ActionResult::Failed(TOO_MANY.to_owned());
         }
         let key = event.series_key();
         if let Some(series) = self.events.repeat(&key, Instant::now()) {
             match self.patch_series(&event, &series).await {
-                // The Event has outlived its time to live, an hour by default: a new one.
+                // The Event was removed after its time to live (an hour by default): write a new
+                // one.
                 Err(RequestError::Status(status)) if status.code == 404 => {}
                 answer => return answer::result(false, answer),
             }
@@ -207,7 +212,7 @@ impl ApiCluster {
             self.events.begin(key, name, Instant::now());
         }
         match result {
-            // It says the same and was written at the same microsecond.
+            // An Event with the same content was written in the same microsecond.
             ActionResult::AlreadyExists(_) => ActionResult::Done(None),
             result => result,
         }
@@ -258,12 +263,12 @@ fn event_type(is_warning: bool) -> &'static str {
     if is_warning { "Warning" } else { "Normal" }
 }
 
-/// `2026-01-02T03:04:05.000006Z`: apimachinery's `MicroTime` has six digits, neither more nor fewer.
+/// `2026-01-02T03:04:05.000006Z`: apimachinery's `MicroTime` has exactly six digits.
 fn micro_time(time: Timestamp) -> String {
     format!("{time:.6}")
 }
 
-/// A DNS subdomain: the object's name where it is one, and 16 digits.
+/// A DNS subdomain: the object's name (`event` if that is not one) and 16 hex digits.
 fn event_name(about: &str, key: &SeriesKey, time: &str) -> String {
     let digest = Sha256::new()
         .chain_update(key)
@@ -280,8 +285,8 @@ fn event_name(about: &str, key: &SeriesKey, time: &str) -> String {
     format!("{about}.{digits}")
 }
 
-/// A plugin as the reporter of an Event: a qualified name, as the API server wants it, under a prefix of our own, so
-/// that no plugin can pass for the kubelet.
+/// The name under which a plugin reports an Event. It is a qualified name, as the API server
+/// requires, with a prefix of our own, so that no plugin can pass for the kubelet.
 fn controller_name(plugin: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = plugin
@@ -292,7 +297,7 @@ fn controller_name(plugin: &str) -> String {
     format!("{FIELD_MANAGER_PREFIX}{name}")
 }
 
-/// At most `limit` bytes, whole characters.
+/// The longest prefix of at most `limit` bytes that ends at a character boundary.
 fn cut(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len()))
         .rev()

@@ -1,4 +1,5 @@
-//! An API server for tests: a script of answers, and a record of what was asked. No socket, no waiting: time is tokio's, paused.
+//! A scripted API server for tests: it answers in order and records the requests. It uses no socket
+//! and never really waits: time is tokio's, paused.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use tokio::time::Instant;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What happens on the wire after the head of an answer.
+/// One step on the wire after the head of an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Data(String),
@@ -39,7 +40,7 @@ pub(crate) enum Answer {
     Refused,
     /// The request is never answered.
     Silence,
-    /// It is, but only after so long.
+    /// The request is answered, but only after this time.
     Late(Duration, Box<Answer>),
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
     text(code, &body.to_string())
 }
 
-/// A watch that brings these lines; then it is closed, unless the last part is another end.
+/// A watch that brings these lines. Then it is closed, unless `end` is another end.
 pub(crate) fn stream(lines: &[Value], end: Option<Part>) -> Answer {
     let parts = lines
         .iter()
@@ -74,7 +75,7 @@ pub(crate) fn stream(lines: &[Value], end: Option<Part>) -> Answer {
     }
 }
 
-/// An answer that begins and does not go on.
+/// An answer that begins and never continues.
 pub(crate) fn stalled() -> Answer {
     Answer::Http {
         code: 200,
@@ -99,10 +100,10 @@ pub(crate) struct Seen {
     pub(crate) line: String,
     pub(crate) content_type: String,
     pub(crate) accept: String,
-    /// Whom the sender wants to be taken for.
+    /// The impersonated user; empty if there is none.
     pub(crate) user: String,
     pub(crate) body: Value,
-    /// Since the scenario began.
+    /// Time since the first request.
     pub(crate) at: Duration,
 }
 
@@ -120,7 +121,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// Answers in this order, whatever is asked.
+    /// Gives these answers in this order, whatever is requested.
     pub(crate) fn new(script: impl IntoIterator<Item = Answer>) -> Self {
         let shared = Shared {
             script: script.into_iter().collect(),
@@ -141,7 +142,7 @@ impl Scenario {
         )
     }
 
-    /// Until something is asked that the script has no answer for.
+    /// Waits until a request comes for which the script has no answer.
     pub(crate) async fn is_played(&self) {
         self.exhausted
             .subscribe()

@@ -1,6 +1,7 @@
-//! Whom the host acts as on behalf of a plugin: a service account, by impersonation
-//! (<https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/>). The API server adds a service account's
-//! groups by itself. Its priority and fairness comes after impersonation, so each identity is a flow of its own.
+//! The service account under which the host acts for a plugin, by impersonation
+//! (<https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/>). The API server
+//! adds a service account's groups by itself. Its priority and fairness runs after impersonation,
+//! so each identity is a flow of its own.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,7 @@ pub struct Identity {
     name: String,
 }
 
-/// Not `serviceaccount:NAMESPACE/NAME`.
+/// The text does not have the form `serviceaccount:NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an identity; write serviceaccount:NAMESPACE/NAME")]
 pub struct IdentityError(String);
@@ -49,7 +50,7 @@ impl FromStr for Identity {
     }
 }
 
-/// As the API server names its user.
+/// The user name that the API server gives the account.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
@@ -76,14 +77,14 @@ impl Identity {
     }
 }
 
-/// Has a request be made as this user.
+/// Makes the request run as this user.
 pub(crate) fn impersonate(user: &str, request: &mut Request<Vec<u8>>) -> http::Result<()> {
     let user = HeaderValue::from_str(user)?;
     request.headers_mut().insert("impersonate-user", user);
     Ok(())
 }
 
-/// May somebody do this?
+/// A SubjectAccessReview, as the server answers it.
 #[derive(Debug, Deserialize)]
 struct Review {
     #[serde(default)]
@@ -97,7 +98,9 @@ struct ReviewStatus {
 }
 
 impl ApiCluster {
-    /// Whether an identity may list and watch a kind in a namespace (empty: in all): two SubjectAccessReviews. An error if nobody says.
+    /// Returns whether an identity may list and watch a kind in a namespace (the empty one means
+    /// all namespaces). Asks with one SubjectAccessReview per verb. An error means that the review
+    /// was not answered.
     pub async fn may_read(
         &self,
         identity: &Identity,
@@ -135,7 +138,7 @@ impl ApiCluster {
             .body(review.to_string().into_bytes())
             .expect("a constant path");
         let body = match request::fetch(&self.client, request, DEADLINE, MAX_ANSWER).await {
-            // The host may not ask. Then it may not go on as if it had been told yes.
+            // The host may not ask. It must not go on as if the answer were yes.
             Err(error) if matches!(error.code(), Some(401 | 403)) => {
                 tracing::warn!(%error, %identity, "the host may not ask what an identity may read; it is taken to be nothing");
                 return Ok(false);
@@ -143,7 +146,7 @@ impl ApiCluster {
             answer => answer?,
         };
         let review: Result<Review, _> = serde_json::from_slice(&body);
-        // An answer that cannot be read is no leave.
+        // An unreadable answer counts as a no.
         Ok(review.is_ok_and(|review| review.status.allowed))
     }
 }
@@ -151,7 +154,7 @@ impl ApiCluster {
 /// Why it is not known what an identity may read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// The kind is not known.
+    /// Discovery does not know the kind.
     #[error(transparent)]
     Kind(#[from] DiscoveryError),
     /// The review was not answered.
@@ -160,7 +163,7 @@ pub enum ReviewError {
 }
 
 impl ReviewError {
-    /// Whether there was no answer at all, so that another question would get none either.
+    /// True if the server gave no answer at all, so that asking again would not help now.
     pub fn is_silence(&self) -> bool {
         matches!(
             self,

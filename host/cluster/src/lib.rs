@@ -1,11 +1,13 @@
-//! Talks to an API server: which kinds there are, what is in them, and what is to be changed.
+//! Talks to an API server: reads which kinds it serves, watches their objects, and writes changes.
 //!
-//! [`connect`] finds the server, [`client`] sends what there is to send within the limits ([`limit`]). [`discovery`] knows the kinds,
-//! [`watch`] keeps one cache current, [`mod@write`] does what a plan says, as whom [`identity`] says; [`ApiCluster`] holds them together. Requests are
-//! made here and not by `kube::Api`, because objects stay the bytes they came as, and because each request's retry is decided where
-//! its meaning is known.
+//! [`connect`] finds the server. [`client`] sends every request within the limits ([`limit`]).
+//! [`discovery`] knows the kinds, and [`watch`] keeps one cache current. [`mod@write`] sends the
+//! writes of a plan, under the service account in [`identity`]. [`ApiCluster`] holds them together.
+//! Requests are built here and not by `kube::Api`, for two reasons: objects stay the bytes that the
+//! server sent, and each request's retry is decided where its meaning is known.
 //!
-//! Nothing is spawned: what runs, runs in the caller's future. (kube's client has one task of its own, which ends with the client.)
+//! This crate spawns no task: everything runs in the caller's future. (kube's client has one task
+//! of its own, which ends with the client.)
 
 pub mod client;
 pub mod connect;
@@ -36,14 +38,15 @@ pub struct ApiCluster {
     discovery: Discovery,
     events: event::Recorder,
     alarm: Alarm,
-    /// This process, in the Events it writes.
+    /// Name of this process in the Events it writes.
     instance: String,
-    /// What Events are dated by.
+    /// The clock that dates Events.
     now: fn() -> Timestamp,
 }
 
 impl ApiCluster {
-    /// `instance` tells this process from others that report Events under the same names: the pod's or the machine's name.
+    /// `instance` is the name of the pod or the machine. It tells this process from others that
+    /// report Events under the same controller names.
     pub fn new(client: impl Into<Client>, instance: &str) -> Self {
         let client = client.into();
         Self {
@@ -56,17 +59,18 @@ impl ApiCluster {
         }
     }
 
-    /// A plugin has gone: nothing is kept for it any more.
+    /// Drops everything kept for a plugin that was removed.
     pub fn forget(&self, plugin: &str) {
         self.client.forget(plugin);
     }
 
-    /// The kinds there are.
+    /// The kinds that the server serves.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }
 
-    /// The list-watch of a source, for so much of each object; nothing of it is asked before it runs.
+    /// The list-watch of a source, with `payload` as the part kept of each object. It sends nothing
+    /// before it is run; this call asks discovery if the kind is not known yet.
     pub async fn list_watch(
         &self,
         source: &Source,

@@ -1,9 +1,13 @@
-//! How many requests may be sent: token buckets, as client-go's `--kube-api-qps` and `--kube-api-burst`.
+//! Client-side rate limits: token buckets, like client-go's `--kube-api-qps` and
+//! `--kube-api-burst`.
 //!
-//! A request waits for its plugin's bucket, then for the host's, first come, first served. The wait is not part of the request's
-//! deadline (client-go throttles before it starts its timeout). One that is given up takes no token of the bucket it waited for.
+//! A request waits for its plugin's bucket, then for the host's, first come, first served. The wait
+//! does not count towards the request's deadline (client-go throttles before it starts its
+//! timeout). A request that is cancelled while it waits takes no token from the bucket it waited
+//! for.
 //!
-//! Ours and not a crate: governor wakes its waiters by a real clock and in no order, and tests here run on tokio's paused time.
+//! Why not a crate: governor wakes its waiters by the real clock and in no order, and the tests
+//! here run on tokio's paused time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,38 +15,40 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Of a limit without one (client-go's `DefaultBurst`).
+/// The burst of a rate that is given without one (client-go's `DefaultBurst`).
 pub const DEFAULT_BURST: u32 = 10;
 
-/// No wait is longer, however small the rate.
+/// Upper bound on one wait, however small the rate.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A wait this long is worth a line of the log (client-go's `extraLongThrottleLatency`), but not each of them.
+/// A wait of at least this long is logged (client-go's `extraLongThrottleLatency`), but not every
+/// one.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
-/// At most one such line in this time.
+/// At most one long wait is logged in this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// So many requests a second in the long run, and so many at once.
+/// A rate in requests per second over the long run, and a number of requests at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     qps: f64,
     burst: u32,
 }
 
-/// Why two numbers are no limit.
+/// Why two numbers do not make a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// A burst of what?
+    /// A burst is given without a rate.
     #[error("a burst needs a rate")]
     BurstWithoutRate,
-    /// Not a number, or no end to it.
+    /// The rate is NaN or infinite.
     #[error("the rate is not a finite number")]
     NotFinite,
 }
 
 impl Limit {
-    /// As flags say it: no rate, or one that is not above 0, is no limit; no burst, or 0, is [`DEFAULT_BURST`].
+    /// Reads the values of the flags. Without a rate, or with one that is not above 0, there is no
+    /// limit. Without a burst, or with 0, the burst is [`DEFAULT_BURST`].
     pub fn of_flags(qps: Option<f64>, burst: Option<u32>) -> Result<Option<Self>, LimitError> {
         let Some(qps) = qps else {
             return burst.map_or(Ok(None), |_| Err(LimitError::BurstWithoutRate));
@@ -55,11 +61,12 @@ impl Limit {
     }
 }
 
-/// Fills at the limit's rate up to its burst, and begins full.
+/// A token bucket: fills at the limit's rate up to its burst, and starts full.
 #[derive(Debug)]
 struct Bucket {
     limit: Limit,
-    /// Held by whoever waits for the next token; tokio's mutex is fair, so the others are behind in the order they came.
+    /// Held by the request that waits for the next token. tokio's mutex is fair, so the others
+    /// queue behind it in order of arrival.
     level: tokio::sync::Mutex<Level>,
 }
 
@@ -86,7 +93,7 @@ impl Bucket {
         while level.tokens < 1.0 {
             let missing = (1.0 - level.tokens) / self.limit.qps;
             let wait = Duration::try_from_secs_f64(missing).unwrap_or(LONGEST_WAIT);
-            // A nanosecond more than nothing: what is missing may be less than a clock can show.
+            // At least a nanosecond: the missing part may take less time than the clock can show.
             tokio::time::sleep(wait.clamp(Duration::from_nanos(1), LONGEST_WAIT)).await;
             self.fill(&mut level);
         }
@@ -101,19 +108,21 @@ impl Bucket {
     }
 }
 
-/// What the requests of one plugin, or the host's own, have in common.
+/// State shared by the requests of one plugin, or by the host's own.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     bucket: Option<Bucket>,
-    /// Held by a request that the server has turned away, until it is through. The others of the lane wait behind it: they would be
-    /// turned away too, and each of them would be one more request to a server that has too many.
+    /// Held by a request that the server has turned away, while it is being repeated. The lane's
+    /// other requests wait behind it: they would be turned away too, and would add to the load of a
+    /// server that has too much.
     turnstile: tokio::sync::Mutex<()>,
-    /// Until when the server wants to be left alone.
+    /// Time until which the server wants no requests.
     closed_until: Mutex<Option<Instant>>,
 }
 
 impl Lane {
-    /// Waits while a request of this lane is being turned away, and until the server wants to hear of it again.
+    /// Waits while a request of this lane is being repeated, and until the pause that the server
+    /// asked for is over.
     pub(crate) async fn pass(&self) {
         drop(self.turnstile.lock().await);
         loop {
@@ -125,7 +134,7 @@ impl Lane {
         }
     }
 
-    /// Nothing more is to be sent for so long.
+    /// Holds back this lane's requests for `time`. A longer pause already in force stays.
     pub(crate) fn close(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut closed_until = self.lock();
@@ -138,24 +147,25 @@ impl Lane {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the others of this lane waiting.
+    /// Makes the lane's other requests wait until the guard is dropped.
     pub(crate) async fn block(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.turnstile.lock().await
     }
 }
 
-/// The limits of the host and of its plugins. The default: none.
+/// The limits of the host and of its plugins. By default there are none.
 #[derive(Debug, Default)]
 pub struct Limits {
     host: Option<Bucket>,
     per_plugin: Option<Limit>,
-    /// Of each plugin that has sent something and has not been forgotten; `None` is the host's own.
+    /// One lane for each plugin that has sent something and was not forgotten since; the key `None`
+    /// is the host's own lane.
     lanes: Mutex<HashMap<Option<String>, Arc<Lane>>>,
     log: Sampler,
 }
 
 impl Limits {
-    /// `host` is for all requests but watches, `per_plugin` for the writes of each plugin.
+    /// `host` limits all requests but watches; `per_plugin` limits the writes of each plugin.
     pub fn new(host: Option<Limit>, per_plugin: Option<Limit>) -> Self {
         Self {
             host: host.map(Bucket::new),
@@ -177,13 +187,14 @@ impl Limits {
         lane.clone()
     }
 
-    /// The plugin has gone. One of its name that comes later begins anew.
+    /// Drops the lane of a plugin that was removed. A later plugin of the same name starts afresh.
     pub(crate) fn forget(&self, plugin: &str) {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.remove(&Some(plugin.to_owned()));
     }
 
-    /// Waits for a token of the lane, then for one of the host. Says how long; nothing if there is no limit.
+    /// Waits for a token of the lane, then for one of the host, and returns the time waited. `None`
+    /// if no limit applies.
     pub(crate) async fn wait(&self, lane: &Lane) -> Option<Duration> {
         if lane.bucket.is_none() && self.host.is_none() {
             return None;
@@ -195,7 +206,7 @@ impl Limits {
         Some(started.elapsed())
     }
 
-    /// Logs a long wait, unless one was logged just now.
+    /// Logs a long wait, unless another one was logged within [`LOG_INTERVAL`].
     pub(crate) fn report(&self, waited: Duration, plugin: Option<&str>, method: &str, path: &str) {
         if waited < LONG_WAIT {
             return;
@@ -213,12 +224,12 @@ impl Limits {
     }
 }
 
-/// Lets through one in a while.
+/// Lets one through per [`LOG_INTERVAL`].
 #[derive(Debug, Default)]
 struct Sampler(Mutex<(Option<Instant>, u64)>);
 
 impl Sampler {
-    /// How many were held back since the last one that got through; nothing if this one is held back too.
+    /// The number held back since the last one let through, or `None` if this one is held back too.
     fn sample(&self) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, unlogged) = *state;

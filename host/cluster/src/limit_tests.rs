@@ -9,7 +9,7 @@ fn limit(qps: f64, burst: u32) -> Limit {
     Limit { qps, burst }
 }
 
-/// When each of so many requests, made at once, may be sent; in milliseconds.
+/// The times, in milliseconds, at which each of `requests` made at once may be sent.
 async fn times(limits: &Limits, requests: usize, plugin: Option<&str>) -> Vec<u128> {
     let started = Instant::now();
     let waits = (0..requests).map(async |_| {
@@ -85,7 +85,7 @@ async fn a_plugin_that_waits_for_its_own_bucket_is_not_in_the_hosts_line() {
 async fn who_comes_first_is_served_first() {
     let limits = Limits::new(Some(limit(1.0, 1)), None);
     let order = Mutex::new(Vec::new());
-    // Polled in the opposite order each time they are woken; only the first poll puts them into the line.
+    // Woken tasks are polled in the opposite order each time; only the first poll queues them.
     let waits = (0..5).map(|number| {
         let (limits, order) = (&limits, &order);
         async move {

@@ -1,11 +1,13 @@
-//! URL paths and queries of the Kubernetes API. Whatever is put into one is percent-encoded here and nowhere else.
+//! URL paths and queries of the Kubernetes API. This is the only place that percent-encodes their
+//! parts.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pilothouse_core::key::{Kind, ObjectKey};
 
 use crate::discovery::Resource;
 
-/// All but the unreserved characters of RFC 3986. `system:node` becomes `system%3Anode`, as client-go sends it.
+/// All characters except the unreserved ones of RFC 3986. `system:node` becomes `system%3Anode`, as
+/// client-go sends it.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -15,35 +17,36 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 /// Why an object has no path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// A namespaced kind, and no namespace.
+    /// The kind is namespaced, but no namespace is given.
     #[error("{0} is namespaced: metadata.namespace is missing")]
     NoNamespace(Kind),
-    /// A cluster-scoped kind, and a namespace.
+    /// The kind is cluster-scoped, but a namespace is given.
     #[error("{kind} is cluster-scoped, but namespace {namespace:?} was given")]
     Namespace {
         /// The kind.
         kind: Kind,
-        /// What was given.
+        /// The namespace given.
         namespace: String,
     },
-    /// Not one segment of a path (`IsValidPathSegmentName` of apimachinery).
+    /// A value that is not one path segment (`IsValidPathSegmentName` of apimachinery).
     #[error("{what} {value:?} cannot be part of a path")]
     Segment {
-        /// Which part.
+        /// The part of the path: name, namespace or subresource.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
     },
 }
 
 impl PathError {
-    /// The kind's objects are taken to have namespaces and have none, or the other way round.
+    /// True if the error is about the kind's scope: a namespace is given for a cluster-scoped kind,
+    /// or missing for a namespaced one.
     pub(crate) fn is_of_scope(&self) -> bool {
         matches!(self, Self::NoNamespace(_) | Self::Namespace { .. })
     }
 }
 
-/// Where all objects of a kind are, or those of one namespace.
+/// The path of all objects of a kind, or of those in one namespace.
 pub(crate) fn collection(kind: &Kind, plural: &str, namespace: Option<&str>) -> String {
     let root = if kind.group.is_empty() {
         "/api"
@@ -62,7 +65,7 @@ pub(crate) fn collection(kind: &Kind, plural: &str, namespace: Option<&str>) -> 
     parts.fold(root.to_owned(), |path, part| path + "/" + &encode(part))
 }
 
-/// Where objects beside this one are.
+/// The path of the collection that contains this object.
 pub(crate) fn siblings(resource: &Resource, key: &ObjectKey) -> Result<String, PathError> {
     let namespace = (!key.namespace.is_empty()).then_some(&*key.namespace);
     match (resource.is_namespaced, namespace) {
@@ -81,7 +84,7 @@ pub(crate) fn siblings(resource: &Resource, key: &ObjectKey) -> Result<String, P
     Ok(collection(&resource.kind, &resource.plural, namespace))
 }
 
-/// Where this object is, or a part of it.
+/// The path of this object, or of one of its subresources.
 pub(crate) fn object(
     resource: &Resource,
     key: &ObjectKey,
@@ -99,7 +102,7 @@ pub(crate) fn object(
     Ok(path)
 }
 
-/// `?a=1&b=2`, or nothing.
+/// The query string `?a=1&b=2`, or the empty string.
 pub(crate) fn query(parameters: &[(&str, String)]) -> String {
     let parameters: Vec<String> = parameters
         .iter()
@@ -116,7 +119,8 @@ fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Percent-encoded or not, some servers and proxies resolve `..` and take `%2F` for a slash.
+/// Refuses a value that is not one path segment. Encoding it is not enough: some servers and
+/// proxies resolve `..` and treat `%2F` as a slash, percent-encoded or not.
 pub(crate) fn check(what: &'static str, value: &str) -> Result<(), PathError> {
     if matches!(value, "" | "." | "..")
         || value.contains(['/', '%'])

@@ -1,4 +1,5 @@
-//! Reads of one object past every cache, for when a watch does not show what was written, or what it shows is in doubt.
+//! Reads one object from the API server itself, past every cache. Used when a watch does not show
+//! what was written, or when its state is under suspicion.
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use crate::discovery::Resource;
 use crate::path;
 use crate::request::RequestError;
 
-/// For one request. Short: a key waits for it, and asks again.
+/// Deadline of one request. Short: a key waits for the answer, and the read is repeated.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Largest answer; an object is at most 3 MiB.
+/// Largest answer, in bytes. An object is at most 3 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
-/// A list of one object, or of none.
+/// A list with at most one object.
 #[derive(Deserialize)]
 struct List {
     items: Vec<Box<RawValue>>,
@@ -39,8 +40,9 @@ struct Names {
 }
 
 impl ApiCluster {
-    /// The object as the server has it now (a quorum read), or none if there is no such object. Who may list a kind need not have the right
-    /// to get its objects one by one; then it is listed by its name.
+    /// The object as the server has it now (a quorum read), or `None` if it does not exist. An
+    /// account that may list a kind need not have the right to get its objects one by one; then the
+    /// object is listed by its name.
     pub(crate) async fn get(
         &self,
         kind: &Kind,
@@ -57,7 +59,8 @@ impl ApiCluster {
             Err(error) => error,
         };
         match error.status() {
-            // Without a reason it is the path that is not there, not the object.
+            // A 404 without a reason means that the path does not exist; it proves nothing about
+            // the object.
             Some(status) if status.code == 404 && !status.reason.is_empty() => Ok(None),
             Some(status) if matches!(status.code, 403 | 405) => self.list_one(&resource, key).await,
             _ => Err(failure(&error)),
@@ -75,7 +78,7 @@ impl ApiCluster {
         let text = self.fetch_text(&path).await;
         let text = text.map_err(|error| failure(&error))?;
         let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
-        // A server that does not heed the selector lists others, too.
+        // A server that ignores the field selector lists other objects too.
         let found = list.items.iter().find(|item| is_of(item, key));
         Ok(found.map(|item| item.get().to_owned()))
     }
@@ -103,11 +106,11 @@ fn is_of(item: &RawValue, key: &ObjectKey) -> bool {
     })
 }
 
-/// Whether there will be an answer later: the server says of some requests that it will never serve
-/// them.
+/// Sorts an error: `Refused` if the server will never answer this request, `NoAnswer` if it may do
+/// so later.
 fn failure(error: &RequestError) -> ReadFailure {
     match error.status().map(|status| status.code) {
-        // The credentials may be renewed, and the others say that it is a matter of time.
+        // Credentials may be renewed (401); a timeout (408) and throttling (429) pass.
         Some(401 | 408 | 429) => no_answer(error),
         Some(400..500) => refused(error),
         _ => no_answer(error),

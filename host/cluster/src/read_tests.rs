@@ -72,7 +72,7 @@ async fn a_server_that_fails_may_answer_later() {
     assert_eq!(get([not_found]).await, Ok(None));
 }
 
-/// As after a CRD was taken for gone while its server went down.
+/// For example after a kind was forgotten because its server was going down.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_say_which_kinds_there_are_may_answer_later() {
     for failure in [
@@ -83,7 +83,7 @@ async fn a_server_that_does_not_say_which_kinds_there_are_may_answer_later() {
         let scenario = Scenario::new(std::iter::repeat_n(failure, 10));
         let cluster = ApiCluster::new(scenario.client(), "host-1");
         let kind = Kind::new("", "v1", "Pod");
-        // The second time it is not even asked.
+        // The second call fails without a request.
         for _ in 0..2 {
             let result = cluster.get(&kind, &ObjectKey::new("n", "a")).await;
             assert!(
@@ -119,7 +119,7 @@ async fn what_the_server_will_say_of_each_such_request_will_never_be_known() {
     }
 }
 
-/// Not every server of an aggregated API heeds field selectors.
+/// Not every aggregated API server supports field selectors.
 #[tokio::test(start_paused = true)]
 async fn of_a_list_only_the_object_that_was_asked_for_counts() {
     let mut other = pod();

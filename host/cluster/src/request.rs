@@ -1,7 +1,7 @@
-//! One request to the API server: how it ends, and what a refusal says, in one line.
+//! One request to the API server: how it ends, and the text of a refusal as one line.
 //!
-//! Nothing here repeats a request. Who may do that knows what the request does: a watch resumes, a list starts over, a write
-//! almost never.
+//! Nothing here repeats a request. That is decided by code that knows what the request does: a
+//! watch resumes, a list starts over, and a write is almost never repeated.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -14,41 +14,41 @@ use serde::Deserialize;
 
 use crate::client::{CanRepeat, Client, Terms};
 
-/// Most bytes read of an answer that only says why a request was refused.
+/// Maximum number of bytes read of an answer that only explains a refusal.
 pub(crate) const MAX_REFUSAL: usize = 256 * 1024;
 
-/// Why a request has no answer.
+/// Why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The server refused it.
     #[error("{0}")]
     Status(Box<Status>),
-    /// It did not reach the server, or the answer did not reach us.
+    /// The request did not reach the server, or the answer did not reach us.
     #[error("{}", one_line(.0))]
     Transport(#[source] kube::Error),
-    /// No complete answer in time.
+    /// No complete answer within the deadline.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Deadline(Duration),
-    /// More bytes than anything sensible has.
+    /// The answer is larger than the limit, in bytes.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    /// The answer is not what such a request is answered with.
+    /// The answer does not have the form expected for this request.
     #[error("the answer cannot be read: {0}")]
     Answer(#[source] serde_json::Error),
 }
 
-/// A refusal: `metav1.Status`, or what can be made of an answer that is none.
+/// A refusal: a `metav1.Status`, or the nearest equivalent made of an answer that is not one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// HTTP status code.
     pub code: u16,
-    /// `AlreadyExists`, `Expired`, …; empty if the server did not say.
+    /// `AlreadyExists`, `Expired`, …; empty if the server gave no reason.
     pub reason: String,
-    /// For people, one line.
+    /// One line, for people.
     pub message: String,
-    /// `details.causes`, as reason and message.
+    /// `details.causes`, as pairs of reason and message.
     pub causes: Vec<(String, String)>,
-    /// When the server wants to be asked again.
+    /// Delay after which the server wants to be asked again.
     pub retry_after: Option<Duration>,
 }
 
@@ -88,7 +88,8 @@ struct RawCause {
 }
 
 impl Status {
-    /// Reads a Status object; a proxy's or the mux's plain text is its message.
+    /// Reads a Status object. Of any other text, such as a proxy's page or the mux's plain text,
+    /// the text becomes the message.
     pub(crate) fn parse(code: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
         let Ok(raw) = serde_json::from_slice::<RawStatus>(body) else {
             let message = flatten(&String::from_utf8_lossy(body), 200);
@@ -121,13 +122,13 @@ impl Status {
         }
     }
 
-    /// The resourceVersion or `continue` token asked for is compacted away.
+    /// True if the requested resourceVersion or `continue` token has been compacted away.
     pub fn is_expired(&self) -> bool {
         self.code == 410 || matches!(&*self.reason, "Expired" | "Gone")
     }
 
-    /// The resourceVersion asked for is one this server has not reached. Said by a cause, by older servers in words
-    /// (client-go's `TestReflectorFullListIfTooLarge`).
+    /// True if this server has not reached the requested resourceVersion. Newer servers report it
+    /// as a cause, older ones in the message (client-go's `TestReflectorFullListIfTooLarge`).
     pub fn is_too_large_resource_version(&self) -> bool {
         let says = |text: &str| text.contains("Too large resource version");
         let by_cause = self
@@ -139,7 +140,7 @@ impl Status {
 }
 
 impl RequestError {
-    /// What the server said, if it said something.
+    /// The refusal, if the server sent one.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status(status) => Some(status),
@@ -147,13 +148,14 @@ impl RequestError {
         }
     }
 
-    /// The HTTP status code, if there was an answer.
+    /// The HTTP status code of the refusal, if the server sent one.
     pub fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 }
 
-/// Sends a request once, without waiting for the limits, and returns the answer when its head is here; the body is still to be read.
+/// Sends a request once, without waiting for the limits. Returns when the head of the answer has
+/// arrived; the body has not been read yet.
 pub(crate) async fn send(
     client: impl Into<Client>,
     request: Request<Vec<u8>>,
@@ -162,7 +164,8 @@ pub(crate) async fn send(
     client.into().open(request, deadline).await
 }
 
-/// Sends a request of the host once and returns the whole body of the answer, of at most `limit` bytes.
+/// Sends a request of the host once and returns the whole body of the answer, at most `limit`
+/// bytes.
 pub(crate) async fn fetch(
     client: impl Into<Client>,
     request: Request<Vec<u8>>,
@@ -191,7 +194,7 @@ pub(crate) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, Request
     Ok(all)
 }
 
-/// `Retry-After` in seconds; the API server never sends a date (RFC 9110, 10.2.3 allows one).
+/// `Retry-After` in seconds. RFC 9110, 10.2.3 also allows a date, which the API server never sends.
 pub(crate) fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let value = response.headers().get(http::header::RETRY_AFTER)?;
     value
@@ -203,13 +206,14 @@ pub(crate) fn retry_after(response: &Response<Body>) -> Option<Duration> {
         .map(Duration::from_secs)
 }
 
-/// An error of kube with its causes: its own text names the layer and hides "connection refused" three causes down.
+/// A kube error together with its causes. Its own text only names the layer; "connection refused"
+/// is hidden three causes down.
 pub(crate) fn one_line(error: &kube::Error) -> String {
     let mut line = String::new();
     let mut cause = error.source().or(Some(error));
     while let Some(error) = cause {
         let text = error.to_string();
-        // hyper's name for the step, where the next cause says what went wrong in it.
+        // hyper's label for the step that failed; the next cause tells what went wrong.
         let is_label = text.starts_with("client error (") && error.source().is_some();
         if !is_label && !line.contains(&text) {
             if !line.is_empty() {
@@ -222,7 +226,7 @@ pub(crate) fn one_line(error: &kube::Error) -> String {
     flatten(&line, 500)
 }
 
-/// One line of at most `limit` characters.
+/// The text as one line of at most `limit` characters.
 pub(crate) fn flatten(text: &str, limit: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");

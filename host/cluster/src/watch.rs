@@ -1,11 +1,14 @@
-//! The list-watch of one source: everything there is of it, then every change, for as long as somebody wants to know.
+//! The list-watch of one source: first all its objects, then every change, until it is dropped.
 //!
-//! What to ask is decided in `state`; here it is asked, and what comes is handed to a [`CacheSink`] in the order it comes. The
-//! cache is never left stale in silence: what cannot be read is an [`Delta::Unreadable`] if its name can be, and like every other
-//! failure a [`WatchState::Error`] if not, until a list or a watch has worked again.
+//! `state` decides which request comes next. This module sends it and hands the results to a
+//! [`CacheSink`] in the order of their arrival. The cache never becomes stale unnoticed. An object
+//! that cannot be read is reported as a [`Delta::Unreadable`] if its name is known. Every other
+//! failure is a [`WatchState::Error`] or [`WatchState::Unreachable`] until a list or a watch has
+//! worked again.
 //!
-//! A server that does not answer any more is noticed within [`Settings::quiet_limit`] and [`Settings::head_deadline`], also if its
-//! TCP stack still does: a watch that brings nothing is opened again, and that must be answered.
+//! A server that stops answering is noticed within [`Settings::quiet_limit`] plus
+//! [`Settings::head_deadline`], even if its TCP stack still works: a watch that brings nothing is
+//! opened again, and the server must answer that request.
 
 mod alarm;
 mod ask;
@@ -56,39 +59,43 @@ use state::State;
 use step::{Next, Paging};
 use verdict::Verdict;
 
-/// How long a server may take to serve a new kind.
+/// A new kind that is still not served after this time is reported as an error.
 const INITIALIZING: Duration = Duration::from_secs(10);
 
-/// Where what a list-watch learns goes: the one writer of the kind's cache.
+/// Receives what a list-watch learns: the one writer of the kind's cache.
 pub trait CacheSink: Send {
     /// How objects are to be parsed now.
     fn schema(&self) -> Arc<Schema>;
-    /// What has happened.
+    /// Applies a change, a list or a bookmark.
     fn apply(&mut self, delta: Delta);
-    /// How the list-watch is doing. Called only when that changes.
+    /// The state of the list-watch. Called only when it changes.
     fn state(&mut self, state: WatchState);
-    /// Bytes that the objects of a first list may take ([`pilothouse_core::object::Object::size`]). More are not even collected.
-    /// A later list replaces its like, and is not asked for its size.
+    /// The bytes that the objects of a first list may take
+    /// ([`pilothouse_core::object::Object::size`]). A first list beyond that is abandoned while it
+    /// is being collected. Later lists are not limited: they replace an earlier one.
     fn room(&self) -> usize {
         usize::MAX
     }
     /// An event of this version was older than the cache, and has been dropped.
     fn stale(&mut self, _version: &ResourceVersion) {}
-    /// The server has gone back in time, as happens when etcd is restored from a snapshot. The next replacement says what there is.
-    /// News, unless another list-watch of the same server has said so.
+    /// The server was rolled back, as happens when etcd is restored from a snapshot. The next
+    /// [`Delta::Replace`] holds its state. `_is_news` is false if another list-watch of the same
+    /// server has already reported it.
     fn rolled_back(&mut self, _from: &ResourceVersion, _to: &ResourceVersion, _is_news: bool) {}
 }
 
-/// How a list-watch is doing.
+/// The state of a list-watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchState {
-    /// It fetches everything there is.
+    /// It fetches all objects.
     Listing,
     /// It follows the changes.
     Watching,
-    /// It does neither, and tries again; the cache may be behind. One line, for status and logs.
+    /// It does neither, and retries; the cache may be behind. The text is one line for status and
+    /// logs.
     Error(String),
-    /// As an error, and what is wrong is not the kind's: the server is not there, does not answer or has too much to do.
+    /// Like `Error`, but the cause is not the kind: the server is down, does not answer or is
+    /// overloaded.
     Unreachable(String),
 }
 
@@ -105,30 +112,32 @@ pub struct ListWatch {
     query: Query,
     settings: Settings,
     state: State,
-    /// What the sink was last told.
+    /// The state that the sink was last told.
     announced: Option<WatchState>,
-    /// The pages of a list so far.
+    /// The pages of the current list so far.
     pages: Pages,
     unread: Unread,
-    /// When the server last said something.
+    /// When the server last sent something.
     heard: Instant,
     has_missed_marker: bool,
-    /// The kind's path is not served, or the kind is not what it was.
+    /// The kind's path is no longer served, or the kind's scope has changed.
     is_gone: bool,
     has_listed: bool,
-    /// What it lists is cached already, as much of each object: the new list takes the old one's place, whatever room there is.
-    /// Otherwise a cache that has outgrown the limit would never follow its kind again.
+    /// The cache already holds a complete list with as much of each object, so that a new list
+    /// replaces it however much room there is. Otherwise a cache that has outgrown the limit could
+    /// never follow its kind again.
     is_replacing: bool,
-    /// Everything is to be listed because another list-watch has found that the server has gone back in time.
+    /// Everything is listed because another list-watch has found that the server was rolled back.
     is_told: bool,
-    /// Since when the server has been about to serve a kind that has not been listed yet.
+    /// Since when the server has been preparing to serve a kind that was never listed.
     initializing: Option<Instant>,
-    /// What was wrong first, since the last watch that worked: why everything is listed anew, if it is.
+    /// The first failure since the last watch that worked. If everything is listed again, this is
+    /// the reason.
     why: Option<String>,
 }
 
 impl ListWatch {
-    /// Nothing is asked yet. `seed` spreads the requests of many list-watches.
+    /// Sends nothing yet. `seed` spreads the requests of many list-watches over time.
     pub fn new(
         client: Client,
         resource: Arc<Resource>,
@@ -161,8 +170,8 @@ impl ListWatch {
         }
     }
 
-    /// The cache holds what another list-watch has brought up to this version. Nothing older is taken, unless the server has gone
-    /// back in time, and then that is said.
+    /// The cache already holds the state up to this version, from another list-watch. Nothing older
+    /// is accepted, unless the server was rolled back, and then that is reported.
     #[must_use]
     pub fn not_older_than(mut self, known: Option<&ResourceVersion>) -> Self {
         if let Some(version) = known {
@@ -171,35 +180,37 @@ impl ListWatch {
         self
     }
 
-    /// Whether the cache holds a complete list with as much of each object: then the first list needs no room either.
+    /// True if the cache already holds a complete list with as much of each object. Then the first
+    /// list is not limited by [`CacheSink::room`] either.
     #[must_use]
     pub fn replacing(mut self, is_replacing: bool) -> Self {
         self.is_replacing = is_replacing;
         self
     }
 
-    /// Hears of what others find out about the server, and tells them.
+    /// Shares rollback alarms with the other list-watches of this server.
     #[must_use]
     pub(crate) fn sharing(mut self, alarm: &Alarm) -> Self {
         self.alarm = Listener::new(alarm.clone());
         self
     }
 
-    /// The kind.
+    /// The kind that is listed and watched.
     pub fn kind(&self) -> &Kind {
         &self.query.source.kind
     }
 
-    /// Never ends by itself. Dropping the future closes the watch; nothing is left running.
-    /// A kind that is gone is asked for until it is back, under the same path.
+    /// Runs for ever. Dropping the future closes the watch; nothing is left running. If the kind is
+    /// removed, this asks for it under the same path until it is back.
     pub async fn run(mut self, sink: &mut impl CacheSink) -> Infallible {
         loop {
             self.run_until_gone(sink).await;
         }
     }
 
-    /// Until the server does not serve the path any more, or objects of another scope come from it: the kind is gone, or is back with
-    /// another plural or scope, so that it must be discovered anew. The sink has been told an error.
+    /// Runs until the server no longer serves the path, or until objects of the other scope come
+    /// from it. The kind was then removed, or recreated with another plural or scope, and must be
+    /// discovered again. By then the sink has been told an error.
     pub async fn run_until_gone(&mut self, sink: &mut impl CacheSink) {
         tokio::time::sleep(self.state.start_delay()).await;
         self.heard = Instant::now();
@@ -226,7 +237,7 @@ impl ListWatch {
     }
 
     fn announce(&mut self, sink: &mut impl CacheSink, state: WatchState) {
-        // During an outage the error stays until something works.
+        // During an outage the error stays visible until something works.
         let is_in_trouble = self.announced.as_ref().is_some_and(WatchState::is_trouble);
         let hides_error = state == WatchState::Listing && is_in_trouble;
         if self.announced.as_ref() != Some(&state) && !hides_error {
@@ -235,7 +246,8 @@ impl ListWatch {
         }
     }
 
-    /// A failure that the next request answers at once is routine (an expired version), and no error.
+    /// Reports a failure to the sink. A failure that is followed by another request at once (such
+    /// as an expired version) is routine and not reported.
     fn report(&mut self, sink: &mut impl CacheSink, failure: &Failure, delay: Duration) {
         let Failure { error, verdict } = failure;
         let text = error.to_string();
@@ -250,7 +262,8 @@ impl ListWatch {
         }
     }
 
-    /// A server takes a moment to serve a new kind. That is no trouble, unless the moment does not end, or the kind was served.
+    /// Returns whether the server is only preparing to serve a new kind. That is no error, unless
+    /// it takes longer than [`INITIALIZING`] or the kind has been served before.
     fn is_initializing(&mut self, failure: &Failure) -> bool {
         if self.has_listed || self.is_replacing || !failure.is_initializing() {
             return false;
@@ -259,7 +272,7 @@ impl ListWatch {
         since.elapsed() < INITIALIZING
     }
 
-    /// Asks, and waits until an answer begins.
+    /// Sends the request for `next` and waits until an answer begins.
     async fn ask(&mut self, next: &Next) -> Result<Opened, Failure> {
         let timeout = self.state.timeout(next);
         let request = self.query.request(next, timeout, &self.settings);
@@ -273,7 +286,7 @@ impl ListWatch {
             reading,
         };
         let (patience, life) = match next {
-            // Repeating the largest request there is does not help a server that is slow.
+            // For a slow server, more time helps; repeating the largest possible request does not.
             Next::List {
                 paging: Paging::Whole,
                 ..
@@ -290,7 +303,8 @@ impl ListWatch {
         }
     }
 
-    /// Waits for the client's limits, for what is no watch. For a probe not long: a watch waits for it.
+    /// Waits for the client's rate limits, which do not apply to watches. For a probe the wait is
+    /// bounded, because a watch waits for the probe.
     async fn begin_read(
         &mut self,
         next: &Next,
@@ -309,7 +323,7 @@ impl ListWatch {
 
     fn unaskable(&self, next: &Next, error: &http::Error) -> Failure {
         let verdict = match next {
-            // It may be the version: the newest state can be asked for without.
+            // The version may be the cause: the newest state can be requested without a version.
             Next::Stream { .. }
             | Next::List {
                 paging: Paging::First | Paging::Whole,
@@ -325,7 +339,7 @@ impl ListWatch {
         Failure::new(error, verdict)
     }
 
-    /// Bytes that the objects of a list may take.
+    /// The bytes that the objects of a list may take.
     fn room(&self, sink: &impl CacheSink) -> usize {
         if self.is_replacing {
             usize::MAX
@@ -334,7 +348,7 @@ impl ListWatch {
         }
     }
 
-    /// Everything there is.
+    /// Hands a complete list to the sink.
     fn replace_all(&mut self, listing: Listing, sink: &mut impl CacheSink) {
         self.is_replacing = true;
         self.unread.keep_hopeless(&listing);
@@ -364,7 +378,7 @@ impl ListWatch {
         Failure::new(error, Verdict::Lost)
     }
 
-    /// Asks, and reads the whole answer.
+    /// Sends the request for `next` and reads the whole answer.
     async fn fetch(
         &mut self,
         next: &Next,

@@ -45,7 +45,8 @@ async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {
     );
 }
 
-/// Of one source (`TestFilteredDynamicSharedInformerFactory`): the selection is in every request.
+/// The requests of one source (`TestFilteredDynamicSharedInformerFactory`): each contains the
+/// selectors.
 async fn requests_of(source: Source, payload: Payload, settings: Settings) -> Vec<Seen> {
     let script = if settings.is_streaming {
         vec![]
@@ -122,7 +123,8 @@ async fn a_watch_that_ends_is_resumed_without_a_list() {
         parts
     };
     let played = play([page("10", &[], ""), closed("11"), closed("12")]).await;
-    // The pauses are beyond the quiet limit. The second watch was to end in nine seconds, so there something is wrong.
+    // The pauses exceed the quiet limit. The second watch should have ended after nine seconds, so
+    // its silence is a failure and a probe follows.
     assert_eq!(
         played.requests,
         ["limit=500", "watch 10", "watch 11", "probe"]
@@ -373,7 +375,7 @@ async fn an_event_may_come_in_pieces_with_its_members_in_any_order() {
     let whole = format!("{{\"object\":{},\"type\":\"ADDED\"}}\r\n\n", pod("é", "11"));
     let parts = whole.bytes().collect::<Vec<u8>>();
     let cut = whole.find('é').unwrap();
-    // Within the line, and before a blank one.
+    // One cut within the line, and one before a blank line.
     let pieces = [
         &parts[..cut],
         &parts[cut..parts.len() - 1],
@@ -589,7 +591,7 @@ async fn after_an_outage_the_error_stays_until_something_works() {
     );
 }
 
-/// A host runs each in a task of its own.
+/// The host runs each list-watch in a task of its own.
 #[test]
 fn a_list_watch_can_be_spawned() {
     fn is_send(_: impl Send) {}

@@ -1,11 +1,14 @@
-//! Writes: one HTTP request per [`Write`], and its answer as an [`ActionResult`].
+//! Writes: sends one HTTP request per [`Write`] and turns its answer into an [`ActionResult`].
 //!
-//! A write whose outcome is unknown is not repeated: no create happens twice. What the server turned away before doing anything
-//! is sent again a few times, when the server says when (client-go's `TestCheckRetryHandles429And5xx`):
-//! - 429 is always such a refusal, except for an eviction, where it is the answer: a PodDisruptionBudget forbids it.
-//! - 503 with `Retry-After` is one as a rule. It is believed only of writes that can be done twice to the same effect.
+//! A write whose outcome is unknown is not repeated, so no create happens twice. A write that the
+//! server turned away before doing anything is sent again a few times, if the server named a time
+//! (client-go's `TestCheckRetryHandles429And5xx`):
+//! - 429 is always such a refusal, except for an eviction. There it is the answer itself: a
+//!   PodDisruptionBudget forbids the eviction.
+//! - 503 with `Retry-After` usually is one. It is trusted only for idempotent writes.
 //!
-//! A write without an answer is [`ActionResult::Unavailable`]: before its key runs again, the object is read from the cluster itself.
+//! A write without an answer is [`ActionResult::Unavailable`]: before its key runs again, the
+//! object is fetched from the API server.
 
 pub(crate) mod answer;
 
@@ -27,22 +30,23 @@ use crate::identity;
 use crate::path::{self, PathError};
 use crate::request::RequestError;
 
-/// For one request. The API server itself gives up after 60 s, its webhooks after at most 30.
+/// Deadline of one request. The API server itself gives up after 60 s, its webhooks after at most
+/// 30 s.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Largest answer; an object is at most 3 MiB.
+/// Largest answer, in bytes. An object is at most 3 MiB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// Why a write was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// No path leads to the object.
+    /// The object has no path.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// Its kind is not known.
+    /// Discovery does not know the kind.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
-    /// The request cannot be written down.
+    /// The parts do not make a valid HTTP request.
     #[error("not a request: {0}")]
     Request(#[from] http::Error),
 }
@@ -55,7 +59,7 @@ impl WriteError {
             | Self::Request(_)
             | Self::Discovery(DiscoveryError::Ambiguous { .. }) => ActionResult::Invalid(text),
             Self::Discovery(DiscoveryError::UnknownKind { .. }) => ActionResult::NotFound(text),
-            // It is no fault of the write's.
+            // Discovery has no answer. The write itself may be right.
             Self::Discovery(error) if error.is_unanswered() => ActionResult::Unavailable(text),
             Self::Discovery(_) => ActionResult::Failed(text),
         }
@@ -125,7 +129,7 @@ impl ApiCluster {
                 ..
             }
         );
-        // A deletion is awaited as such.
+        // A deletion is awaited as a deletion, so only these three can end an object unexpectedly.
         let can_end = matches!(
             write.operation,
             Operation::Apply { .. } | Operation::Update { .. } | Operation::Patch { .. }
@@ -138,7 +142,7 @@ impl ApiCluster {
             ActionResult::Invalid(text) if is_misfit => ActionResult::Conflict(text),
             result => result,
         };
-        // Nothing else is an object.
+        // Only `Done` with a resourceVersion means that the body is an object.
         let is_object = matches!(&result, ActionResult::Done(Some(_)));
         Ok(cluster::Answer {
             object: body.filter(|_| is_object),
@@ -151,8 +155,9 @@ impl ApiCluster {
         })
     }
 
-    /// The request that a write is, by what the server serves. Where it has no path by that, the kind may have been made anew with
-    /// another scope: nobody else notices, if nobody watches the kind.
+    /// The request of a write, and the resource it goes to. If the known scope gives it no path,
+    /// the kind may have been recreated with another scope. If no plugin watches the kind, only a
+    /// write can notice that, so discovery is asked again.
     async fn request(
         &self,
         manager: &str,
@@ -170,7 +175,7 @@ impl ApiCluster {
         Ok((resource, request))
     }
 
-    /// Sends a write of a plugin, and again where the module's rules allow it.
+    /// Sends a write of a plugin, and sends it again where the module's rules allow that.
     pub(crate) async fn send(
         &self,
         plugin: &str,
@@ -196,7 +201,7 @@ fn can_repeat(write: &Write) -> CanRepeat {
             patch_type: PatchType::Merge,
             ..
         } => CanRepeat::Always,
-        // Without the uid, the second one could hit a successor of the same name.
+        // Without the uid, a repeat could delete a new object of the same name.
         Operation::Delete { uid: Some(_), .. } => CanRepeat::Always,
         _ => CanRepeat::IfRefused,
     }
@@ -215,7 +220,7 @@ fn request(
             force,
         } => {
             let query = vec![by_manager, ("force", force.to_string())];
-            // JSON is YAML; the JSON type for it exists since 1.33 alone.
+            // JSON is YAML. A JSON media type for apply exists only since 1.33.
             (
                 Method::PATCH,
                 object()?,

@@ -8,7 +8,7 @@ fn discovery() -> [Answer; 2] {
     discovery_with("Cluster")
 }
 
-/// With nodes of this scope.
+/// Discovery documents in which nodes have this scope.
 fn discovery_with(scope_of_nodes: &str) -> [Answer; 2] {
     let part = |name: &str, group: &str, kind: &str| json!({"subresource": name, "responseKind": {"group": group, "version": "v1", "kind": kind}});
     let whole = |plural: &str, kind: &str, scope: &str, parts: &[Value]| json!({"resource": plural, "scope": scope, "responseKind": {"kind": kind}, "verbs": ["list", "watch"], "subresources": parts});
@@ -229,7 +229,7 @@ async fn the_answer_names_the_kind_that_was_written_where_it_is_not_the_bodys() 
     }
 }
 
-/// What is left of an answer to a write where the server's words are not to be repeated.
+/// The description of an answer to a write that quotes none of the server's text.
 async fn left_of(answer: Answer) -> Option<String> {
     let scenario = Scenario::new(discovery().into_iter().chain([answer]));
     let cluster = ApiCluster::new(scenario.client(), "host-1");
@@ -242,7 +242,7 @@ async fn of_the_servers_own_words_a_status_is_left_that_quotes_nothing() {
     let quoted = "Invalid value: \"hunter2\"";
     let left = left_of(status(422, "Invalid", quoted)).await;
     assert_eq!(left.as_deref(), Some("HTTP 422 Invalid"));
-    // A webhook's.
+    // A webhook may put any text into the reason.
     let left = left_of(status(403, "hunter2 is denied", quoted)).await;
     assert_eq!(left.as_deref(), Some("HTTP 403 without a reason"));
     let left = left_of(text(502, "hunter2")).await;
@@ -300,7 +300,7 @@ async fn every_answer_is_sorted_as_the_contract_says() {
             answer(&json!({"kind": "Status", "status": "Success"})),
             ActionResult::Done(None),
         ),
-        // Its credentials are the host's trouble, for all of its writes alike.
+        // The host's credentials concern all of its writes alike.
         (
             status(401, "Unauthorized", "it says"),
             ActionResult::Unavailable("HTTP 401: it says".into()),
@@ -311,7 +311,7 @@ async fn every_answer_is_sorted_as_the_contract_says() {
     }
 }
 
-/// A proxy on the way answers as well, with a page of its own or with nothing.
+/// A proxy on the way may answer too, with a page of its own or with an empty body.
 #[tokio::test(start_paused = true)]
 async fn a_success_without_an_object_is_no_success() {
     let status = |what: &str| json!({"kind": "Status", "status": what}).to_string();
@@ -582,7 +582,7 @@ async fn a_kind_whose_path_is_gone_is_looked_up_again() {
     assert_eq!(scenario.lines().len(), 6);
 }
 
-/// As when the kind was just taken for gone, because its server was going down.
+/// For example after a kind was forgotten because its server was going down.
 #[tokio::test(start_paused = true)]
 async fn a_write_finds_no_server_where_none_says_which_kinds_there_are() {
     let failures = [
@@ -593,7 +593,7 @@ async fn a_write_finds_no_server_where_none_says_which_kinds_there_are() {
     for failure in failures {
         let scenario = Scenario::new(std::iter::repeat_n(failure, 20));
         let cluster = ApiCluster::new(scenario.client(), "host-1");
-        // The second time the server is not even asked.
+        // The second call fails without a request.
         for _ in 0..2 {
             let result = cluster
                 .write(&Author::named("m"), &pod(apply()))
@@ -653,7 +653,7 @@ async fn a_json_patch_that_does_not_fit_the_object_is_a_conflict_and_no_other_42
     }
 }
 
-/// Nobody watches it, so that no list-watch finds out.
+/// No plugin watches the kind, so no list-watch notices the change.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_was_made_anew_with_another_scope_is_looked_up_again() {
     let script = discovery().into_iter().chain(discovery_with("Namespaced"));
@@ -664,7 +664,7 @@ async fn a_kind_that_was_made_anew_with_another_scope_is_looked_up_again() {
         key: ObjectKey::new("n", "a"),
         ..write(Kind::new("", "v1", "Node"), apply())
     };
-    // A mistake, as far as can be told; those who make one again and again cost nothing.
+    // As far as the host can tell, the plugin is mistaken. Repeating the mistake costs no requests.
     for _ in 0..50 {
         let result = cluster.write(&author, &in_namespace).await.result;
         assert!(matches!(result, ActionResult::Invalid(_)), "{result:?}");

@@ -1,4 +1,4 @@
-//! Which cluster is meant, and as whom: from files, from a pod's service account.
+//! Chooses the cluster and the credentials, from kubeconfig files or from a pod's service account.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use super::{ConnectError, Environment, Options};
 use crate::request::flatten;
 
-/// The configuration, and where it is from.
+/// The configuration, and a name for its source.
 pub(super) async fn configure(
     options: &Options,
     environment: &Environment,
@@ -42,7 +42,7 @@ pub(super) async fn configure(
     Err(ConnectError::NoConfiguration { default })
 }
 
-/// Reads and joins the files as kubectl does: one that is missing is passed over as long as another is there.
+/// Reads and merges the files as kubectl does. A missing file is ignored if another one exists.
 async fn from_files(
     files: &[PathBuf],
     origin: &'static str,
@@ -82,7 +82,7 @@ fn unusable(path: &Path, error: KubeconfigError) -> ConnectError {
     let path = path.to_owned();
     match error {
         KubeconfigError::ReadConfig(source, _) => ConnectError::Unreadable { path, source },
-        // The YAML parser's own message goes on with a picture of the place, over many lines.
+        // The YAML parser's message continues with an excerpt of the file over many lines: drop it.
         error => ConnectError::Broken {
             path,
             cause: flatten(error.to_string().lines().next().unwrap_or_default(), 300),

@@ -1,4 +1,4 @@
-//! What a server serves, to look things up in.
+//! The resources that a server serves, indexed by kind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use pilothouse_core::key::Kind;
 
 use super::DiscoveryError;
 
-/// How objects of a kind are addressed, and what may be asked of them.
+/// How objects of a kind are addressed, and which verbs they support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The kind.
     pub kind: Kind,
-    /// Its name in paths: `pods`.
+    /// The kind's name in paths, such as `pods`.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// True if its objects live in namespaces.
     pub is_namespaced: bool,
     /// `get`, `list`, `watch`, …
     pub verbs: Vec<String>,
@@ -25,28 +25,28 @@ pub struct Resource {
 /// A part of an object with a path of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
-    /// `status`.
+    /// Its name, such as `status`.
     pub name: String,
-    /// The kind of the bodies it takes and gives: for `scale`, `autoscaling/v1/Scale`.
+    /// The kind of the bodies it takes and returns; for `scale` that is `autoscaling/v1/Scale`.
     pub kind: Kind,
     /// `get`, `update`, …
     pub verbs: Vec<String>,
 }
 
 impl Resource {
-    /// Whether the kind can be kept in a cache.
+    /// True if the kind can be listed and watched, and so be kept in a cache.
     pub fn is_watchable(&self) -> bool {
         ["list", "watch"]
             .iter()
             .all(|verb| self.verbs.iter().any(|have| have == verb))
     }
 
-    /// Whether there is such a part.
+    /// True if the kind has a subresource of this name.
     pub fn has_subresource(&self, name: &str) -> bool {
         self.subresources.iter().any(|part| part.name == name)
     }
 
-    /// `pods`, `deployments.apps`: as in RBAC rules and kubectl.
+    /// `pods` or `deployments.apps`, as in RBAC rules and kubectl.
     pub fn qualified_name(&self) -> String {
         match &*self.kind.group {
             "" => self.plural.clone(),
@@ -58,14 +58,15 @@ impl Resource {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Catalog {
     resources: HashMap<Kind, Arc<Resource>>,
-    /// Group versions that could not be read, and why.
+    /// Group versions (or `/api`, `/apis`) that could not be read, each with the cause.
     failures: Vec<(String, String)>,
 }
 
 impl Catalog {
     pub(super) fn add(&mut self, resources: Vec<Resource>) {
         for resource in resources {
-            // A kind may be returned by several paths (`v1 Binding`, `NodeMetrics`); the one that can be watched is the kind's own.
+            // Several paths may return the same kind (`v1 Binding`, `NodeMetrics`). The one that
+            // can be watched is the kind's own.
             let known = self.resources.get(&resource.kind);
             if known.is_none_or(|known| !known.is_watchable() && resource.is_watchable()) {
                 self.resources
@@ -91,7 +92,8 @@ impl Catalog {
         self.resources.get(kind).cloned()
     }
 
-    /// The resource that has `subresource`: the kind's own, or the one whose subresource takes bodies of this kind.
+    /// The resource to which `subresource` belongs: the kind's own, or the one whose subresource
+    /// takes bodies of this kind.
     pub(super) fn get_owner(
         &self,
         kind: &Kind,
@@ -127,7 +129,8 @@ impl Catalog {
         }
     }
 
-    /// What could not be asked now is taken to be as it was `before`: a group that is down for a moment loses no kinds.
+    /// Takes over from `before` the kinds whose group could not be asked now. A group that is down
+    /// for a moment therefore loses no kinds.
     pub(super) fn keep_unanswered(&mut self, before: &Self) {
         for (kind, resource) in &before.resources {
             if self.failure(kind).is_some() && !self.resources.contains_key(kind) {
@@ -136,7 +139,7 @@ impl Catalog {
         }
     }
 
-    /// Who would know the kind, and did not answer.
+    /// Why the part of the server that would know the kind did not answer, if that is so.
     fn failure(&self, kind: &Kind) -> Option<String> {
         let root = if kind.group.is_empty() {
             "/api"
@@ -151,7 +154,8 @@ impl Catalog {
         failure.map(|(who, cause)| format!("{who} could not be asked: {cause}"))
     }
 
-    /// What to say of a kind that is not there: the versions served of it, else a name like it.
+    /// The error for a kind that was not found. It names the served versions of the kind, or else a
+    /// kind with a similar name.
     pub(super) fn absence(&self, kind: &Kind) -> DiscoveryError {
         if let Some(cause) = self.failure(kind) {
             return DiscoveryError::Unanswered {
@@ -178,7 +182,8 @@ impl Catalog {
         }
     }
 
-    /// The same name in another group, a plural instead of a kind, another case, a typing error.
+    /// The most similar kind: the same name in another group, a plural given instead of the kind,
+    /// another case, or a typing error.
     fn closest(&self, kind: &Kind) -> Option<String> {
         let wanted = kind.kind.to_lowercase();
         let distance = |resource: &Resource| {

@@ -1,4 +1,4 @@
-//! The two shapes in which a server says what it serves.
+//! Parses the two forms of discovery documents: aggregated and legacy.
 
 use pilothouse_core::key::Kind;
 use serde::Deserialize;
@@ -6,16 +6,16 @@ use serde_json::Result;
 
 use super::catalog::{Resource, Subresource};
 
-/// What `/api` and `/apis` answer.
+/// The answer to `/api` or `/apis`.
 #[derive(Debug)]
 pub(super) enum Root {
     /// `APIGroupDiscoveryList`: everything in one document.
     Aggregated {
         resources: Vec<Resource>,
-        /// Group versions whose own server could not be asked.
+        /// Group versions whose own server could not be reached.
         stale: Vec<String>,
     },
-    /// `APIVersions` or `APIGroupList`: each of these has a document of its own.
+    /// `APIVersions` or `APIGroupList`: each of these group versions has a document of its own.
     Legacy(Vec<String>),
 }
 
@@ -98,7 +98,7 @@ struct RawGroupVersion {
 }
 
 impl RawKind {
-    /// Empty parts are the enclosing document's.
+    /// If the version is empty, group and version are those of the enclosing document.
     fn or(self, group: &str, version: &str) -> Kind {
         let version = if self.version.is_empty() {
             (group, version)
@@ -149,7 +149,8 @@ fn aggregated(group: &str, version: &str, raw: RawResource) -> Resource {
             verbs: raw.verbs.unwrap_or_default(),
         });
     Resource {
-        // The path is the document's group and version; the response's kind may say another (`TokenReview` of an old version).
+        // Group and version are those of the path. The response kind may name others (an old
+        // version of `TokenReview`).
         kind: Kind::new(group, version, &raw.response_kind.kind),
         plural: raw.resource,
         is_namespaced: raw.scope == "Namespaced",
@@ -173,7 +174,7 @@ struct RawLegacyResource {
     verbs: Option<Vec<String>>,
 }
 
-/// An `APIResourceList`, in which `pods/status` is an entry beside `pods`.
+/// Parses an `APIResourceList`, in which `pods/status` is an entry of its own beside `pods`.
 pub(super) fn parse_version(api_version: &str, body: &[u8]) -> Result<Vec<Resource>> {
     let Kind { group, version, .. } = Kind::from_api_version(api_version, "");
     let list: RawList = serde_json::from_slice(body)?;

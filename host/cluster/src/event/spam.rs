@@ -1,5 +1,5 @@
-//! How many Events a plugin may write: client-go's `EventSourceObjectSpamFilter`, and a limit for all of
-//! a plugin's. An Event that is too many is dropped: it is worth nothing later.
+//! Limits how many Events a plugin may write: client-go's `EventSourceObjectSpamFilter`, and a
+//! limit over all Events of a plugin. Excess Events are dropped: they would be worth nothing later.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,31 +8,31 @@ use std::time::Duration;
 use pilothouse_core::key::{Kind, ObjectKey};
 use tokio::time::Instant;
 
-/// Of one plugin about one object (client-go's `defaultSpamBurst` and `defaultSpamQPS`).
+/// For one plugin and one object (client-go's `defaultSpamBurst` and `defaultSpamQPS`).
 const OF_OBJECT: Rate = Rate {
     burst: 25,
     each: Duration::from_secs(5 * 60),
 };
-/// Of one plugin.
+/// For one plugin.
 const OF_PLUGIN: Rate = Rate {
     burst: 100,
     each: Duration::from_millis(100),
 };
-/// Objects remembered at once (client-go's `maxLruCacheEntries`). Beyond, those are forgotten that could write
-/// the most.
+/// Buckets remembered at once (client-go's `maxLruCacheEntries`). Beyond this number, the fullest
+/// bucket is forgotten.
 const MOST: usize = 4096;
 
-/// So many at once, and then one each time.
+/// `burst` at once, and then one per `each`.
 #[derive(Clone, Copy)]
 struct Rate {
     burst: u32,
     each: Duration,
 }
 
-/// A bucket of tokens, as the time at which it is full: now or before now means full.
+/// A token bucket, stored as the time at which it will be full. Any time up to now means full.
 type FullAt = Instant;
 
-/// What has been written of late.
+/// The buckets of plugins and objects that have written Events lately.
 #[derive(Debug, Default)]
 pub(super) struct SpamFilter {
     objects: HashMap<(String, Kind, ObjectKey), FullAt>,
@@ -40,7 +40,7 @@ pub(super) struct SpamFilter {
 }
 
 impl SpamFilter {
-    /// Whether a plugin may write another Event about this object; then it counts.
+    /// Returns whether a plugin may write another Event about this object. If so, it is counted.
     pub(super) fn takes(
         &mut self,
         plugin: &str,
@@ -60,13 +60,13 @@ impl SpamFilter {
     }
 }
 
-/// When the bucket will be full after another token was taken. None if there is none.
+/// The time at which the bucket will be full after taking one more token; `None` if it is empty.
 fn next(full_at: Option<&FullAt>, rate: Rate, now: Instant) -> Option<FullAt> {
     let full_at = full_at.copied().unwrap_or(now).max(now) + rate.each;
     (full_at - now <= rate.each * rate.burst).then_some(full_at)
 }
 
-/// A bucket that is full is as good as one that is not there.
+/// Stores a bucket. Full buckets need not be kept: a missing one counts as full.
 fn insert<K: Clone + Eq + Hash>(
     buckets: &mut HashMap<K, FullAt>,
     key: K,

@@ -1,11 +1,12 @@
-//! What one list-watch finds out and all others of the same server should know: it has gone back in time.
+//! Tells all list-watches of a server when one of them finds that the server was rolled back.
 //!
-//! Each could find out by itself, unless the server has come further again before it asks: a kind that changes seldom may be left
-//! with objects of the lost time for ever, and the host's own writes, made for kinds that know already, help the server along.
+//! Each could find out by itself, but not if the server has come further again before it probes.
+//! The host's own writes, for kinds that already know of the rollback, bring the server further. A
+//! kind that changes seldom could then keep objects of the lost time for ever.
 
 use tokio::sync::watch;
 
-/// Heard by every list-watch of one server.
+/// The alarm shared by all list-watches of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarm(watch::Sender<()>);
 
@@ -15,7 +16,8 @@ impl Default for Alarm {
     }
 }
 
-/// The alarm, and whether it has been raised since this list-watch last looked.
+/// One list-watch's end of the alarm. It remembers whether the alarm was raised since the last
+/// check.
 #[derive(Debug)]
 pub(super) struct Listener {
     alarm: Alarm,
@@ -28,20 +30,21 @@ impl Listener {
         Self { alarm, raised }
     }
 
-    /// Tells all others.
+    /// Raises the alarm for all other listeners.
     pub(super) fn raise(&mut self) {
         self.alarm.0.send_replace(());
         self.raised.mark_unchanged();
     }
 
-    /// Whether another one has raised it since this was last asked.
+    /// Returns whether another list-watch has raised the alarm since this was last called.
     pub(super) fn was_raised(&mut self) -> bool {
         let was_raised = self.raised.has_changed().unwrap_or(false);
         self.raised.mark_unchanged();
         was_raised
     }
 
-    /// Waits until another one raises it. [`Listener::was_raised`] will say so, too.
+    /// Waits until another list-watch raises the alarm. [`Listener::was_raised`] still returns true
+    /// after that.
     pub(super) async fn is_raised(&mut self) {
         if self.raised.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,4 +1,5 @@
-//! A server that has gone back in time and come further since: who has not noticed is told by who has.
+//! A server was rolled back and has come further since: a list-watch that has noticed it tells one
+//! that has not.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ async fn play(
     (scenario.lines(), record.0)
 }
 
-/// Of one that is at 100, breaks, and finds the server at 50 twice.
+/// The answers to a list-watch that is at 100, breaks, and finds the server at 50 twice.
 fn finds_out() -> Vec<Answer> {
     vec![
         page("100", &[], ""),
@@ -41,7 +42,7 @@ async fn who_could_not_find_out_any_more_lists_everything_too() {
     let told = vec![
         page("20", &[pod("lost", "15")], ""),
         stream(&[], Some(Part::Hang)),
-        // The server has come further since.
+        // By now the server has come further.
         page("51", &[], ""),
         page("51", &[], ""),
     ];

@@ -1,8 +1,9 @@
-//! Asks, and does not forget what was asked before: an answer that comes late counts as well as one in time.
+//! Sends requests, and still accepts a late answer to an earlier, identical one.
 //!
-//! A server that has stopped answering must be asked again every few seconds, on another connection, or its return is noticed
-//! late. One that is only slow would then never get to answer anything. So a request that is given up stays open for a while
-//! beside the one that repeats it, and whichever is answered first wins.
+//! A server that has stopped answering must be asked again every few seconds, on another
+//! connection, or its return is noticed late. But a server that is only slow would then never
+//! complete an answer. Therefore a request that has timed out stays open for a while beside its
+//! repetition, and the first answer wins.
 
 use std::time::Duration;
 
@@ -17,22 +18,23 @@ use super::step::Next;
 use crate::client::{Client, Reading};
 use crate::request::{self, RequestError};
 
-/// How long a request stays open beside an older one: with one every four seconds, at most five are.
+/// How long a request stays open if an older one is open too. With a new one every four seconds, at
+/// most five are open.
 const LATE: Duration = Duration::from_secs(15);
 
-/// What is sent.
+/// A request to send.
 pub(super) struct Question {
     pub(super) request: Request<Vec<u8>>,
-    /// How long the server is to keep the answer open.
+    /// How long the server is asked to keep the answer open.
     pub(super) timeout: Duration,
-    /// What it counts as, if it is no watch.
+    /// Counts the request in the metrics; `None` for a watch.
     pub(super) reading: Option<Reading>,
 }
 
 /// An answer that has begun.
 pub(super) struct Opened {
     pub(super) response: Response<Body>,
-    /// How long the server was told to keep it open.
+    /// How long the server was asked to keep it open.
     pub(super) timeout: Duration,
     /// To be kept until the answer has been read.
     pub(super) reading: Option<Reading>,
@@ -42,13 +44,14 @@ type Answer = Result<Opened, RequestError>;
 
 type Pending = FuturesUnordered<BoxFuture<'static, Answer>>;
 
-/// Sends requests, and keeps those that have no answer yet.
+/// Sends requests, and keeps those that are not answered yet.
 pub(super) struct Asker {
     pub(super) client: Client,
-    /// What the requests in `pending` ask.
+    /// What the requests in `pending` ask for.
     asked: Option<Next>,
     pending: Pending,
-    /// Apart from the others: a probe interrupts a watch, and a server that is slow with both would never get to answer one.
+    /// Kept apart from the others: a probe interrupts a watch. A server that is slow with both
+    /// would otherwise never complete an answer to either.
     probes: Pending,
 }
 
@@ -62,8 +65,8 @@ impl Asker {
         }
     }
 
-    /// Waits so long for the head of an answer. Unanswered, the request stays open, at most for `life`, until something else than
-    /// `next` or a probe is asked.
+    /// Waits for `patience` until an answer begins. If none does, the request stays open for at
+    /// most `life`, until something other than `next` or a probe is requested.
     pub(super) async fn ask(
         &mut self,
         next: &Next,
@@ -99,6 +102,8 @@ impl Asker {
         };
         pending.push(answer.boxed());
         let answer = first(pending, patience).await;
+        // Answered, so the identical requests still open are not needed. The answer to a probe
+        // leaves the other requests open.
         if !matches!(answer, Err(RequestError::Deadline(_))) {
             pending.clear();
             if !is_probe {
@@ -109,7 +114,7 @@ impl Asker {
     }
 }
 
-/// How long a watch is to stay open does not matter: what it brings is the same.
+/// True if two requests bring the same. The time for which a watch stays open makes no difference.
 fn asks_same(one: &Next, other: &Next) -> bool {
     match (one, other) {
         (Next::Watch { from, .. }, Next::Watch { from: other, .. }) => from == other,
@@ -117,7 +122,7 @@ fn asks_same(one: &Next, other: &Next) -> bool {
     }
 }
 
-/// The first answer; a connection that broke is none as long as there are others.
+/// The first answer. A broken connection only counts if no other request is answered in time.
 async fn first(pending: &mut Pending, patience: Duration) -> Answer {
     let until = Instant::now() + patience;
     let mut last = RequestError::Deadline(patience);

@@ -1,4 +1,5 @@
-//! Answers without end or without sense cost a bounded number of requests, and no server is suspected of more than it has done.
+//! Endless or meaningless answers cost a bounded number of requests, and do not look like a
+//! rollback.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::pages::MAX_EMPTY_PAGES;
 use super::play::{bookmark, event, lists, marker, page, play, play_streaming, play_with, pod};
 use crate::fake::{Answer, Part, json as answer, stream, text};
 
-/// A page without objects; each token is another.
+/// A page without objects. Each number gives another token.
 fn empty_page(number: u32) -> Answer {
     page("10", &[], &format!("token-{number}"))
 }
@@ -19,7 +20,7 @@ fn with_version(mut object: Value, version: &str) -> Value {
     object
 }
 
-/// Far above all, by as much as one likes.
+/// Far above all other versions: one that fits into 64 bits, and one that does not.
 const HUGE: [&str; 2] = [
     "1000000000000000100",
     "1606938044258990275541962092341162602522202993782792835301376",
@@ -57,7 +58,7 @@ async fn pages_that_come_again_under_new_tokens_end_the_list() {
     });
     let played = play(pages).await;
     assert!(played.has_error());
-    // Three pages, the first again, and from the start.
+    // Three pages, the first page again, and then a new start.
     assert_eq!(played.requests[4], "limit=500");
     assert!(
         played.gaps()[3] >= Duration::from_secs(1),
@@ -94,7 +95,8 @@ async fn probes_that_say_nothing_are_made_more_and_more_rarely() {
     let senseless =
         format!(r#"{{"items":[{{"a":"{long}"}}],"metadata":{{"resourceVersion":"10"}}}}"#);
     let broken = || stream(&[bookmark("10")], Some(Part::Break));
-    // A watch that is asked for where this expects a probe gets the probe's answer, and the other way round; then the numbers differ.
+    // A probe that arrives where the script expects a watch gets the watch's answer, and vice
+    // versa; then the numbers below differ.
     let mut script = vec![page("10", &[], "")];
     let mut probes = Vec::new();
     for skipped in [0, 1, 3, 7] {

@@ -1,4 +1,4 @@
-//! One object out of a list or an event, as far as it can be read.
+//! Parses one object of a list or an event, as far as it is readable.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use super::position::is_leap;
 use crate::discovery::Resource;
 use crate::{path, request};
 
-/// What has become of one object.
+/// What happened to one object.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) key: ObjectKey,
-    /// Of the event; what it brings may be newer if it had to be asked for.
+    /// The event's version. The object in `what` may be newer if it was fetched by name.
     pub(super) version: ResourceVersion,
     pub(super) what: What,
 }
@@ -25,10 +25,10 @@ pub(super) struct Change {
 #[derive(Debug)]
 pub(super) enum What {
     Upsert(Object),
-    /// Asked for by name: it may be newer than the event.
+    /// An object fetched by name; it may be newer than the event.
     Read(Object),
     Delete,
-    /// It is there, and cannot be read, because of this.
+    /// The object exists but cannot be read, for this reason.
     Unreadable(String),
 }
 
@@ -41,8 +41,8 @@ impl Change {
         }
     }
 
-    /// As it is in a list of this version. An object that is far newer than its list would keep every later state of itself out of the
-    /// cache.
+    /// The change as part of a list of this version. An object whose version is far newer than its
+    /// list becomes unreadable: it would keep every later state of itself out of the cache.
     pub(super) fn in_list_of(self, version: &ResourceVersion) -> Self {
         if !is_leap(&self.version, version) {
             return self;
@@ -86,7 +86,8 @@ pub(super) fn unreadable(key: ObjectKey, version: ResourceVersion, reason: Strin
     }
 }
 
-/// Reads an object that is there. An error: not even its name can be read.
+/// Parses an object that exists. Fails if not even its name can be read, or if its scope is not the
+/// kind's.
 pub(super) fn upsert(
     resource: &Resource,
     raw: &RawValue,
@@ -114,7 +115,7 @@ pub(super) fn upsert(
     }
 }
 
-/// Reads an object that is gone: its name is enough, as long as it is not another kind's.
+/// Parses a deleted object. Its name is enough, unless it belongs to another kind.
 pub(super) fn delete(resource: &Resource, raw: &RawValue) -> Result<Change, WatchError> {
     let Some(identity) = identify(resource, raw) else {
         return Err(undecodable(resource, raw, "its name is missing"));
@@ -142,12 +143,12 @@ fn undecodable(resource: &Resource, raw: &RawValue, cause: &str) -> WatchError {
     }
 }
 
-/// Which object it is, whatever else is wrong with it.
+/// The identity of an object, whatever else in it is unreadable.
 struct Identity {
     key: ObjectKey,
     /// Empty if it cannot be read.
     version: ResourceVersion,
-    /// The kind it says it is of, if that is another.
+    /// The kind that it claims, if that is another one.
     found: Option<Kind>,
 }
 
@@ -177,7 +178,7 @@ fn identify(resource: &Resource, raw: &RawValue) -> Option<Identity> {
     let raw: RawIdentity<'_> = serde_json::from_str(raw.get()).ok()?;
     let namespace = raw.metadata.namespace.as_deref().unwrap_or_default();
     let key = ObjectKey::new(namespace, &raw.metadata.name);
-    // Not a name that an object of the kind could have.
+    // Reject names that no object of this kind could have.
     path::object(resource, &key, None).ok()?;
     let text =
         |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());

@@ -1,4 +1,4 @@
-//! Why a list or a watch ended, in one line each.
+//! The reasons why a list or a watch ends, each as one line.
 
 use super::lines::StreamError;
 use super::step::BadList;
@@ -8,176 +8,178 @@ use crate::request::RequestError;
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// 403.
+    /// The server forbids it (403).
     #[error("the host may not {verb} {resource}: {message}")]
     Forbidden {
         /// `list` or `watch`.
         verb: &'static str,
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// The request has no answer.
+    /// The request got no usable answer.
     #[error("cannot {verb} {resource}: {source}")]
     Request {
         /// `list` or `watch`.
         verb: &'static str,
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Why.
+        /// The cause.
         source: RequestError,
     },
-    /// The server does not say anything any more.
+    /// The server no longer sends anything.
     #[error("cannot {verb} {resource}: the server has not said anything for {seconds} s")]
     Silent {
         /// `list` or `watch`.
         verb: &'static str,
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Since its last byte.
+        /// Seconds since its last byte.
         seconds: u64,
     },
-    /// There is no such request, by what the server has said before: a token or a version that fits no URI.
+    /// No valid request can be made of what the server sent before: a token or a version does not
+    /// fit into a URI.
     #[error("cannot {verb} {resource}: the server's own words make no request: {cause}")]
     Unaskable {
         /// `list` or `watch`.
         verb: &'static str,
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Watches are accepted, and do not work.
+    /// The server accepts watches that then bring nothing.
     #[error("{watches} watches of {resource} in a row have brought nothing; listing anew")]
     Fruitless {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// How many.
+        /// Number of fruitless watches in a row.
         watches: u32,
     },
-    /// There is no room for all of it.
+    /// There is no room for all objects.
     #[error(
         "the objects of {resource} take more than the {bytes} bytes that are left of the caches' limit"
     )]
     OverLimit {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// What is left.
+        /// Bytes that are left.
         bytes: usize,
     },
-    /// The answer to a list is none.
+    /// The answer to a list is not a list.
     #[error("the list of {resource} cannot be read: {cause}")]
     NotAList {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// An object is not one.
+    /// An object cannot be parsed, and not even its name is known.
     #[error("{resource} {object:?} cannot be read: {cause}")]
     Undecodable {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// The start of its text: its name cannot be told.
+        /// The start of its text.
         object: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// An object has a namespace and should have none, or the other way round: the kind was made anew with another scope.
+    /// An object has a namespace and must not have one, or the other way round: the kind was
+    /// recreated with another scope.
     #[error("{resource} {object:?} is not {expected}, and the kind was; asking what it is now")]
     OtherScope {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Its namespace, if it has one, and name.
+        /// Its namespace (if any) and name.
         object: String,
-        /// What discovery said of the kind.
+        /// The scope according to discovery.
         expected: &'static str,
     },
-    /// An event came after a newer one, for the first time.
+    /// An event came after a newer one, and it had not come before.
     #[error("an event of {resource} came out of order: {version}")]
     OutOfOrder {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
         /// Its resourceVersion.
         version: String,
     },
-    /// An event's version cannot be one.
+    /// An event's version is too far from those before to be right.
     #[error("an event of {resource} has a resourceVersion far from all before: {version}")]
     Leap {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Its resourceVersion, or the start of it.
+        /// Its resourceVersion, cut if it is long.
         version: String,
     },
-    /// The server has nothing newer than this, and had.
+    /// The server is at an older version than one it has sent before.
     #[error(
         "the server is at resourceVersion {version} of {resource}, older than what it has said before"
     )]
     Behind {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Where it says it is.
+        /// The version that the server is at.
         version: String,
     },
     /// The marker at the end of the initial objects does not come.
     #[error("the stream of {resource} does not say where the initial objects end")]
     NoMarker {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
     },
     /// The stream ended before the marker.
     #[error("the stream of {resource} ended before all objects had come")]
     Incomplete {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
     },
-    /// Confirmed by two quorum reads.
+    /// Two quorum reads have found that the server was rolled back.
     #[error(
         "the API server has been rolled back from resourceVersion {from} to {to}; listing all {resource} anew"
     )]
     RolledBack {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Newest seen before.
+        /// Newest version seen before.
         from: String,
-        /// Where it is now.
+        /// The version that the server is at now.
         to: String,
     },
-    /// An event is none.
+    /// An event cannot be parsed.
     #[error("an event of {resource} cannot be read: {cause}")]
     BadEvent {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
     /// The server ended the watch with an ERROR event.
     #[error("the watch of {resource} ended: {message}")]
     Ended {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
     /// The connection broke.
     #[error("the watch of {resource} broke: {source}")]
     Stream {
-        /// As in RBAC rules.
+        /// The resource, named as in RBAC rules.
         resource: String,
-        /// Why.
+        /// The cause.
         source: StreamError,
     },
 }
 
-/// A failed step, and what it means for the next one.
+/// A failed request, and the class of its failure.
 pub(super) struct Failure {
     pub(super) error: Box<WatchError>,
     pub(super) verdict: Verdict,
 }
 
 impl From<WatchError> for Failure {
-    /// What cannot be read must be asked for anew.
+    /// An unreadable answer means that everything must be listed again.
     fn from(error: WatchError) -> Self {
         Self::new(error, Verdict::Broken)
     }
@@ -191,7 +193,7 @@ impl Failure {
         }
     }
 
-    /// A request without an answer.
+    /// The failure of a request without a usable answer.
     pub(super) fn of_request(verb: &'static str, resource: String, source: RequestError) -> Self {
         let verdict = Verdict::of_request(&source);
         let error = match source.status() {
@@ -209,7 +211,8 @@ impl Failure {
         Self::new(error, verdict)
     }
 
-    /// 404 from whoever routes requests, and not a Status: a kind that is served has an answer of its own for what it has not.
+    /// True for a 404 from the request router: it is not a Status. A kind that is served answers a
+    /// missing object with a Status.
     pub(super) fn is_path_gone(&self) -> bool {
         let WatchError::Request { source, .. } = &*self.error else {
             return false;
@@ -218,7 +221,7 @@ impl Failure {
         status.is_some_and(|status| status.code == 404 && status.reason.is_empty())
     }
 
-    /// Whether it is the server that fails, most likely for all kinds alike, and not this kind.
+    /// True if the server fails, most likely for all kinds alike, and not only this kind.
     pub(super) fn is_of_server(&self) -> bool {
         match &*self.error {
             WatchError::Request { source, .. } => match source {
@@ -232,22 +235,24 @@ impl Failure {
         }
     }
 
-    /// The server has only just begun to serve the kind, as after its CRD was created: nothing is wrong with either.
+    /// True if the server has only just begun to serve the kind, as after its CRD was created.
+    /// Nothing is wrong with either.
     pub(super) fn is_initializing(&self) -> bool {
         let WatchError::Request { source, .. } = &*self.error else {
             return false;
         };
-        // `storage/cacher` of the API server. It has no reason or cause of its own.
+        // The message is from `storage/cacher` of the API server, which gives no reason or cause.
         let status = source.status();
         status.is_some_and(|status| status.message.contains("storage is (re)initializing"))
     }
 
-    /// What is known of the kind is not true any more.
+    /// True if the scope of the kind according to discovery is no longer right.
     pub(super) fn is_of_other_scope(&self) -> bool {
         matches!(&*self.error, WatchError::OtherScope { .. })
     }
 
-    /// A body that cannot be read further. After a line without end the watch would only bring that line again.
+    /// The failure of a body that cannot be read further. After an overlong line, the watch would
+    /// only bring that line again, so a list is needed.
     pub(super) fn of_stream(resource: String, source: StreamError) -> Self {
         let verdict = match source {
             StreamError::Broken(_) => Verdict::Lost,
@@ -257,12 +262,12 @@ impl Failure {
         Self::new(error, verdict)
     }
 
-    /// More than there is room for.
+    /// The failure of a list that exceeds the room.
     pub(super) fn of_room(resource: String, bytes: usize) -> Self {
         Self::new(WatchError::OverLimit { resource, bytes }, Verdict::Full)
     }
 
-    /// A list or a stream that contradicts itself or an earlier one.
+    /// The failure of a list or stream that contradicts itself or an earlier one.
     pub(super) fn of_list(resource: String, bad: &BadList) -> Self {
         let error = WatchError::NotAList {
             resource,

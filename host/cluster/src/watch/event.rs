@@ -1,4 +1,4 @@
-//! One line of a watch.
+//! Parses one line of a watch.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::change::{self, Change};
 use crate::discovery::Resource;
 use crate::request::Status;
 
-/// With this annotation a bookmark says that all initial objects have been sent.
+/// The annotation of the bookmark that ends the initial objects (the marker).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// One event of a watch.
@@ -48,11 +48,11 @@ struct RawMetadata {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Reads an event, whichever of its two members comes first.
+/// Parses an event; its two members may come in either order.
 ///
-/// One that cannot be read is an error and never passed over: what it was about would stay in the cache as it was. If it can be told
-/// which object it was about, that object alone is in doubt. client-go drops objects of another kind with a log line
-/// (`TestReflectorWatchHandler`).
+/// An unreadable event is an error and never skipped, because the cache would keep the old state of
+/// its object. If the event's object can be identified, only that object becomes unreadable.
+/// client-go drops objects of another kind with a log line (`TestReflectorWatchHandler`).
 pub(super) fn parse(
     resource: &Resource,
     line: &[u8],

@@ -1,4 +1,5 @@
-//! Whatever goes wrong on the way, and however often: the cache ends as the server's state, and never goes back on the way.
+//! Whatever fails on the way, and however often, the cache ends in the server's state and never
+//! goes back on the way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use super::play::pods;
 use super::position::is_older;
 use super::{CacheSink, ListWatch, Settings, WatchState};
 
-/// What happens to the server.
+/// One thing that happens to the server.
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8),
@@ -36,12 +37,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..120)
 }
 
-/// A cache, and what a plugin would have been told.
+/// A cache, and the changes that a plugin would have been told.
 struct Held {
     cache: Cache,
-    /// The changes, replayed onto nothing.
+    /// The result of applying those changes to an empty map.
     replayed: BTreeMap<ObjectKey, ResourceVersion>,
-    /// The newest version of each key, also of those that are gone.
+    /// The newest version of each key, deleted ones included.
     newest: BTreeMap<ObjectKey, ResourceVersion>,
     state: Option<WatchState>,
 }
@@ -50,7 +51,8 @@ struct Held {
 struct Sink(Arc<Mutex<Held>>);
 
 impl Held {
-    /// No version of a key is ever older than the one before, be it of an object or of a deletion.
+    /// Checks that no version of a key is older than the one before, whether of an object or of a
+    /// deletion.
     fn see(&mut self, key: &ObjectKey, version: &ResourceVersion) {
         let before = self.newest.insert(key.clone(), version.clone());
         if let Some(before) = before {
@@ -142,7 +144,8 @@ async fn act(model: &Model, steps: &[Step]) {
     }
 }
 
-/// Faults, then none; a minute later at most, everything is as it should be.
+/// Runs a phase with faults and then one without. At most a minute later, the cache must show the
+/// server's state.
 async fn survive(seed: u64, is_streaming: bool, steps: &[Step]) {
     let model = Model::new(seed);
     let source = Source::all(pods().kind);
@@ -194,7 +197,7 @@ async fn survive(seed: u64, is_streaming: bool, steps: &[Step]) {
         "and so are the changes, one after the other"
     );
     assert_eq!(sink.0.lock().unwrap().state, Some(WatchState::Watching));
-    // A page is a request; an attempt may be a stream, a list of three pages and a watch.
+    // Each page is a request. One attempt may be a stream, a list of three pages and a watch.
     let allowed = 8 * (began.elapsed().as_secs() as usize + 5);
     assert!(model.requests() < allowed, "{} requests", model.requests());
 }

@@ -1,4 +1,4 @@
-//! A connection that brings events: the initial objects of a stream, then what changes.
+//! Reads a connection that brings events: the initial objects of a stream, then the changes.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use super::verdict::Verdict;
 use super::{CacheSink, ListWatch, WatchError, WatchState};
 use crate::request::{self, Status};
 
-/// After the time the server was to close the watch at, it has this much to do so.
+/// How much longer than requested the server may take to close a watch.
 const OVERTIME: Duration = Duration::from_secs(30);
 
 /// An open connection.
 struct Connection {
     lines: Lines,
-    /// When the server is to close it, from its head on.
+    /// The time after which the server is to close it, counted from the head of the answer.
     timeout: Duration,
-    /// When it is to be closed, whatever the server does.
+    /// When it is closed at the latest, whatever the server does.
     until: Instant,
 }
 
@@ -89,8 +89,8 @@ impl ListWatch {
         delay
     }
 
-    /// Until the marker. Bytes may come as slowly as they like while they bring initial objects; after the last of these, the
-    /// marker has one `quiet_limit` to come.
+    /// Collects the initial objects until the marker. They may come as slowly as they like; after
+    /// the last of them, the marker must come within one `quiet_limit`.
     async fn collect(
         &mut self,
         connection: &mut Connection,
@@ -132,6 +132,7 @@ impl ListWatch {
                         }
                         Event::Error(status) => return Err(failed(self.ended(&status))),
                     };
+                    // Live events never end, so they must not postpone the deadline of the marker.
                     if is_live {
                         until = until.min(Instant::now() + quiet_limit);
                     }
@@ -149,7 +150,7 @@ impl ListWatch {
         }
     }
 
-    /// The marker is here.
+    /// The marker has arrived: hands the collected objects to the sink.
     fn replace(
         &mut self,
         initial: Initial,
@@ -163,7 +164,8 @@ impl ListWatch {
         Ok(())
     }
 
-    /// Until the connection ends: in order, or with a failure. Returns how long to wait then.
+    /// Follows the changes until the connection ends, normally or with a failure. Returns the delay
+    /// before the next request.
     async fn follow(
         &mut self,
         mut connection: Connection,
@@ -176,7 +178,7 @@ impl ListWatch {
         self.note_reread();
         let mut lines = 0;
         let ended = self.deliver(&mut connection, &mut lines, sink).await;
-        // Closed before anybody waits.
+        // Close the connection before the delay starts.
         drop(connection);
         let end = match &ended {
             Ok(end) => *end,
@@ -195,7 +197,8 @@ impl ListWatch {
         delay
     }
 
-    /// Nothing came for `quiet_limit`: a server that was to close the watch before, and lives, would have.
+    /// Nothing came for `quiet_limit`. That is a failure if the server was to close the watch
+    /// before: a live server would have done so.
     fn quiet(&self, connection: &Connection) -> Result<End, Failure> {
         if connection.timeout >= self.settings.quiet_limit {
             return Ok(End::Quiet);
@@ -234,7 +237,7 @@ impl ListWatch {
                 Event::Bookmark { version, .. } => self.bookmark(version, sink)?,
                 Event::Error(status) => return Err(self.ended(&status)),
             }
-            // Many lines may be buffered; other tasks get their turn.
+            // Many lines may be buffered: let other tasks run.
             tokio::task::coop::consume_budget().await;
         }
     }
@@ -253,6 +256,7 @@ impl ListWatch {
             }
             Order::Leap => Err(self.leap(&change.version)),
             Order::Missed => {
+                // The cache never had this event: only a list shows what it misses.
                 sink.stale(&change.version);
                 let error = WatchError::OutOfOrder {
                     resource: self.query.name(),
@@ -284,7 +288,8 @@ impl ListWatch {
         Err(Failure::new(error, Verdict::Behind))
     }
 
-    /// A list says where the server is, and what it was that came.
+    /// The failure for a version that cannot be right. A list brings the server's real version and
+    /// the object of this event.
     fn leap(&self, version: &ResourceVersion) -> Failure {
         let error = WatchError::Leap {
             resource: self.query.name(),

@@ -1,4 +1,5 @@
-//! What a stream has brought so far: the kind's objects, before the marker that says they are all (`TestWatchList`).
+//! The objects that a stream has brought so far, before the marker that ends the initial objects
+//! (`TestWatchList`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,21 +12,24 @@ use super::change::{Change, What, unreadable};
 use super::position::{is_leap, is_older};
 use super::step::Listed;
 
-/// The newest of each object, deletions included: an older event that comes after must not raise what is gone.
+/// The newest event of each object, deletions included: an older event that comes later must not
+/// bring back a deleted object.
 #[derive(Default)]
 pub(super) struct Initial {
     changes: BTreeMap<ObjectKey, Change>,
-    /// What they take.
+    /// Bytes that the changes take.
     pub(super) bytes: usize,
-    /// The server has gone over to what happens now. Only the marker is missing.
+    /// Live events have begun, so only the marker is missing.
     is_live: bool,
 }
 
 impl Initial {
-    /// Takes an event. True: the stream is getting on, and may take as long as it likes.
+    /// Adds an event. Returns true as long as the stream is still bringing initial objects; it may
+    /// take as long as it likes for that.
     ///
-    /// The initial objects come first, each as one ADDED. So what changes or deletes, or adds again, is of the time after, which
-    /// never ends; the marker should not need any of it.
+    /// The initial objects come first, each as one ADDED. An event that changes, deletes or adds
+    /// again belongs to the time after, which never ends. The marker does not depend on any of
+    /// these.
     pub(super) fn add(&mut self, change: Change) -> bool {
         let is_addition = !matches!(change.what, What::Delete);
         match self.changes.entry(change.key.clone()) {
@@ -45,12 +49,13 @@ impl Initial {
         !self.is_live
     }
 
-    /// Something that is no object came: a bookmark that is not the marker.
+    /// A bookmark came that is not the marker, so live events have begun.
     pub(super) fn set_live(&mut self) {
         self.is_live = true;
     }
 
-    /// What cannot be in a list of this version, for another look at it.
+    /// Takes out the changes whose versions are too new for a list of this version, so that the
+    /// objects can be fetched by name.
     pub(super) fn take_leaps(&mut self, version: &ResourceVersion) -> Vec<Change> {
         let leaps = self
             .changes
@@ -60,18 +65,18 @@ impl Initial {
             .collect()
     }
 
-    /// As it was found when it was looked at again.
+    /// Puts back a change from [`Initial::take_leaps`], after its object was fetched.
     pub(super) fn put(&mut self, change: Change) {
         self.changes.insert(change.key.clone(), change);
     }
 
-    /// The marker is here.
+    /// The marker has arrived: the complete list.
     pub(super) fn into_listing(self, listed: Listed, payload: Payload) -> Listing {
         listing(self.changes.into_values(), listed, payload)
     }
 }
 
-/// A complete list of these.
+/// A complete list made of these changes.
 pub(super) fn listing(
     changes: impl IntoIterator<Item = Change>,
     listed: Listed,

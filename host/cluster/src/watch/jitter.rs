@@ -1,11 +1,11 @@
-//! The only chance in a list-watch.
+//! The only randomness in a list-watch.
 
-/// Random enough to spread requests (SplitMix64), and the same for the same seed.
+/// Random enough to spread requests (SplitMix64); the same seed gives the same numbers.
 #[derive(Debug)]
 pub(super) struct Jitter(pub(super) u64);
 
 impl Jitter {
-    /// In [0, 1).
+    /// The next number, in [0, 1).
     pub(super) fn fraction(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,4 +1,5 @@
-//! What of a list-watch waits for the client's limits, and what of it is counted as a request that took so long.
+//! Which requests of a list-watch wait for the client's limits, and which are counted with their
+//! duration.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::client::{Client, Observer};
 use crate::fake::{Answer, Part, Scenario, stream};
 use crate::limit::{Limit, Limits};
 
-/// Durations and sizes.
+/// Durations, sizes and waits, as the observer was told.
 #[derive(Default)]
 struct Notes {
     took: Mutex<Vec<u64>>,
@@ -92,7 +93,8 @@ async fn pages_and_probes_wait_for_the_limit_and_watches_do_not() {
     let sizes = [&first, &second, &probe].map(size);
     let script = vec![first, second, broken, probe];
     let (scenario, notes) = play(script, 0.5).await;
-    // The second page has waited two seconds; the watch has not; the probe has, a second, for it came a second after.
+    // The second page has waited two seconds, the watch not at all. The probe was due about a
+    // second after the watch began and has waited almost another second, noted as 0.
     assert_eq!(times(&scenario), [0, 2, 2, 4, 4], "{:?}", scenario.lines());
     assert_eq!(*notes.throttled.lock().unwrap(), [0, 2, 0]);
     assert_eq!(*notes.sizes.lock().unwrap(), sizes);

@@ -1,4 +1,5 @@
-//! The body of an answer: lines, or all of it, over a connection that may stall, break or end.
+//! Reads the body of an answer, by lines or as a whole, over a connection that may stall, break or
+//! end.
 
 use std::time::Duration;
 
@@ -10,13 +11,14 @@ use tokio::time::Instant;
 
 use crate::request::RequestError;
 
-/// What came over the wire, or did not.
+/// The result of reading once.
 #[derive(Debug)]
 pub(super) enum Read {
     Line(Bytes),
-    /// The server closed the stream. What may stand before it without a line's end comes again on the next watch.
+    /// The server closed the stream. An incomplete last line is dropped; it comes again on the next
+    /// watch.
     End,
-    /// Nothing came for as long as was waited.
+    /// Nothing came for as long as the caller was ready to wait.
     Quiet,
 }
 
@@ -26,7 +28,7 @@ pub enum StreamError {
     /// The connection broke.
     #[error("{0}")]
     Broken(#[source] RequestError),
-    /// A line without end.
+    /// A line is longer than the limit, in bytes.
     #[error("an event is longer than {0} bytes")]
     TooLong(usize),
 }
@@ -35,7 +37,7 @@ pub enum StreamError {
 pub(super) struct Lines {
     body: BodyDataStream<Body>,
     buffer: BytesMut,
-    /// No line ends before this place of the buffer.
+    /// There is no line break before this offset in the buffer.
     searched: usize,
     limit: usize,
 }
@@ -50,7 +52,8 @@ impl Lines {
         }
     }
 
-    /// The next line that is not empty. Each chunk shows that the server lives; `until` is when even that does not count any more.
+    /// The next line that is not empty. Every chunk restarts the `quiet_limit`; after `until`,
+    /// chunks do not help any more.
     pub(super) async fn next(
         &mut self,
         quiet_limit: Duration,
@@ -89,7 +92,8 @@ impl Lines {
     }
 }
 
-/// The whole body: at most so long and so many bytes, and never quiet for longer than `quiet_limit`.
+/// The whole body: at most `limit` bytes, complete by `until`, and never quiet for longer than
+/// `quiet_limit`.
 pub(super) async fn read_all(
     body: Body,
     quiet_limit: Duration,
@@ -104,7 +108,7 @@ pub(super) async fn read_all(
     }
 }
 
-/// As much of the body as fits, and whether that is all of it.
+/// The first `limit` bytes of the body, and whether that is all of it.
 pub(super) async fn read_front(
     body: Body,
     quiet_limit: Duration,

@@ -1,4 +1,4 @@
-//! One page of a list, out of its answer.
+//! Parses one page of a list.
 
 use pilothouse_core::object::Schema;
 use serde::Deserialize;
@@ -8,13 +8,13 @@ use super::WatchError;
 use super::change::{self, Change};
 use super::query::Query;
 
-/// Largest answer to one list. Unpaged, 100,000 pods are 440 MB.
+/// Largest answer to one list, in bytes. Unpaged, 100,000 pods are 440 MB.
 pub(super) const MAX_LIST: usize = 2 * 1024 * 1024 * 1024;
 
-/// Objects parsed before other tasks of the thread get a turn: about five milliseconds of work.
+/// Objects parsed before other tasks of the thread run: about five milliseconds of work.
 const PARSED_IN_A_ROW: usize = 100;
 
-/// What a page says besides its objects.
+/// The metadata of a page.
 pub(super) struct Page {
     pub(super) version: String,
     pub(super) token: Option<String>,
@@ -51,8 +51,8 @@ fn parse<'a>(query: &Query, body: &'a [u8]) -> Result<RawList<'a>, WatchError> {
     Ok(list)
 }
 
-/// Reads a page; its objects join `objects`. Each is copied out of the page, so that none keeps the page alive
-/// (`TestReflectorListExtract`).
+/// Parses a page and appends its objects to `objects`. Each is copied out of the page, so that no
+/// object keeps the page in memory (`TestReflectorListExtract`).
 pub(super) async fn read(
     query: &Query,
     body: &[u8],
@@ -74,7 +74,8 @@ pub(super) async fn read(
     })
 }
 
-/// The version of a list, whatever is in it. Of one that was not read to its end, if its metadata is at the front.
+/// The version of a list, without parsing its items. Also works for the front of a list that was
+/// not read to its end, if its metadata comes first.
 pub(super) fn version(query: &Query, body: &[u8]) -> Result<String, WatchError> {
     if let Some(metadata) = front(body) {
         return Ok(metadata.resource_version);
@@ -82,7 +83,7 @@ pub(super) fn version(query: &Query, body: &[u8]) -> Result<String, WatchError> 
     Ok(parse(query, body)?.metadata.resource_version)
 }
 
-/// The list's own metadata, where it comes before the items, as from every API server written in Go.
+/// The list's own metadata, if it comes before the items, as from every API server written in Go.
 fn front(body: &[u8]) -> Option<RawListMeta> {
     const METADATA: &[u8] = b"\"metadata\":";
     let find = |text: &[u8]| body.windows(text.len()).position(|part| part == text);

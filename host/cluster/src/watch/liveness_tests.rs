@@ -1,4 +1,4 @@
-//! Servers that are silent, slow, or have gone back in time.
+//! Servers that are silent, slow or rolled back.
 
 use std::time::Duration;
 
@@ -146,7 +146,8 @@ async fn watches_that_are_closed_at_once_lead_to_lists_that_become_rare() {
     assert!(gaps.iter().all(|gap| *gap <= 5 * SECOND), "{gaps:?}");
 }
 
-/// Nothing is closed or refused: the watch from the future just ends, and its probes never come.
+/// No watch is refused or fails: watches from a future version just end, so that no failure leads
+/// to a probe.
 #[tokio::test(start_paused = true)]
 async fn a_rollback_is_found_out_where_watches_bring_nothing() {
     let closed = || stream(&[], None);
@@ -267,7 +268,7 @@ fn probed(version: &str) -> Answer {
     page(version, &[], "")
 }
 
-/// A watch from the future is accepted and stays silent (kubernetes/kubernetes#107457).
+/// A watch from a future version is accepted and stays silent (kubernetes/kubernetes#107457).
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_gone_back_in_time_is_found_out_though_its_watches_work() {
     let silent = || Answer::Http {
@@ -428,7 +429,8 @@ async fn what_has_no_room_is_dropped_and_fetched_again_after_a_minute() {
     }
 }
 
-/// Two pods, the watch's end by a 410, and the same two pods in another list; played to a sink that has no room for them then.
+/// Lists two pods, ends the watch with a 410, and lists the same two pods again. By then the sink
+/// has no room for them.
 async fn relist(is_streaming: bool, is_replacing: bool) -> Vec<String> {
     use super::play::{Cramped, list_watch, pods};
     let objects = [pod("a", "1"), pod("b", "2")];
@@ -473,7 +475,7 @@ async fn relist(is_streaming: bool, is_replacing: bool) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn what_is_cached_is_listed_anew_though_the_caches_have_outgrown_their_limit() {
     for is_streaming in [true, false] {
-        // The list-watch's own list, and that of the one that it follows upon.
+        // The earlier list is the list-watch's own, or that of its predecessor.
         for is_replacing in [false, true] {
             let record = relist(is_streaming, is_replacing).await;
             let lists = record.iter().filter(|line| line.starts_with("replace"));
@@ -520,7 +522,7 @@ async fn a_list_watch_that_replaces_another_notices_a_rollback_in_between() {
     );
 }
 
-/// As every server says of a kind whose CRD has just been created.
+/// The answer of every server for a kind whose CRD has just been created.
 fn initializing() -> Answer {
     status(429, "TooManyRequests", "storage is (re)initializing").with_header("retry-after", "1")
 }

@@ -1,4 +1,5 @@
-//! A model of an API server: one collection with its history, and faults by chance on every way out of it.
+//! A model of an API server: one collection with its history, and random faults in every kind of
+//! answer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,26 +40,26 @@ impl Past {
 
 struct World {
     version: u64,
-    /// Everything that ever happened; the versions are consecutive, from 1.
+    /// Everything that ever happened. The versions are consecutive, in ascending order.
     history: Vec<Past>,
     compacted: u64,
     is_faulty: bool,
     chance: Jitter,
-    /// Until then, nobody is answered.
+    /// Until then, connections are refused.
     down_until: Option<Instant>,
     requests: usize,
 }
 
-/// The server. Clones are the same one.
+/// The model of the server. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Model {
     world: Arc<Mutex<World>>,
-    /// Counts changes and restarts, so that open watches look.
+    /// Counts changes, so that open watches look for them.
     ticks: watch::Sender<u64>,
     restarts: watch::Sender<u64>,
 }
 
-/// What goes wrong with a request.
+/// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -142,13 +143,13 @@ impl Model {
         world.compacted = world.version;
     }
 
-    /// Breaks every connection, and refuses new ones for so long.
+    /// Breaks every connection, and refuses new ones for this time.
     pub(super) fn restart(&self, time: Duration) {
         self.world().down_until = Some(Instant::now() + time);
         self.restarts.send_modify(|restarts| *restarts += 1);
     }
 
-    /// From now on it is a good server.
+    /// From now on the server is free of faults.
     pub(super) fn heal(&self) {
         self.world().is_faulty = false;
     }
@@ -157,7 +158,7 @@ impl Model {
         self.world().requests
     }
 
-    /// What is there: names and versions.
+    /// The current objects: names and versions.
     pub(super) fn state(&self) -> BTreeMap<String, String> {
         let world = self.world();
         let objects = world.objects(world.version).into_iter();
@@ -292,7 +293,7 @@ impl World {
         (self.chance.fraction() * sides as f64) as u64
     }
 
-    /// With this many percent, while the server is faulty.
+    /// True with this probability in percent, as long as the server is faulty.
     fn happens_to(&mut self, percent: u64) -> bool {
         self.is_faulty && self.roll(100) < percent
     }
@@ -312,7 +313,7 @@ impl World {
             20..23 => Fault::Status(429),
             23..26 => Fault::Status(500),
             26..28 => Fault::TooLarge,
-            // Twice in a row it would be a rollback.
+            // A stale probe is excluded: two in a row would look like a rollback.
             28..32 if !is_probe => Fault::Stale,
             _ => Fault::None,
         }
@@ -367,7 +368,7 @@ impl World {
         page(&version.to_string(), &items, &token)
     }
 
-    /// What happened next, after this.
+    /// The first event after this version.
     fn after(&self, version: u64) -> Option<Past> {
         let mut later = self.history.iter();
         later.find(|past| past.version > version).cloned()
@@ -381,7 +382,7 @@ struct Watching {
     restarts: watch::Receiver<u64>,
     initial: VecDeque<String>,
     marker: Option<u64>,
-    /// The initial objects and their marker are sent.
+    /// The initial objects and their marker have been sent.
     is_live: bool,
     sent: u64,
     bookmark_at: Instant,
@@ -403,7 +404,7 @@ impl Watching {
         Some(Ok(Frame::data(Bytes::from(line))))
     }
 
-    /// The next line of a good server.
+    /// The next line of a server without faults.
     async fn line(&mut self) -> Option<Result<String, BoxError>> {
         loop {
             if self.restarts.has_changed().unwrap_or(true) {
@@ -444,7 +445,7 @@ impl Watching {
         }
     }
 
-    /// What a bad one makes of it.
+    /// The line as a faulty server sends it.
     async fn spoil(&mut self, line: String) -> String {
         let is_bookmark = line.contains("BOOKMARK");
         let (what, seconds, past) = {
@@ -462,7 +463,7 @@ impl Watching {
             (world.roll(100), world.roll(13), past)
         };
         match what {
-            // Cut, in the middle of it.
+            // Cut in the middle.
             0..4 => {
                 self.is_broken = true;
                 line[..line.len() / 2].to_owned()
@@ -472,7 +473,8 @@ impl Watching {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
                 line
             }
-            // Replayed. Before the marker, nobody could tell.
+            // With a replayed event. Not before the marker, where a replay cannot be told from a
+            // new event.
             10..16 if self.is_live => line + &past.unwrap_or_default(),
             16..20 => line.clone() + &line,
             20..22 => "{\"type\": \"ADDED\", \"obj\n".to_owned(),
@@ -480,7 +482,7 @@ impl Watching {
                 .replace("ADDED", "CHANGED")
                 .replace("MODIFIED", "MOVED"),
             23..26 if !is_bookmark => line.replace("\"uid\":", "\"labels\":7,\"uid\":"),
-            // In the wrong order, but both.
+            // Followed by the wrong order: the next event first, then this one.
             26..30 if self.is_live && !is_bookmark => {
                 let next = self.model.world().after(self.sent);
                 match next {

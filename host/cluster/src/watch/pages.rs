@@ -1,4 +1,4 @@
-//! A list, page by page, until it is complete or given up.
+//! Fetches a list page by page, until it is complete or given up.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use super::step::{BadList, Listed, Next, Paging};
 use super::verdict::Verdict;
 use super::{CacheSink, ListWatch, WatchState, initial, list};
 
-/// Pages without objects in a row, after which a list is taken to have no end. A server that selects pages first and objects then may
-/// have some.
+/// After this many pages in a row without objects, a list counts as endless. A server that cuts
+/// pages before it applies selectors may have some empty ones.
 pub(super) const MAX_EMPTY_PAGES: u32 = 50;
 
 /// The pages of a list so far.
 #[derive(Default)]
 pub(super) struct Pages {
     changes: Vec<Change>,
-    /// What they take.
+    /// Bytes that the changes take.
     bytes: usize,
-    /// The first object of each: none begins two pages, or the list has no end.
+    /// The first object of each page. If one begins a second page, the list repeats itself.
     heads: HashSet<ObjectKey>,
-    /// The last so many brought nothing.
+    /// Number of pages without objects at the end so far.
     empty: u32,
 }
 
 impl Pages {
-    /// A page came, beginning with this object.
+    /// A page came, and `head` is its first object.
     fn note(&mut self, head: Option<ObjectKey>, has_next: bool) -> Result<(), BadList> {
         let Some(head) = head else {
             self.empty += u32::from(has_next);

@@ -1,4 +1,4 @@
-//! A list-watch, run against a script of answers, and what came of it, one line each.
+//! Runs a list-watch against a script of answers and records the results, one line each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{CacheSink, ListWatch, Settings, WatchState};
 use crate::discovery::Resource;
 use crate::fake::{Answer, Scenario, json as answer};
 
-/// Writes down what it is told, one line each.
+/// Records each call as one line.
 #[derive(Default)]
 pub(super) struct Record(pub(super) Vec<String>);
 
@@ -72,7 +72,7 @@ impl CacheSink for Record {
     }
 }
 
-/// Has little room; from the start, or once a list is in.
+/// A sink with little room: from the start, or only after the first list.
 #[derive(Default)]
 pub(super) struct Cramped {
     pub(super) record: Record,
@@ -129,14 +129,15 @@ pub(super) fn error_event(code: u16, reason: &str) -> Value {
     )
 }
 
-/// The end of a stream's initial objects.
+/// The bookmark that ends a stream's initial objects.
 pub(super) fn marker(version: &str) -> Value {
     let mut marker = bookmark(version);
     marker["object"]["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     marker
 }
 
-/// Requests as they are in most assertions: without the random timeout, without the encoding and what is always there.
+/// A request as most assertions show it: without the random timeout, the percent-encoding and the
+/// constant parameters.
 fn short(line: &str) -> String {
     let line = line
         .replace("GET /api/v1/pods?", "")
@@ -167,7 +168,7 @@ impl Played {
         self.record.iter().any(|line| line.starts_with('!'))
     }
 
-    /// Between one request and the next.
+    /// The times between each request and the next.
     pub(super) fn gaps(&self) -> Vec<Duration> {
         self.at.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
@@ -208,7 +209,8 @@ pub(super) fn list_watch(
     )
 }
 
-/// Runs a list-watch of pods until it asks for what the script has no answer to; that request is the last one.
+/// Runs a list-watch of pods until it sends a request for which the script has no answer. That
+/// request is the last one recorded.
 pub(super) async fn play_with(
     settings: Settings,
     script: impl IntoIterator<Item = Answer>,
@@ -229,12 +231,12 @@ pub(super) async fn play_with(
     }
 }
 
-/// By lists and watches.
+/// With lists and watches only.
 pub(super) async fn play(script: impl IntoIterator<Item = Answer>) -> Played {
     play_with(lists(), script).await
 }
 
-/// By streams where they work.
+/// With streams, where they work.
 pub(super) async fn play_streaming(script: impl IntoIterator<Item = Answer>) -> Played {
     play_with(Settings::default(), script).await
 }

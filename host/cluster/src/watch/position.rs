@@ -1,32 +1,37 @@
-//! How far the cache has come, and what an event that comes late can be.
+//! The version up to which a cache is current, and the meaning of an event that comes late.
 
 use std::collections::VecDeque;
 
 use pilothouse_core::key::ResourceVersion;
 
-/// Versions remembered of one watch. Beyond that a late event is taken for a missed one: a list more, never a change less.
+/// Versions remembered of one watch. An event older than those counts as missed even if it was
+/// delivered. That may cost an extra list, but never loses a change.
 const REMEMBERED: usize = 1000;
 
-/// No server comes so far between two events of a watch, nor is an object so much newer than the list it is in: not one that counts
-/// writes, not one that counts nanoseconds within eleven days.
+/// A version this much newer than the one before must be wrong, between two events of a watch as
+/// well as between a list and its objects. No server gets this far, whether it counts writes or,
+/// within eleven days, nanoseconds.
 const LEAP: u64 = 1_000_000_000_000_000;
 
-/// What an event is, by its version.
+/// The relation of an event's version to the position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Newer than all before, or of a server whose versions cannot be compared.
+    /// Newer than all before, or from a server whose versions cannot be compared.
     New,
-    /// It has been delivered before: a replay.
+    /// Delivered before: a replay.
     Known,
-    /// Older than the last one, and not seen before. What it says is old, but the cache has never heard it.
+    /// Older than the last one, and not delivered before. Its content is old, but the cache never
+    /// had it.
     Missed,
-    /// So much newer than the last one that it must be wrong. Believed, it would make everything that follows old.
+    /// So much newer than the last one that it must be wrong. If it were accepted, everything that
+    /// follows would count as old.
     Leap,
 }
 
-/// The newest version that is in the cache, and those by which it came there.
+/// The newest version in the cache, and the versions by which the cache got there.
 ///
-/// Invariant: everything up to `from` is in the cache, and of what is above, `since` (ascending).
+/// Invariant: the cache has everything up to `from`, and of the later versions those in `since`
+/// (ascending; only the last [`REMEMBERED`] are kept).
 #[derive(Debug)]
 pub(super) struct Position {
     newest: ResourceVersion,
@@ -35,7 +40,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Everything up to this version is in the cache.
+    /// A position at which the cache has everything up to this version.
     pub(super) fn at(version: &ResourceVersion) -> Self {
         Self {
             newest: version.clone(),
@@ -48,18 +53,20 @@ impl Position {
         &self.newest
     }
 
-    /// A new watch starts here: the server brings everything after, so everything before is known.
+    /// A new watch starts here. The server sends everything after this version, so everything
+    /// before it is known.
     pub(super) fn settle(&mut self) {
         self.from = self.newest.clone();
         self.since.clear();
     }
 
-    /// Whether a server that says this is older than what is in the cache.
+    /// Returns whether a server at this version is older than the cache.
     pub(super) fn is_ahead_of(&self, version: &ResourceVersion) -> bool {
         is_older(version, &self.newest)
     }
 
-    /// An event of this version came.
+    /// An event of this version came. Returns its relation to the position, and moves the position
+    /// if it is new.
     pub(super) fn advance(&mut self, version: &ResourceVersion) -> Order {
         if version.is_empty() {
             return Order::New;
@@ -84,13 +91,13 @@ impl Position {
     }
 }
 
-/// Whether one version is known to be older than another. resourceVersions are integers that grow (KEP-5504); those of a server
-/// that does it otherwise are taken as they come.
+/// Returns whether one version is known to be older than another. resourceVersions are integers
+/// that grow (KEP-5504). Versions of a server that does otherwise are never older than one another.
 pub(super) fn is_older(version: &ResourceVersion, than: &ResourceVersion) -> bool {
     version.is_at_most(than) && version != than
 }
 
-/// Whether a version cannot be one that follows the other.
+/// Returns whether a version is too far beyond the other to be right.
 pub(super) fn is_leap(version: &ResourceVersion, after: &ResourceVersion) -> bool {
     version.is_beyond(after, LEAP)
 }

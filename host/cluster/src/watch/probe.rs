@@ -1,4 +1,5 @@
-//! Where the server is: a quorum read of one object's metadata, held against how far the cache has come.
+//! Finds out the server's version with a quorum read of one object's metadata, and compares it with
+//! the cache's.
 
 use std::time::Duration;
 
@@ -10,11 +11,13 @@ use super::error::Failure;
 use super::step::{Next, Probed};
 use super::{CacheSink, ListWatch, WatchError, WatchState, lines, list};
 
-/// As much as is read of the answer to a probe: one object's metadata. Where a server ignores the limit, the list's own is enough.
+/// Bytes read of the answer to a probe: one object's metadata. If a server ignores the limit, the
+/// front of the list is enough.
 const MAX_PROBE: usize = 1024 * 1024;
 
 impl ListWatch {
-    /// Where the server is. What it cannot be asked is no error: whoever is asked next will say what is wrong.
+    /// Asks for the server's version. A failure is not reported as an error: the next request will
+    /// fail too, and tell what is wrong.
     pub(super) async fn probe(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
         let started = Instant::now();
         let version = match self.fetch_version(next).await {

@@ -1,4 +1,4 @@
-//! The requests of a list-watch: of one source, for as much of each object as is wanted.
+//! Builds the requests of a list-watch, for one source and the wanted part of each object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::discovery::Resource;
 use crate::path;
 
 const JSON: &str = "application/json";
-/// A server that does not know the first form answers in the second.
+/// A server that does not know the first media type answers with the second.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 
-/// What is asked for, whenever something is.
+/// The parts that all requests of a list-watch share.
 pub(super) struct Query {
     pub(super) source: Source,
     pub(super) resource: Arc<Resource>,
@@ -29,7 +29,7 @@ pub(super) struct Query {
 type Parameters = Vec<(&'static str, String)>;
 
 impl Query {
-    /// As in RBAC rules.
+    /// The resource, named as in RBAC rules.
     pub(super) fn name(&self) -> String {
         self.resource.qualified_name()
     }
@@ -42,7 +42,7 @@ impl Query {
         }
     }
 
-    /// A list, a watch or a probe.
+    /// Builds a list, a watch or a probe.
     pub(super) fn request(
         &self,
         next: &Next,
@@ -63,8 +63,8 @@ impl Query {
             }
             Next::Watch { from, .. } => watch(Some(from)),
         };
-        // Beside a token too: it holds the place, not the selection.
-        // Not for a probe: where little matches, the server would read everything to find one.
+        // Also beside a token, which holds the position but not the selectors. Not for a probe: if
+        // few objects match, the server would read all of them to find one.
         if *next != Next::Probe {
             self.select(&mut query);
         }
@@ -99,7 +99,7 @@ impl Query {
         }
     }
 
-    /// One object, if there can be a request for it.
+    /// A request for one object, or `None` if its name makes no valid request.
     pub(super) fn object(&self, key: &ObjectKey) -> Option<Request<Vec<u8>>> {
         let path = path::object(&self.resource, key, None).ok()?;
         let accept = match self.payload {
@@ -120,10 +120,11 @@ fn list(
         query.push(("limit", settings.page_size.to_string()));
     }
     if let Paging::After { token, .. } = paging {
-        // The token stands for version and match, and both beside it are an error (`TestListPager_List`).
+        // The token contains version and match. Either beside it is an error
+        // (`TestListPager_List`).
         query.push(("continue", token.clone()));
     } else if let Some(version) = not_older_than {
-        // Without the match, a limited list would be of exactly this version.
+        // Without the match, a limited list would be at exactly this version.
         query.push(("resourceVersion", version.to_string()));
         query.push(("resourceVersionMatch", "NotOlderThan".to_owned()));
     }
@@ -139,11 +140,13 @@ fn watch(version: Option<&ResourceVersion>) -> Parameters {
     query
 }
 
-/// An error: a URI has at most 64 KB, and names, versions and tokens are whatever the server says.
+/// Fails if the URI is invalid. A URI has at most 64 KB, and names, versions and tokens are
+/// whatever the server sent.
 fn get(uri: &str, accept: &'static str) -> Result<Request<Vec<u8>>, http::Error> {
     Request::get(uri)
         .header(http::header::ACCEPT, accept)
-        // From 1.37 on, servers compress each event of a watch by itself, which our stack would not decode.
+        // From 1.37 on, servers compress each event of a watch separately, which our HTTP stack
+        // would not decode.
         .header(http::header::ACCEPT_ENCODING, "identity")
         .body(Vec::new())
 }

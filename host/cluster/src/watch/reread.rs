@@ -1,7 +1,9 @@
-//! Objects that came and could not be read: each is asked for by name, once it came and later again, until there is an answer.
+//! Fetches unreadable objects by name: once when they arrive, and again later until there is an
+//! answer.
 //!
-//! What came may have been garbled on the way, or the server may be in the middle of a change of schema. One such object must not
-//! stop its kind, so it is said to be unreadable and everything else goes on.
+//! An object may have been garbled on the way, or the server may be in the middle of a schema
+//! change. One such object must not stop its kind. It is reported as unreadable, and everything
+//! else goes on.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -17,55 +19,56 @@ use super::position::{is_leap, is_older};
 use super::{CacheSink, ListWatch};
 use crate::request;
 
-/// Largest object: a line of a watch is not longer either.
+/// Largest object, in bytes. A line of a watch is not longer either.
 const MAX_OBJECT: usize = 8 * 1024 * 1024;
 
-/// How many are asked for during one list, stream or watch.
+/// How many objects are fetched during one list, stream or watch.
 const PER_ATTEMPT: u32 = 100;
 
-/// How long is spent on asking during one list, stream or watch: everything else of the kind waits.
+/// Time spent on fetching during one list, stream or watch; the rest of the kind waits meanwhile.
 const TIME_PER_ATTEMPT: Duration = Duration::from_secs(5);
 
-/// How many of those without an answer are asked for again before a watch is opened.
+/// How many unanswered objects are fetched again before a watch is opened.
 const AGAIN: usize = 10;
 
-/// What is not readable, as the cache shows it.
+/// The objects that the cache shows as unreadable.
 #[derive(Default)]
 pub(super) struct Unread {
-    /// Asked for, and not readable either: not before it comes in order.
+    /// Objects that were unreadable when fetched too. They are not fetched again until a readable
+    /// state of them has arrived, or a list without them.
     hopeless: HashSet<ObjectKey>,
-    /// Asked for in vain, or not yet.
+    /// Objects that were not fetched yet, or whose fetch got no answer.
     open: BTreeMap<ObjectKey, Change>,
-    /// The last of these that was asked for again: next are those after it.
+    /// The key of `open` that was fetched last; the next ones are those after it.
     turn: Option<ObjectKey>,
-    /// How many more may be asked for in this attempt.
+    /// How many more objects may be fetched in this attempt.
     left: u32,
-    /// How much longer may be spent on that.
+    /// How much more time may be spent on fetching in this attempt.
     time_left: Duration,
-    /// The newest version that one was found at.
+    /// The newest version of an object fetched by name, until the state machine is told.
     newest: Option<ResourceVersion>,
 }
 
 impl Unread {
-    /// A list, a stream or a watch begins.
+    /// A list, a stream or a watch begins, with a new budget for fetching.
     pub(super) fn begin(&mut self) {
         self.left = PER_ATTEMPT;
         self.time_left = TIME_PER_ATTEMPT;
     }
 
-    /// Everything is about to come again.
+    /// Everything is about to be listed again.
     pub(super) fn begin_anew(&mut self) {
         self.begin();
         self.open.clear();
         self.newest = None;
     }
 
-    /// Whether nothing more is asked for during this list, stream or watch.
+    /// True if the budget of this list, stream or watch is used up.
     fn is_over(&self) -> bool {
         self.left == 0 || self.time_left.is_zero()
     }
 
-    /// Those that are to be asked for again, in turn.
+    /// The objects to fetch again now, in turn.
     fn next_open(&self) -> Vec<ObjectKey> {
         let after = match &self.turn {
             Some(last) => Bound::Excluded(last),
@@ -76,7 +79,8 @@ impl Unread {
         all_in_turn.take(AGAIN.min(self.open.len())).collect()
     }
 
-    /// Everything there is has come. What is not in it, or could be read, may be asked for when it comes again.
+    /// A complete list has arrived. Objects that it lacks, or that it contains in readable form,
+    /// may be fetched again when they next arrive unreadable.
     pub(super) fn keep_hopeless(&mut self, listing: &Listing) {
         if self.hopeless.is_empty() {
             return;
@@ -96,7 +100,7 @@ impl Unread {
     }
 }
 
-/// What became of asking for one.
+/// The result of fetching one object.
 enum Answer {
     Is(Box<Change>),
     Gone,
@@ -105,7 +109,8 @@ enum Answer {
 }
 
 impl ListWatch {
-    /// A change as it came, or if it could not be read, as the object is now.
+    /// Returns a readable change as it is. For an unreadable one, returns the object's current
+    /// state if it can be fetched by name.
     pub(super) async fn reread(&mut self, change: Change, schema: &Schema) -> Change {
         let What::Unreadable(reason) = &change.what else {
             self.unread.forget(&change.key);
@@ -166,11 +171,11 @@ impl ListWatch {
         change
     }
 
-    /// Asks again for some of those that there was no answer about: each time for others, so that those that never have one do not
-    /// keep the rest from theirs.
+    /// Fetches some of the unanswered objects again. Each call takes others, so that objects
+    /// without an answer do not hold up the rest.
     pub(super) async fn reread_open(&mut self, sink: &mut impl CacheSink) {
         for key in self.unread.next_open() {
-            // What is not asked for has not had its turn.
+            // An object that is not fetched now has not had its turn.
             if self.unread.is_over() {
                 break;
             }
@@ -186,7 +191,7 @@ impl ListWatch {
         }
     }
 
-    /// What was found by name is in the cache: no list may be older.
+    /// The fetched objects are in the cache now, so no later list may be older than they are.
     pub(super) fn note_reread(&mut self) {
         if let Some(newest) = self.unread.newest.take() {
             self.state.see(newest);
@@ -212,7 +217,7 @@ impl ListWatch {
             },
             Err(error) => match error.code() {
                 Some(404) => Answer::Gone,
-                // Who may list need not have the right to get.
+                // The right to list does not include the right to get.
                 Some(403 | 405) => Answer::Hopeless,
                 _ => Answer::None,
             },

@@ -1,38 +1,46 @@
-//! How a list-watch behaves towards the server, in numbers.
+//! Timing and sizes of a list-watch.
 
 use std::time::Duration;
 
 /// How a list-watch behaves towards the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Ask for the initial objects over the watch (KEP-3157). Servers that cannot are asked for lists, whatever this says; false is
-    /// for those that pretend to.
+    /// Ask for the initial objects over the watch (KEP-3157). Servers that cannot do that are asked
+    /// for lists in any case; false is for servers that only pretend to support it.
     pub is_streaming: bool,
-    /// The first request waits for a random part of this, so that many list-watches do not start at one instant.
+    /// The first request waits for a random part of this time, so that many list-watches do not
+    /// start at one instant.
     pub start_spread: Duration,
     /// Objects per page of a list.
     pub page_size: u32,
-    /// For one page; an unpaged list has ten times as long.
+    /// Time allowed for one page. An unpaged list has ten times as long.
     pub page_deadline: Duration,
-    /// A request whose answer has not begun after so long counts as failed and is asked again, while the late answer stays welcome.
+    /// Time allowed until an answer begins. After that the request counts as failed and is sent
+    /// again; an answer that comes late is still accepted.
     pub head_deadline: Duration,
-    /// A watch that brings no byte for so long is opened again, and a list of which none comes is given up.
+    /// A watch that brings no byte for this long is opened again; a list that brings none is
+    /// abandoned.
     pub quiet_limit: Duration,
-    /// How long the server should keep the watch of a quiet kind open: less than `quiet_limit`, so that a server that lives always
-    /// says something in time. Its last word is a bookmark, two seconds before.
+    /// How long the server is asked to keep the watch of a quiet kind open. Less than
+    /// `quiet_limit`, so that a live server always sends something in time: a bookmark, two seconds
+    /// before the end.
     pub quiet_timeout: Duration,
-    /// How long the server should keep any other watch open: uniformly in this range, so that not all end at once
-    /// (`TestWatchTimeout`).
+    /// How long the server is asked to keep any other watch open: uniformly within this range, so
+    /// that they do not all end at once (`TestWatchTimeout`).
     pub watch_timeout: (Duration, Duration),
-    /// First delay after a failure; doubles up to `max_delay`, plus up to a quarter at random. Counted from attempt to attempt.
+    /// First delay after a failure. It doubles up to `max_delay`, and up to a quarter is added at
+    /// random. Counted from the start of one attempt to the start of the next.
     pub base_delay: Duration,
-    /// See `base_delay`. With the quarter on top it is the five seconds within which an outage's end is noticed.
+    /// Largest delay after a failure, see `base_delay`. With the quarter on top it is 5 s, the time
+    /// within which the end of an outage is noticed.
     pub max_delay: Duration,
-    /// Longest line of a watch. etcd stores at most 1.5 MB an object, the API server takes 3 MiB.
+    /// Longest line of a watch, in bytes. etcd stores at most 1.5 MB per object; the API server
+    /// accepts 3 MiB.
     pub max_line: usize,
 }
 
-/// A frozen server is noticed within `quiet_limit` and `head_deadline`: 14 seconds.
+/// With these settings a frozen server is noticed within `quiet_limit` plus `head_deadline`: 14
+/// seconds.
 impl Default for Settings {
     fn default() -> Self {
         Self {

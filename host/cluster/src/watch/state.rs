@@ -1,4 +1,5 @@
-//! What to ask next, given what was answered: the resourceVersion state machine of one list-watch. No I/O, no clock.
+//! Decides the next request from the answers so far: the resourceVersion state machine of one
+//! list-watch. It does no I/O and reads no clock.
 //!
 //! ```text
 //!          ┌──────── any other refusal, no marker in time ────────▶ List ──┐
@@ -9,25 +10,32 @@
 //! ```
 //!
 //! Guarantees:
-//! - A list or stream is never older than anything seen before: it asks for the last resourceVersion, "not older than"
-//!   (client-go's `TestReflectorResyncWithResourceVersion`), and an answer that is older is not believed. Where the server cannot
-//!   (410, "too large resource version"), it asks for the newest there is, a quorum read (`TestReflectorFullListIfExpired`,
+//! - A list or stream is never older than anything seen before. It asks for the last
+//!   resourceVersion, "not older than" (client-go's `TestReflectorResyncWithResourceVersion`), and
+//!   an older answer is rejected. If the server cannot serve that version (410, "too large resource
+//!   version"), the newest state is requested, a quorum read (`TestReflectorFullListIfExpired`,
 //!   `…IfTooLarge`).
-//! - The position goes back only if two quorum reads, one after the other, say that the server is behind it.
-//! - Where another list-watch has found that out everything is listed, also if the server has come further since, and that list is
-//!   all there is.
-//! - No request is repeated more often than once a second for long, and after an outage none waits longer than five.
+//! - The position goes back only if two quorum reads in a row find that the server is behind it.
+//! - If another list-watch has found a rollback, everything is listed, even if the server has come
+//!   further since. That list replaces the whole cache.
+//! - No request is repeated more often than once a second for long, and after an outage no request
+//!   waits longer than five seconds.
 //!
-//! Where this differs from client-go's reflector, and why:
-//! - The first list asks for the newest state too, not for `resourceVersion=0`. Any cached state would do for a cache that only
-//!   converges, but a host that restarts against an API server that lags would act on a state before its own last writes
-//!   (kubernetes/kubernetes#59848). Consistent reads come from the watch cache since 1.31 (KEP-2340), so it costs little.
-//! - Lists are always paged, also those "not older than": 100,000 objects are 440 MB of text otherwise. client-go leaves the limit
-//!   out because servers without KEP-4988 (before 1.34) answer a limited list from etcd. They answer it correctly.
-//! - A watch that cannot be opened is tried again where it was, whatever 5xx was the answer, and so is one that ends within a
-//!   second without an event: the position is still good, or else a 410 says so. client-go lists anew.
-//! - A watch of a quiet kind is asked for nine seconds, not for five to ten minutes: see `Settings::quiet_timeout`.
-//! - Two streams that broke before they were complete are followed by a list, whose pages need not all come in one go.
+//! Differences from client-go's reflector, with reasons:
+//! - The first list also asks for the newest state, not for `resourceVersion=0`. Any cached state
+//!   would do for a cache that only converges. But a host that restarts against a lagging API
+//!   server would act on a state before its own last writes (kubernetes/kubernetes#59848).
+//!   Consistent reads come from the watch cache since 1.31 (KEP-2340), so this costs little.
+//! - Lists are always paged, including those "not older than": otherwise 100,000 objects are 440 MB
+//!   of text. client-go leaves the limit out because servers without KEP-4988 (before 1.34) answer
+//!   a limited list from etcd. Those answers are correct.
+//! - A watch that cannot be opened is tried again at the same position after any 5xx, and so is one
+//!   that ends within a second without an event. Either the position is still good, or a 410
+//!   reports that it is not. client-go lists again.
+//! - The watch of a quiet kind is requested for nine seconds, not for five to ten minutes: see
+//!   `Settings::quiet_timeout`.
+//! - After two streams that broke before they were complete, a list is tried, because its pages
+//!   need not all arrive over one connection.
 
 use std::time::Duration;
 
@@ -39,40 +47,46 @@ use super::settings::Settings;
 use super::step::{BadList, End, Listed, Next, Paging, Probed, Unfinished};
 use super::verdict::Verdict;
 
-/// A watch open this long had nothing to do with the failures before it. Less than a quiet kind's watch lasts.
+/// A watch that lasted this long is unrelated to the failures before it, and resets their count.
+/// Less than the duration of a quiet kind's watch.
 const HEALTHY: Duration = Duration::from_secs(5);
 
-/// No two attempts are closer than this.
+/// Least time from one attempt's start to the next, except where an attempt follows a failure at
+/// once.
 const PACE: Duration = Duration::from_secs(1);
 
-/// Between attempts to fetch what has no room.
+/// Delay between attempts to fetch objects that exceed the room.
 const FULL_DELAY: Duration = Duration::from_secs(60);
 
 /// Longest `Retry-After` that is obeyed.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// An expired stream may be answered by one for the newest state, that by a list, and that by an unpaged one.
+/// Maximum number of attempts without a delay after a failure. No useful chain is longer: after an
+/// expired stream, a stream of the newest state may be tried, then a list, then an unpaged list.
 const MAX_IMMEDIATE: u32 = 4;
 
-/// Streams that break before they are complete, after which a list is tried.
+/// After this many streams that break before they are complete, a list is tried.
 const MAX_INCOMPLETE_STREAMS: u32 = 2;
 
-/// Longest resourceVersion: it must fit into a request.
+/// Longest resourceVersion, in bytes: it must fit into a request.
 const MAX_VERSION: usize = 1024;
 
-/// Watches in a row that were accepted and brought nothing, not even their end in time, after which everything is listed. Doubles
-/// with every such list, [`MAX_FRUITLESS_DOUBLINGS`] times.
+/// After this many fruitless watches in a row, everything is listed. A watch is fruitless if it was
+/// accepted and brought nothing, not even its end in time. The number doubles with every such list,
+/// up to [`MAX_FRUITLESS_DOUBLINGS`] times.
 const MAX_FRUITLESS: u32 = 3;
 
 const MAX_FRUITLESS_DOUBLINGS: u32 = 4;
 
-/// Failures of an unpaged list, after which it is not insisted on: nothing is larger, for the server and for the network.
+/// After this many failures the unpaged list is given up: no request costs the server and the
+/// network more.
 const MAX_WHOLE_FAILURES: u32 = 2;
 
-/// A server whose answers to probes say nothing, and may be long, is probed half as often with each of them, so many times.
+/// A server may answer probes with something useless, and that answer may be large. With each such
+/// answer it is probed half as often, up to this many times.
 const MAX_PROBE_DOUBLINGS: u32 = 6;
 
-/// Watches without a change, after which the server is asked where it is: about half a minute.
+/// After this many watches in a row without a change, about half a minute, the server is probed.
 const QUIET_WATCHES_PER_PROBE: u32 = 3;
 
 #[derive(Debug)]
@@ -88,45 +102,49 @@ pub(super) struct State {
     settings: Settings,
     jitter: Jitter,
     phase: Phase,
-    /// How far the cache has come.
+    /// The resourceVersion up to which the cache is current.
     position: Option<Position>,
-    /// The newest version of an object that was asked for by name; the events up to there may be still to come.
+    /// The newest version of an object that was fetched by name. The events up to there may still
+    /// be to come.
     seen: Option<ResourceVersion>,
-    /// Whether a watch from the position would bring everything that is missing.
+    /// True if a watch from the position would bring all changes that are missing.
     is_complete: bool,
-    /// The server could not serve the position. Until the next successful list (`TestReflectorFullListIfExpired`).
+    /// The server could not serve the position, so requests do not name it. Until the next complete
+    /// list (`TestReflectorFullListIfExpired`), or until a probe finds the server at
+    /// the position or beyond.
     is_position_unusable: bool,
-    /// Whether the server may have gone back in time since it was last asked where it is.
+    /// The server may have been rolled back since it was last probed, so a probe is due.
     owes_probe: bool,
     /// The last probe found the server behind the cache.
     is_suspicious: bool,
-    /// The next list is of a server that has gone back in time.
+    /// The next list is the first one after a rollback.
     is_rolled_back: bool,
-    /// Another list-watch has found that the server has gone back in time. Until the next complete list.
+    /// Another list-watch has found that the server was rolled back. Until the next complete list.
     is_doubted: bool,
-    /// Where the server had gone back to, by the list that followed.
+    /// The version of the list that followed the last rollback.
     rolled_back_to: Option<ResourceVersion>,
-    /// Answers to probes in a row that said nothing.
+    /// Number of probes in a row whose answers were useless.
     senseless_probes: u32,
-    /// So many probes are left out because of that.
+    /// Number of due probes to leave out because of that.
     probes_to_skip: u32,
-    /// The server's lists and probes do not count alike: it is not asked where it is any more.
+    /// The server's lists and probes count differently, so it is not probed any more.
     is_incomparable: bool,
     failures: u32,
-    /// Attempts that followed a failure at once, since the last watch that worked.
+    /// Attempts without a delay after a failure, since the last watch that worked.
     immediate: u32,
     incomplete_streams: u32,
-    /// Of the current unpaged list.
+    /// Failures of the current unpaged list.
     whole_failures: u32,
-    /// Watches in a row that brought nothing, by closing at once or by falling silent.
+    /// Number of watches in a row that brought nothing: closed at once, or silent.
     fruitless: u32,
-    /// Lists because of that, since a watch brought something.
+    /// Number of relists because of fruitless watches, since a watch last brought something.
     fruitless_lists: u32,
-    /// So many watches are why everything is listed now; not yet told.
+    /// Number of fruitless watches that caused the current relist, until `take_fruitless` reports
+    /// it.
     untold_fruitless: Option<u32>,
-    /// Watches in a row without a change.
+    /// Number of watches in a row without a change.
     quiet_watches: u32,
-    /// Whether the current watch has brought a change.
+    /// True if the current watch has brought a change.
     has_changes: bool,
 }
 
@@ -162,14 +180,14 @@ impl State {
         state
     }
 
-    /// Nothing that is older than this is believed from the start.
+    /// Nothing older than this version is accepted from the start.
     pub(super) fn begin_at(&mut self, version: &ResourceVersion) {
         if !version.is_empty() {
             self.position = Some(Position::at(version));
         }
     }
 
-    /// How long to wait before the first request.
+    /// Random delay before the first request.
     pub(super) fn start_delay(&mut self) -> Duration {
         self.settings.start_spread.mul_f64(self.jitter.fraction())
     }
@@ -191,7 +209,7 @@ impl State {
         }
     }
 
-    /// How long the server is to keep what is asked open.
+    /// How long the server is asked to keep the answer open; whole seconds, at least 1.
     pub(super) fn timeout(&mut self, next: &Next) -> Duration {
         let (shortest, longest) = self.settings.watch_timeout;
         let timeout = match next {
@@ -205,7 +223,7 @@ impl State {
         Duration::from_secs(timeout.as_secs().max(1))
     }
 
-    /// The newest version of anything that is in the cache.
+    /// The newest version of anything in the cache.
     fn newest(&self) -> Option<&ResourceVersion> {
         let newest = self.position.as_ref()?.newest();
         let seen = self.seen.as_ref().filter(|seen| is_older(newest, seen));
@@ -217,7 +235,7 @@ impl State {
         usable.cloned()
     }
 
-    /// An object of this version was asked for by name, and is in the cache.
+    /// An object of this version was fetched by name and is in the cache.
     pub(super) fn see(&mut self, version: ResourceVersion) {
         if self
             .seen
@@ -228,7 +246,7 @@ impl State {
         }
     }
 
-    /// Everything must be fetched.
+    /// Everything must be fetched again.
     fn start_over(&mut self) {
         self.is_complete = false;
         let is_streaming =
@@ -240,7 +258,7 @@ impl State {
         };
     }
 
-    /// Next, the server is asked where it is, if that says anything.
+    /// Probes the server next, unless probes are useless with this server or one is to be skipped.
     fn probe(&mut self) {
         let must_skip = self.probes_to_skip > 0;
         self.probes_to_skip = self.probes_to_skip.saturating_sub(1);
@@ -253,8 +271,10 @@ impl State {
         }
     }
 
-    /// Another list-watch has found that the server has gone back in time. Where it is now says little: it may have come further since.
-    /// It is asked all the same: a list older than the position is not believed unless a probe has said that it is right.
+    /// Called when another list-watch has found that the server was rolled back. A probe alone
+    /// proves little, since the server may have come further by now. It is sent all the same,
+    /// because a list older than the position is accepted only after probes have confirmed the
+    /// rollback.
     pub(super) fn doubt(&mut self) {
         self.is_doubted = true;
         if self.position.is_some() {
@@ -263,7 +283,7 @@ impl State {
         }
     }
 
-    /// Back to what a probe interrupted.
+    /// Continues what a probe interrupted.
     fn resume(&mut self) {
         if self.is_complete {
             self.phase = Phase::Watch;
@@ -273,6 +293,8 @@ impl State {
     }
 
     fn check_list(&self, version: &ResourceVersion) -> Result<(), BadList> {
+        // A list must have a version, one that fits into a request, and not an older one than the
+        // cache.
         match self.newest() {
             _ if version.is_empty() => Err(BadList::NoVersion),
             _ if version.to_string().len() > MAX_VERSION => Err(BadList::LongVersion(MAX_VERSION)),
@@ -286,9 +308,10 @@ impl State {
         }
     }
 
-    /// Everything is here, of this version.
+    /// All objects have arrived, as of this version.
     fn complete(&mut self, version: ResourceVersion) -> Listed {
-        // Only of a server whose versions cannot be compared is such a list believed; the cache must believe it as well.
+        // A list that goes back is accepted only from a server whose versions cannot be compared.
+        // The cache must accept it as well, so it is marked as a rollback.
         let goes_back = self
             .newest()
             .is_some_and(|newest| is_older(&version, newest));
@@ -311,7 +334,7 @@ impl State {
         }
     }
 
-    /// A page is here. Some: it was the last.
+    /// A page has arrived. Returns the list if this page was the last.
     pub(super) fn page(
         &mut self,
         version: &str,
@@ -338,7 +361,7 @@ impl State {
         Ok(None)
     }
 
-    /// A page did not come after so long. Returns how long to wait before [`State::next`].
+    /// A request for a page failed after `lasted`. Returns the delay before [`State::next`].
     pub(super) fn list_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         let is_later_page = matches!(&self.phase, Phase::List(Paging::After { .. }));
         match verdict {
@@ -348,7 +371,7 @@ impl State {
                 self.start_over();
                 self.back_off(verdict, lasted)
             }
-            // The same page again: its token is good for minutes.
+            // The same page again: its token stays valid for minutes.
             Verdict::Busy { .. } | Verdict::Refused { .. } | Verdict::Lost => {
                 self.back_off(verdict, lasted)
             }
@@ -357,7 +380,8 @@ impl State {
                 self.back_off(verdict, lasted)
             }
             Verdict::Full => self.wait_for_room(),
-            // `TestListPager_List`: expired on a later page, one unpaged list of what was asked for at first.
+            // `TestListPager_List`: if the token expires on a later page, one unpaged list of the
+            // version first asked for.
             Verdict::BadVersion if is_later_page => {
                 self.phase = Phase::List(Paging::Whole);
                 self.whole_failures = 0;
@@ -376,30 +400,33 @@ impl State {
         is_whole && self.whole_failures >= MAX_WHOLE_FAILURES
     }
 
-    /// What was asked for by version is not to be had.
+    /// The requested version is not available: asks for the newest state instead. If this already
+    /// was the newest state, backs off, or probes if it is older than one seen before.
     fn ask_for_the_newest(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         if self.not_older_than().is_some() {
             self.is_position_unusable = true;
             return self.at_once();
         }
         if verdict == Verdict::Behind {
-            // A quorum read, and yet it is older than what was seen.
+            // Even a quorum read is older than what was seen: possibly a rollback.
             self.probe();
             return self.at_once();
         }
         self.back_off(verdict, lasted)
     }
 
-    /// The stream's marker is here: what it brought is everything, of this version.
+    /// The stream's marker has arrived: what the stream brought is all there is, as of this
+    /// version.
     pub(super) fn streamed(&mut self, version: &ResourceVersion) -> Result<Listed, BadList> {
         self.check_list(version)?;
         Ok(self.complete(version.clone()))
     }
 
-    /// The stream ended before its marker. Returns how long to wait before [`State::next`].
+    /// The stream ended before its marker. Returns the delay before [`State::next`].
     pub(super) fn stream_ended(&mut self, how: Unfinished, lasted: Duration) -> Duration {
         match how {
-            // Refused connections and 429 (`TestWatchList`, "retries 429").
+            // A refused connection or a 429 leaves streaming in use (`TestWatchList`, "retries
+            // 429").
             Unfinished::Unopened(verdict @ (Verdict::Lost | Verdict::Busy { .. }))
             | Unfinished::Failed(verdict @ Verdict::Busy { .. }) => self.back_off(verdict, lasted),
             Unfinished::Unopened(verdict @ (Verdict::BadVersion | Verdict::Behind))
@@ -412,7 +439,8 @@ impl State {
                 self.back_off(Verdict::Lost, lasted)
             }
             Unfinished::Failed(Verdict::Full) => self.wait_for_room(),
-            // For this attempt only (`TestWatchList`, "any other error … forces fallback").
+            // The fallback to a list is for this attempt only (`TestWatchList`, "any other error …
+            // forces fallback").
             Unfinished::Overdue | Unfinished::Unopened(_) => {
                 self.phase = Phase::List(Paging::First);
                 self.at_once()
@@ -424,7 +452,7 @@ impl State {
         }
     }
 
-    /// Something of this version came over the watch.
+    /// An event of this version came over the watch. Returns how it relates to the position.
     pub(super) fn advance(&mut self, version: &ResourceVersion, is_change: bool) -> Order {
         let Some(position) = &mut self.position else {
             return Order::New;
@@ -434,7 +462,8 @@ impl State {
         order
     }
 
-    /// The watch is over after so long and so many lines. Returns how long to wait before [`State::next`].
+    /// The watch ended after `lasted`, having brought `lines` lines. Returns the delay before
+    /// [`State::next`].
     pub(super) fn watch_ended(&mut self, end: End, lasted: Duration, lines: u64) -> Duration {
         if lasted >= HEALTHY {
             self.failures = 0;
@@ -461,9 +490,10 @@ impl State {
                 self.probe_if_due();
                 PACE.saturating_sub(lasted)
             }
-            // A moment, so that not all ask at once. `doubt` comes next.
+            // A random part of the delay, so that not all list-watches ask at once. `doubt` is
+            // called next.
             End::Doubted => self.settings.base_delay.mul_f64(self.jitter.fraction()),
-            // Whether the server lives is seen soonest by opening it again.
+            // Opening the watch again is the fastest test of whether the server lives.
             End::Quiet => {
                 self.quiet_watches += 1;
                 PACE.saturating_sub(lasted)
@@ -491,8 +521,8 @@ impl State {
         }
     }
 
-    /// Whether this was one watch too many that was accepted and did not work. The position may be one that the server cannot
-    /// serve, whatever it says: a list shows.
+    /// Returns whether this was one fruitless watch too many. The server may accept watches from a
+    /// position that it cannot really serve; a list settles that.
     fn is_fruitless(&mut self, end: End, lasted: Duration, lines: u64) -> bool {
         if lines > 0 {
             self.fruitless = 0;
@@ -504,7 +534,7 @@ impl State {
             End::Failed(Verdict::Lost) if lasted >= self.settings.quiet_limit => {
                 self.fruitless += 1;
             }
-            // In order, if without a bookmark.
+            // It ended in time, although without a bookmark: it worked.
             End::Closed => self.fruitless = 0,
             End::Quiet | End::Doubted | End::Failed(_) => {}
         }
@@ -517,7 +547,8 @@ impl State {
         is_too_many
     }
 
-    /// After [`State::watch_ended`]: so many watches in a row have brought nothing, and everything is listed.
+    /// The number of fruitless watches in a row, once after a [`State::watch_ended`] that caused a
+    /// relist because of them.
     pub(super) fn take_fruitless(&mut self) -> Option<u32> {
         self.untold_fruitless.take()
     }
@@ -528,7 +559,8 @@ impl State {
         }
     }
 
-    /// A quorum read says that the server is at this version. Also returns how long to wait before [`State::next`].
+    /// A quorum read found the server at this version. Also returns the delay before
+    /// [`State::next`].
     pub(super) fn probed(&mut self, version: &ResourceVersion) -> (Probed, Duration) {
         self.owes_probe = false;
         self.senseless_probes = 0;
@@ -548,17 +580,21 @@ impl State {
             };
             return (Probed::Current, delay);
         };
+        // One answer may come from a lagging replica; only two in a row prove a rollback.
         if !std::mem::replace(&mut self.is_suspicious, true) {
             return (Probed::Suspicious, PACE);
         }
         let from = position.newest().clone();
         self.is_suspicious = false;
+        // The cache is at the list that followed a rollback, and nothing has come since. Lists and
+        // probes must count differently.
         if self.rolled_back_to.as_ref() == Some(&from) {
             self.is_incomparable = true;
             self.is_position_unusable = false;
             self.resume();
             return (Probed::Incomparable, PACE);
         }
+        // Without a position, the next list may be older than the cache.
         self.is_rolled_back = true;
         self.position = None;
         self.start_over();
@@ -566,33 +602,36 @@ impl State {
         (Probed::RolledBack { from, is_news }, Duration::ZERO)
     }
 
-    /// The server did not say where it is. It is asked for what is wanted all the same: without a quorum in etcd it may still serve
-    /// watches. Returns how long to wait before [`State::next`].
+    /// The probe failed. The wanted request is sent all the same, because a server without a quorum
+    /// in etcd may still serve watches. Returns the delay before [`State::next`].
     pub(super) fn probe_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         self.owes_probe &= verdict == Verdict::Lost;
         if verdict == Verdict::Broken {
+            // An answer, but not a list: this server may never answer probes usefully.
             self.senseless_probes = (self.senseless_probes + 1).min(MAX_PROBE_DOUBLINGS);
             self.probes_to_skip = (1 << self.senseless_probes) - 1;
         }
-        // Not one after the other any more.
+        // The next probe will not be the second in a row.
         self.is_suspicious = false;
         self.quiet_watches = self.quiet_watches.min(1);
         self.resume();
         if self.is_complete && self.failures == 0 {
-            // The watch before was a good one: no change should wait for this.
+            // The watch before the probe worked: its changes must not wait.
             self.failures = 1;
             return Duration::ZERO;
         }
         self.back_off(verdict, lasted)
     }
 
-    /// Fetching it all again costs the most there is, and room is made by others or by deletions.
+    /// Fetching everything again is the most expensive request, and room only comes from deletions
+    /// or from other kinds.
     fn wait_for_room(&mut self) -> Duration {
         self.start_over();
         FULL_DELAY
     }
 
     fn at_once(&mut self) -> Duration {
+        // A chain of immediate attempts must end, whatever the server answers.
         self.immediate += 1;
         if self.immediate > MAX_IMMEDIATE {
             self.back_off(Verdict::Broken, Duration::ZERO)
@@ -601,8 +640,9 @@ impl State {
         }
     }
 
-    /// From one attempt's start to the next, so that one that took its time is not waited for twice. Never less than a moment: what
-    /// broke many watches at one instant should not bring them all back at one.
+    /// The delay after a failure, counted from one attempt's start to the next, so that a slow
+    /// attempt is not waited for twice. Never less than a small random time: whatever broke many
+    /// watches at once must not bring them all back at once.
     fn back_off(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
         let doublings = self.failures.min(16);
         self.failures += 1;

@@ -3,7 +3,7 @@ use crate::request::Status;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// That lists and watches.
+/// A state that uses lists and watches only.
 fn state() -> State {
     let settings = Settings {
         is_streaming: false,
@@ -26,7 +26,7 @@ fn version(text: &str) -> ResourceVersion {
     ResourceVersion::new(text)
 }
 
-/// A state that has listed up to this version and watches.
+/// A state that has listed up to this version and now watches.
 fn watching(at: &str) -> State {
     let mut state = state();
     assert_eq!(state.page(at, None).unwrap(), listed(at));
@@ -268,7 +268,7 @@ fn what_took_its_time_is_not_waited_for_once_more() {
     }
 }
 
-/// `TestWatchList`: nothing the first time, the last version after that.
+/// `TestWatchList`: no version the first time, the last version after that.
 #[test]
 fn a_stream_asks_for_the_newest_state_and_later_for_nothing_older_than_seen() {
     let mut state = streaming();
@@ -280,7 +280,8 @@ fn a_stream_asks_for_the_newest_state_and_later_for_nothing_older_than_seen() {
     assert_eq!(state.next(), stream(Some("17")));
 }
 
-/// `TestWatchList`, "retries 429" and what is refused; "any other error … forces fallback", not for ever.
+/// `TestWatchList`, "retries 429", and refused connections; "any other error … forces fallback",
+/// but only for the current attempt.
 #[test]
 fn a_stream_is_tried_again_if_the_server_is_busy_and_replaced_by_a_list_if_it_refuses() {
     let mut state = streaming();
@@ -490,7 +491,8 @@ fn a_server_whose_lists_and_probes_count_differently_is_not_probed_for_ever() {
     }
 }
 
-/// A cache drops a list that is older than itself, and then every event up to where it was, unless it is told to believe it.
+/// Unless it is told to accept it, a cache drops a list that is older than itself, and then every
+/// event up to its old version.
 #[test]
 fn where_versions_cannot_be_compared_an_older_list_is_said_to_go_back() {
     let mut state = watching("100");
@@ -522,7 +524,7 @@ fn a_probe_that_fails_between_two_that_are_behind_proves_nothing() {
     assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
 }
 
-/// Some aggregated servers send the object as it was stored last.
+/// Some aggregated servers send the deleted object with the version it was last stored at.
 #[test]
 fn a_deletion_of_the_newest_version_is_taken() {
     let mut state = watching("10");

@@ -1,41 +1,41 @@
-//! What the state machine asks, and what it is told: the words between it and whoever sends the requests.
+//! The messages between the state machine and the code that sends its requests.
 
 use pilothouse_core::key::ResourceVersion;
 
 use super::verdict::Verdict;
 
-/// What to ask next.
+/// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Everything there is, then every change, over one connection.
+    /// All objects, then every change, over one connection (a streaming list).
     Stream {
         not_older_than: Option<ResourceVersion>,
     },
-    /// Everything there is.
+    /// All objects, as a list.
     List {
         not_older_than: Option<ResourceVersion>,
         paging: Paging,
     },
-    /// Every change from there on.
+    /// Every change after a version.
     Watch {
         from: ResourceVersion,
-        /// The last watch brought none.
+        /// The last watch brought no change, or a probe is due after this one.
         is_quiet: bool,
     },
-    /// Which version the server is at.
+    /// The resourceVersion that the server is at.
     Probe,
 }
 
-/// Which part of a list.
+/// The part of a list that is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Paging {
     First,
-    /// What follows the pages so far. They are of `list_version` (`TestListPager_List`).
+    /// The page after those so far, all of which are at `list_version` (`TestListPager_List`).
     After {
         token: String,
         list_version: ResourceVersion,
     },
-    /// Everything at once: the token had expired before the last page.
+    /// All objects in one answer: the token expired before the last page.
     Whole,
 }
 
@@ -46,21 +46,21 @@ pub(super) enum End {
     Closed,
     /// Nothing came for too long.
     Quiet,
-    /// Another list-watch has found that the server has gone back in time.
+    /// Another list-watch has found that the server was rolled back.
     Doubted,
     Failed(Verdict),
 }
 
-/// How a stream ended before it was complete.
+/// How a stream ended before its marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfinished {
-    /// It was not opened.
+    /// It could not be opened.
     Unopened(Verdict),
     /// The server closed it.
     Closed,
-    /// No marker came, and nothing new that it could be waiting for.
+    /// Neither the marker nor another initial object came in time.
     Overdue,
-    /// It broke.
+    /// It broke off, or brought an error.
     Failed(Verdict),
 }
 
@@ -71,24 +71,27 @@ pub(super) struct Listed {
     pub(super) is_rollback: bool,
 }
 
-/// What came of asking where the server is.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Probed {
-    /// Where it should be.
+    /// The server is at the position or newer.
     Current,
-    /// Behind the cache. That may be a replica that lags, or an answer from a cache in between: ask once more.
+    /// The server is behind the cache. That may be a lagging replica, or a cache between here and
+    /// the server: probe once more.
     Suspicious,
-    /// Behind the cache, twice: it has gone back in time from there. News, unless another list-watch has said so before.
+    /// The server is behind the cache for the second time in a row, so it was rolled back from
+    /// `from`. `is_news` is false if another list-watch has already reported it.
     RolledBack {
         from: ResourceVersion,
         is_news: bool,
     },
-    /// Behind the list that followed a rollback, though nothing has come since: lists and probes count differently here, as some
-    /// aggregated servers do, and neither says anything about the other.
+    /// The server is behind the list that followed a rollback, although nothing has come since. Its
+    /// lists and probes count differently, as on some aggregated servers, so they cannot be
+    /// compared.
     Incomparable,
 }
 
-/// An answer that contradicts itself, or an earlier one.
+/// A list that contradicts itself or an earlier one.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadList {
     #[error("the list has no resourceVersion, so it cannot be watched")]
@@ -108,7 +111,7 @@ impl BadList {
         match self {
             Self::NoVersion | Self::LongVersion(_) | Self::Repeats => Verdict::Broken,
             Self::Behind { .. } => Verdict::Behind,
-            // As if the token had expired: all of it is to come at once.
+            // Treated like an expired token: the whole list is requested at once.
             Self::Endless => Verdict::BadVersion,
         }
     }

@@ -14,7 +14,7 @@ fn added(name: &str, version: &str) -> Value {
     event("ADDED", &pod(name, version))
 }
 
-/// Lines with so many seconds before each.
+/// These lines, with a pause of `seconds` before each.
 fn slow(lines: &[Value], seconds: u64) -> Answer {
     let pause = Part::Pause(Duration::from_secs(seconds));
     let line = |line: &Value| [pause.clone(), Part::Data(format!("{line}\n"))];
@@ -51,7 +51,8 @@ async fn initial_objects_are_stored_at_the_marker_and_the_same_connection_goes_o
     );
 }
 
-/// `TestWatchList` ("Updates and Deletes … during streaming"); what is replayed beside them raises nothing.
+/// `TestWatchList` ("Updates and Deletes … during streaming"). A replayed event does not bring back
+/// a deleted object.
 #[tokio::test(start_paused = true)]
 async fn changes_before_the_marker_are_applied_to_what_has_come_and_older_ones_are_not() {
     let lines = [
@@ -67,7 +68,8 @@ async fn changes_before_the_marker_are_applied_to_what_has_come_and_older_ones_a
     assert_eq!(played.record[1], "replace [n/a@7] at 10");
 }
 
-/// `TestWatchList` ("stopping a watcher before sync"). Twice, and pages are tried: they need not all come in one go.
+/// `TestWatchList` ("stopping a watcher before sync"). After two such streams a list is tried,
+/// because its pages need not all arrive over one connection.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_ends_before_its_marker_is_discarded_and_opened_anew() {
     let half = || stream(&[added("a", "3")], None);
@@ -89,7 +91,7 @@ async fn a_stream_that_ends_before_its_marker_is_discarded_and_opened_anew() {
     );
 }
 
-/// `TestWatchList` ("retries 429") and connections refused.
+/// `TestWatchList` ("retries 429"), and refused connections.
 #[tokio::test(start_paused = true)]
 async fn a_busy_or_absent_server_is_asked_for_the_stream_again() {
     let busy = status(429, "TooManyRequests", "later").with_header("retry-after", "3");
@@ -99,7 +101,8 @@ async fn a_busy_or_absent_server_is_asked_for_the_stream_again() {
     assert_eq!(played.at[1], Duration::from_secs(3));
 }
 
-/// `TestWatchList` ("can fall back…", "any other error … forces fallback"): for this attempt, and every error but those above.
+/// `TestWatchList` ("can fall back…", "any other error … forces fallback"): the fallback is for
+/// this attempt only, after every error except those above.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_stream_is_asked_for_a_list_at_once() {
     for (code, reason) in [
@@ -121,7 +124,7 @@ async fn a_server_that_cannot_stream_is_asked_for_a_list_at_once() {
     }
 }
 
-/// `TestWatchList`: expired and too large versions.
+/// `TestWatchList`: versions that are expired or too large.
 #[tokio::test(start_paused = true)]
 async fn a_stream_from_a_version_that_is_not_to_be_had_is_asked_for_the_newest() {
     let expired = || status(410, "Expired", "too old");

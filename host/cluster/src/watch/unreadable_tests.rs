@@ -1,11 +1,11 @@
-//! Objects and events that are not what they should be: the cache is never left stale in silence.
+//! Malformed objects and events: the cache never becomes stale unnoticed.
 
 use serde_json::{Value, json};
 
 use super::play::{event, marker, page, play, play_streaming, pod};
 use crate::fake::{json as answer, status, stream};
 
-/// Its labels are no strings.
+/// A pod whose labels are not strings.
 fn bad(name: &str, version: &str) -> Value {
     let mut bad = pod(name, version);
     bad["metadata"]["labels"] = json!({"x": 1});
@@ -95,7 +95,7 @@ async fn a_deletion_needs_only_a_name() {
     );
 }
 
-/// `TestReflectorWatchHandler`: of another kind, it says nothing about ours.
+/// `TestReflectorWatchHandler`. An object of another kind tells nothing about our kind.
 #[tokio::test(start_paused = true)]
 async fn an_event_of_another_kind_changes_nothing() {
     let mut other = pod("a", "12");
@@ -226,7 +226,7 @@ async fn an_object_that_cannot_be_asked_for_now_is_asked_for_again() {
     );
 }
 
-/// The first ones' conversion fails at the server; the others were garbled on the way.
+/// The server cannot convert the first ten objects; the others were only garbled on the way.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_never_answered_keeps_no_other_from_its_answer() {
     let names: Vec<String> = (0..12).map(|number| format!("p{number:02}")).collect();
@@ -234,7 +234,8 @@ async fn an_object_that_is_never_answered_keeps_no_other_from_its_answer() {
     let refused = || status(503, "ServiceUnavailable", "not now");
     let script = std::iter::once(page("10", &items, ""))
         .chain(std::iter::repeat_with(refused).take(12))
-        // Before the first watch the first ten are asked for; before the second the other two, and the first ones again.
+        // Before the first watch, the first ten are fetched; before the second, the other two, and
+        // then the first ones again.
         .chain(std::iter::repeat_with(refused).take(10))
         .chain([stream(&[], None)])
         .chain([answer(&pod("p10", "4")), answer(&pod("p11", "5"))]);
@@ -252,14 +253,15 @@ async fn an_object_that_is_never_answered_keeps_no_other_from_its_answer() {
     );
 }
 
-/// Asking takes all the time there is, each time; what is not asked for has not had its turn.
+/// The fetches use up the whole time allowed, each time. An object that is not fetched has not had
+/// its turn.
 #[tokio::test(start_paused = true)]
 async fn objects_about_which_the_server_is_silent_keep_no_other_from_its_answer() {
     use crate::fake::Answer;
     let items = ["a", "b", "c"].map(|name| bad(name, "3"));
     let silent = || [Answer::Silence, Answer::Silence];
     let script = [page("10", &items, "")].into_iter().chain(silent());
-    // Before the second watch the first two are asked for again, before the third the last one.
+    // Before the second watch, the first two are fetched again; before the third, the last one.
     let script = script
         .chain([stream(&[], None)])
         .chain(silent())

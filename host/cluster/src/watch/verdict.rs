@@ -1,25 +1,26 @@
-//! What a failure means for the position: may the same be asked again, or must the kind be listed?
+//! Classifies failures by what they mean for the position: whether the same request may be
+//! repeated, or everything must be listed.
 
 use std::time::Duration;
 
 use crate::request::{RequestError, Status};
 
-/// What a failure means for the position.
+/// The class of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// What was asked for is not, or not yet, to be had.
+    /// The requested version is not available, or not yet.
     BadVersion,
-    /// The server is older than what it has said before.
+    /// The server is at an older version than one it has sent before.
     Behind,
-    /// The server has too much to do; the same again may work.
+    /// The server is overloaded; the same request may work later.
     Busy { retry_after: Option<Duration> },
-    /// The server does not do it, for now: no permission, an internal error. The position is good.
+    /// The server refuses for now: no permission, or an internal error. The position stays valid.
     Refused { retry_after: Option<Duration> },
-    /// No answer, or no end of it. The position is good, if it is still that server's.
+    /// No answer, or no complete one. The position stays valid, unless the server has changed.
     Lost,
-    /// What is known may be wrong: list.
+    /// What is known may be wrong: list everything.
     Broken,
-    /// There is no room for all of it.
+    /// There is no room for all objects.
     Full,
 }
 
@@ -41,8 +42,9 @@ impl Verdict {
         }
     }
 
-    /// An ERROR event. 429 leaves the position good (`TestNoRelistOnTooManyRequests`). Any other may stand for an event that could
-    /// not be encoded, so that only a list is safe (`TestReflectorReplacesStoreOnUnsafeDelete`).
+    /// Classifies an ERROR event. After 429 the position stays valid
+    /// (`TestNoRelistOnTooManyRequests`). Any other may stand for an event that could not be
+    /// encoded, so that only a list is safe (`TestReflectorReplacesStoreOnUnsafeDelete`).
     pub(super) fn of_event(status: &Status) -> Self {
         match status.code {
             _ if status.is_expired() || status.is_too_large_resource_version() => Self::BadVersion,
@@ -53,7 +55,7 @@ impl Verdict {
         }
     }
 
-    /// When the server wants to be asked again.
+    /// The delay that the server asked for.
     pub(super) fn retry_after(self) -> Option<Duration> {
         match self {
             Self::Busy { retry_after } | Self::Refused { retry_after } => retry_after,

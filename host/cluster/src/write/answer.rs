@@ -1,4 +1,4 @@
-//! What a write's answer means to the controller that asked for it.
+//! Turns the answer to a write into the result that the plugin sees.
 
 use pilothouse_core::outcome::ActionResult;
 use serde::Deserialize;
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::request::{RequestError, Status, flatten};
 
-/// What a server that has done a write answers with: the object, or a Status.
+/// The answer of a server that has carried out a write: the object, or a Status.
 #[derive(Deserialize)]
 struct Answer {
     kind: String,
     #[serde(default)]
     metadata: Option<Metadata>,
-    /// Of a Status a word; of an object whatever its kind has there.
+    /// In a Status this is a word; in an object it is the kind's own status.
     #[serde(default)]
     status: Option<Value>,
 }
@@ -28,7 +28,8 @@ struct Metadata {
 }
 
 impl Answer {
-    /// None: it is not an API server's word that the write is done. A proxy on the way may answer with a page of its own.
+    /// `None` if the body is not an API server's confirmation. A proxy on the way may answer 2xx
+    /// with a page of its own.
     fn read(body: &[u8]) -> Option<Self> {
         let answer: Self = serde_json::from_slice(body).ok()?;
         let is_done = match &*answer.kind {
@@ -42,14 +43,14 @@ impl Answer {
         is_done.then_some(answer)
     }
 
-    /// None of a Status: a deletion that is complete, an eviction, a binding.
+    /// `None` for a Status, which answers a completed deletion, an eviction or a binding.
     fn resource_version(self) -> Option<String> {
         let version = self.metadata?.resource_version?;
         Some(version).filter(|version| !version.is_empty())
     }
 }
 
-/// Sorts an answer as `wit/changes.wit` does.
+/// Classifies an answer as `wit/changes.wit` describes.
 pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> ActionResult {
     let error = match answer {
         Ok(body) => return success(&body),
@@ -61,20 +62,20 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
         RequestError::Transport(_) | RequestError::Deadline(_) => {
             return ActionResult::Unavailable(text);
         }
-        // Whatever else it says, it may have been done.
+        // The write may have been carried out, whatever this answer contains.
         RequestError::TooLarge(_) | RequestError::Answer(_) => return ActionResult::Unknown(text),
     };
     if let (429, Some(time)) = (status.code, status.retry_after) {
         return ActionResult::Busy(format!("HTTP 429: {text}"), time);
     }
     match (status.code, &*status.reason) {
-        // A token that has expired, most likely: no fault of the write's, and all others meet it too.
+        // Most likely an expired token: not this write's fault, and all other writes fail too.
         (401, _) => ActionResult::Unavailable(format!("HTTP 401: {text}")),
-        // A balancer whose servers are all gone, or a server that has not heard from etcd.
+        // A load balancer without live servers, or an API server that has lost etcd.
         (502..=504, _) => ActionResult::Unavailable(text),
-        // It may be a webhook's, and about this write alone.
+        // The error may come from a webhook and concern this write alone.
         (code @ 500.., _) => ActionResult::Unknown(format!("HTTP {code}: {text}")),
-        // Gone already is what was wanted.
+        // For a deletion, an object that is already gone is a success.
         (404, _) if is_delete && !is_no_such_path(&error) => ActionResult::Done(None),
         (409, "AlreadyExists") => ActionResult::AlreadyExists(text),
         (409, _) => ActionResult::Conflict(text),
@@ -86,7 +87,8 @@ pub(crate) fn result(is_delete: bool, answer: Result<Vec<u8>, RequestError>) -> 
     }
 }
 
-/// Of an answer whose text is the server's own, or a webhook's: what can be said without quoting anything.
+/// For an answer whose text is the server's or a webhook's own: a description that quotes none of
+/// it.
 pub(super) fn status(answer: &Result<Vec<u8>, RequestError>) -> Option<String> {
     match answer {
         Ok(body) if Answer::read(body).is_some() => None,
@@ -95,21 +97,21 @@ pub(super) fn status(answer: &Result<Vec<u8>, RequestError>) -> Option<String> {
         }
         Err(RequestError::Status(status)) => {
             let Status { code, reason, .. } = &**status;
-            // Who makes up a Status may write anything for a reason.
+            // The sender of a Status (such as a webhook) may put any text into the reason.
             let is_word = !reason.is_empty()
                 && reason.len() <= 64
                 && reason.bytes().all(|byte| byte.is_ascii_alphabetic());
             let reason = if is_word { reason } else { "without a reason" };
             Some(format!("HTTP {code} {reason}"))
         }
-        // The host's words.
+        // These texts are the host's own.
         Err(RequestError::Transport(_) | RequestError::Deadline(_) | RequestError::TooLarge(_)) => {
             None
         }
     }
 }
 
-/// An answer of 2xx.
+/// The result of an answer with status 2xx.
 fn success(body: &[u8]) -> ActionResult {
     match Answer::read(body) {
         Some(answer) => ActionResult::Done(answer.resource_version()),
@@ -120,20 +122,22 @@ fn success(body: &[u8]) -> ActionResult {
     }
 }
 
-/// The uid of an object that is being deleted and has no finalizers left: the server answers the write that takes the last one with
-/// the object as it was removed (`deleteWithoutFinalizers` of apiserver's store), at the version that it had before.
+/// The uid of an object that this write has ended: it is being deleted and has no finalizers left.
+/// The server answers the write that removes the last finalizer with the object as it was removed
+/// (`deleteWithoutFinalizers` of apiserver's store), at the resourceVersion it had before.
 pub(super) fn ended(body: &[u8]) -> Option<String> {
     let answer: Answer = serde_json::from_slice(body).ok()?;
     let metadata = answer.metadata?;
-    // A pod that is ending has no finalizers either, and goes when its kubelet says so.
+    // A terminating pod has no finalizers either; it goes when its kubelet confirms. Only a grace
+    // period of 0 is final.
     let is_final = metadata.deletion_grace_period_seconds == Some(0);
     let is_ended = metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty();
     (is_ended && is_final && !metadata.uid.is_empty()).then_some(metadata.uid)
 }
 
-/// A JSON Patch that does not fit the object as it is: one of its tests has failed, or what it
-/// changes is not there. The server has no reason of its own for that. What it says of an object
-/// that is not valid names the object.
+/// True if a JSON Patch does not fit the object's current state: one of its tests failed, or a
+/// field that it changes is missing. The server has no reason of its own for that, only this
+/// message. For an object that fails validation, the message names the object.
 pub(super) fn is_misfit(error: &RequestError) -> bool {
     const MESSAGE: &str = "the server rejected our request due to an error in our request";
     error
@@ -141,7 +145,8 @@ pub(super) fn is_misfit(error: &RequestError) -> bool {
         .is_some_and(|status| status.code == 422 && status.message == MESSAGE)
 }
 
-/// A 404 of the path, not of the object: it comes without a Status, as "404 page not found". The kind is served no more.
+/// True if a 404 is about the path and not about the object: it comes without a Status, as "404
+/// page not found". The kind is no longer served.
 pub(super) fn is_no_such_path(error: &RequestError) -> bool {
     error
         .status()
