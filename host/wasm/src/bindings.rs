@@ -1,5 +1,5 @@
-//! The contract in `wit/` as Rust types: the only `bindgen!` of the host. `convert`, `imports`,
-//! `instance` and `load` use it, and nothing else.
+//! The contract in `wit/` as Rust types: the only `bindgen!` of the host. Only `convert`,
+//! `imports`, `instance` and `load` use it.
 
 wasmtime::component::bindgen!({
     path: "../../wit",

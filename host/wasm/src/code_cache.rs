@@ -51,8 +51,8 @@ pub struct CacheStats {
     pub hits: u64,
     /// Lookups that found no entry.
     pub misses: u64,
-    /// Entries that were removed because this host had not written them, or because they had been
-    /// changed since.
+    /// Entries that were removed because this host had not written them, because they had been
+    /// changed since, or because wasmtime did not load them.
     pub refused: u64,
     /// Entries that were removed to make room.
     pub evicted: u64,

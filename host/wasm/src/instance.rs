@@ -91,11 +91,12 @@ impl Default for RunOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunStats {
     /// Fuel used, including the instantiation. A reused instance is charged for its instantiation
-    /// in every run.
+    /// in every run. The fuel of a repetition is not included.
     pub fuel: u64,
     /// Peak size of memories and tables, in bytes.
     pub memory_bytes: usize,
-    /// Wall-clock time, including instantiation and disposal.
+    /// Wall-clock time, including instantiation and disposal, and including the repetition if the
+    /// run was verified.
     pub duration: Duration,
     /// True if the answer came from an instance that had answered before.
     pub is_reused: bool,

@@ -78,6 +78,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Scan, ScanError> {
         counts.add(&payload)?;
         match payload {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            // `End` closes a nested module or component, and at last the file itself.
             Payload::End(_) => depth = depth.saturating_sub(1),
             _ if depth == 0 => scan.outermost(payload).map_err(malformed)?,
             _ => {}

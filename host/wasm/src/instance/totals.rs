@@ -12,7 +12,7 @@ use super::RunStats;
 pub struct RunTotals {
     /// Runs that have ended. A run that was repeated to compare it counts once.
     pub runs: u64,
-    /// Fuel used by these runs.
+    /// Fuel used by these runs, without that of repetitions.
     pub fuel: u64,
     /// Runs answered by an instance that had answered before.
     pub reused: u64,
