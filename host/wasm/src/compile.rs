@@ -78,9 +78,9 @@ impl Default for CompileLimits {
 /// How plugins are compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// An executable that calls [`compile_child`] when it is run as `CHILD compile-child
-    /// MEMORY_BYTES CPU_SECONDS`: usually the host's own ([`own_executable`]). `None`: compile in
-    /// this process, without limits.
+    /// An executable that calls [`compile_child`] when it is run as
+    /// `CHILD compile-child MEMORY_BYTES CPU_SECONDS`: usually the host's own ([`own_executable`]).
+    /// `None`: compile in this process, without limits.
     pub child: Option<PathBuf>,
     /// Where compiled code is kept. `None`: it is not kept.
     pub cache: Option<CodeCache>,

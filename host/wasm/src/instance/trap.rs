@@ -114,8 +114,8 @@ fn own(frames: impl Iterator<Item = Frame>, has_said: bool) -> Vec<String> {
     names
 }
 
-/// The crate of a path: `website` for `<website::Website as
-/// pilothouse_sdk::Controller>::reconcile`.
+/// The crate of a path: `website` for
+/// `<website::Website as pilothouse_sdk::Controller>::reconcile`.
 fn crate_of(path: &str) -> &str {
     let mut path = path.trim_start_matches(['<', '&', '*', '(', '[']);
     for word in ["mut ", "const ", "dyn "] {
