@@ -41,8 +41,9 @@ impl Apply {
 }
 
 impl Create {
-    /// Creates `object`. With `metadata.generateName` the host derives a name, which is the same on
-    /// every retry from the same state.
+    /// Creates `object`. With `metadata.generateName` the host derives a name. It is the same on
+    /// every retry from the same state, and differs from the names of all objects that this
+    /// reconcile has read.
     ///
     /// # Errors
     ///
@@ -54,7 +55,8 @@ impl Create {
         })
     }
 
-    /// Creates a subresource of the object that `metadata` names: `eviction`, `binding`.
+    /// Creates a subresource of the object that `metadata` names: `eviction`, `binding`. The
+    /// manifest must declare the kind of the body for this: `policy/v1 Eviction`, `v1 Binding`.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -63,9 +65,10 @@ impl Create {
 }
 
 impl Update {
-    /// Replaces an existing object by `object`, at the version that the snapshot shows. If the
-    /// object has changed since, the update is a conflict. For a kind that the plugin does not
-    /// read, `object` must contain `metadata.resourceVersion`.
+    /// Replaces an existing object by `object`, at the version that the snapshot shows or that an
+    /// earlier action of the outcome has left. If the object has changed since, the update is a
+    /// conflict. Finalizers that `object` does not mention stay. For a kind that the plugin does
+    /// not read, `object` must contain `metadata.resourceVersion`.
     ///
     /// # Errors
     ///
@@ -87,7 +90,8 @@ impl Update {
 
 impl Patch {
     /// A merge patch (RFC 7386): the members of `body` replace those of the object, and null
-    /// removes a member.
+    /// removes a member. A body with a `metadata.resourceVersion`, whatever its value, applies only
+    /// to the version that the snapshot shows; otherwise it is a conflict.
     ///
     /// # Errors
     ///
@@ -100,7 +104,8 @@ impl Patch {
         Self::new(kind, key, PatchType::MergePatch, body)
     }
 
-    /// A JSON Patch (RFC 6902): a list of operations.
+    /// A JSON Patch (RFC 6902): a list of operations. It is a conflict if it does not fit the
+    /// object, for example because a test fails.
     ///
     /// # Errors
     ///
@@ -199,8 +204,10 @@ impl Delete {
 impl Event {
     /// A `Normal` Event: something works as intended.
     ///
-    /// `reason` (at most 128 characters) and `action` (what was done or attempted) are CamelCase,
-    /// for machines; `note` (at most 1,024 characters) is for people.
+    /// `reason` and `action` (what was done or attempted) are CamelCase, for machines, and have at
+    /// most 128 bytes. `note` is for people and has at most 1,024 bytes. Longer texts are cut. The
+    /// manifest must declare `kind` in its reads or writes. An Event that is not granted or cannot
+    /// be written never fails the reconcile.
     #[must_use]
     pub fn normal(kind: &Kind, key: &ObjectKey, reason: &str, action: &str, note: &str) -> Self {
         Self::new(kind, key, EventType::Normal, reason, action, note)
@@ -232,15 +239,16 @@ impl Event {
 }
 
 impl Finalizer {
-    /// Makes sure that the object has this finalizer. The manifest must read the kind and may patch
-    /// it.
+    /// Makes sure that the object has this finalizer. It is a conflict if the object has been
+    /// replaced or its finalizers have changed since the snapshot. The manifest must read the kind
+    /// and declare [`Verb::Patch`](crate::Verb::Patch) for it.
     #[must_use]
     pub fn add(kind: &Kind, key: &ObjectKey, name: &str) -> Self {
         Self::new(kind, key, name, true)
     }
 
     /// Makes sure that the object does not have this finalizer. Succeeds if the object is already
-    /// gone.
+    /// gone. Otherwise like [`Finalizer::add`].
     #[must_use]
     pub fn remove(kind: &Kind, key: &ObjectKey, name: &str) -> Self {
         Self::new(kind, key, name, false)
@@ -259,7 +267,11 @@ impl Finalizer {
 impl Children {
     /// All objects that should exist for this key. The host applies each of them and deletes those
     /// that it applied for this key before and that are no longer listed. An outcome has at most
-    /// one such action; see [`Children`].
+    /// one such action.
+    ///
+    /// When the key's object is gone, return the empty list to delete its children; an outcome
+    /// without this action leaves them. The host sets no owners: add
+    /// [`OwnerReference`](crate::OwnerReference) if the garbage collector should delete a child.
     ///
     /// # Errors
     ///

@@ -137,16 +137,16 @@ pub trait Controller {
     ///
     /// After [`Failure::Retry`] the host runs the key again, with a delay that doubles from 5 ms up
     /// to 1,000 s. After [`Failure::Terminal`] it does not, until something the key has read
-    /// changes. The operator `?` turns a read that is denied and an object that cannot be decoded
-    /// into the latter.
+    /// changes. Using `?` on a read that is denied or on an object that cannot be decoded returns
+    /// the latter.
     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure>;
 }
 
-/// Exports a [`Controller`] as the plugin of this crate. Use it once in a crate, whose type must be
-/// `cdylib`.
+/// Exports a [`Controller`] as the plugin of this crate. Use it once per crate; the crate type must
+/// be `cdylib`.
 ///
-/// It exports something only when it is built for wasm. Natively the same crate is a library with
-/// tests.
+/// It exports something only when it is built for wasm. Natively the same crate can be a library
+/// with tests.
 #[macro_export]
 macro_rules! register {
     ($controller:ty) => {

@@ -55,8 +55,9 @@ impl Manifest {
     /// A plugin with this name, version and subject. It reads and writes nothing yet.
     ///
     /// The name is a DNS label, unique among the plugins of a host. After `pilothouse.dev/` it is
-    /// also the field manager of the plugin's writes. The version is for people: at most 64
-    /// printable ASCII characters. The subject is a [`Selection`] or [`Subject::Singleton`].
+    /// also the field manager of the plugin's writes. The operator can change both. The version is
+    /// for people: at most 64 printable ASCII characters. The subject is a [`Selection`] or
+    /// [`Subject::Singleton`].
     pub fn new(name: &str, version: &str, subject: impl Into<Subject>) -> Self {
         Self {
             name: name.to_owned(),
@@ -156,10 +157,11 @@ impl Manifest {
     }
 
     /// The JSON Schema of the plugin's configuration. The host passes only configurations that
-    /// match it. Without a schema the plugin takes no configuration.
+    /// match it. Without a schema the plugin declares that it takes no configuration; if the
+    /// operator has set one, it is passed unchecked.
     ///
-    /// It is of draft 2020-12 unless `$schema` names another, has at most 256 KiB, no references to
-    /// other documents, and no patterns with look-around or back references.
+    /// The schema is of draft 2020-12 unless `$schema` names another. It has at most 256 KiB, no
+    /// references to other documents, and no patterns with look-around or back references.
     #[must_use]
     pub fn config_schema(mut self, schema: &serde_json::Value) -> Self {
         self.config_schema = Some(schema.to_string());

@@ -57,8 +57,8 @@ impl Condition {
 }
 
 /// Replaces the condition of the same type, or appends the condition if there is none. Its
-/// `lastTransitionTime` becomes `now` if the status has changed, and stays as it is otherwise. A
-/// status with the same content is therefore not written again.
+/// `lastTransitionTime` becomes `now` if the status has changed or had no time, and stays as it is
+/// otherwise. A status with the same content is therefore not written again.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Duration) {
     let same_type = |have: &&mut Condition| have.r#type == condition.r#type;
     let Some(have) = conditions.iter_mut().find(same_type) else {
@@ -89,9 +89,9 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// An owner in the same namespace, or a cluster-scoped one. The plugin must read the owner, or
-    /// the host refuses the reference. The uid is part of every object read, whatever fields the
-    /// manifest names.
+    /// An owner in the same namespace, or a cluster-scoped one. The host refuses an owner that the
+    /// plugin does not see with this uid, unless the object has it already. The uid is part of
+    /// every object read, whatever fields the manifest names.
     #[must_use]
     pub fn new(kind: &Kind, name: &str, uid: &str) -> Self {
         Self {
