@@ -29,7 +29,8 @@ class WitWorld(WitWorld):
         key = request.key
         found = cluster.get(CONFIG_MAP, key)
         if found is None:
-            # Gone. Its greeting names it as owner, so Kubernetes collects the greeting.
+            # The ConfigMap is gone. Its greeting names it as owner, so the garbage collector
+            # deletes the greeting.
             return Outcome([], None)
         source = json.loads(found)
         who = source.get("data", {}).get("who", "world")

@@ -1,4 +1,5 @@
-//! The smallest controller: a ConfigMap labelled `hello: "true"` gets a ConfigMap with a greeting beside it.
+//! The smallest controller: for each ConfigMap with the label `hello: "true"` it writes another
+//! ConfigMap with a greeting.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
@@ -22,7 +23,8 @@ impl Controller for Hello {
     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
         let key = &request.key;
         let Some(source) = cluster.get::<Value>(&Kind::core("v1", "ConfigMap"), key)? else {
-            // Gone. Its greeting names it as owner, so Kubernetes collects the greeting.
+            // The ConfigMap is gone. Its greeting names it as owner, so the garbage collector
+            // deletes the greeting.
             return Ok(Outcome::done());
         };
         let who = source["data"]["who"].as_str().unwrap_or("world");

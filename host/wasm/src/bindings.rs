@@ -1,9 +1,10 @@
-//! What `wit/` says, as Rust: the only `bindgen!` of the host. Nothing outside of `convert` and `imports` looks in here.
+//! The contract in `wit/` as Rust types: the only `bindgen!` of the host. Only `convert`,
+//! `imports`, `instance` and `load` use it.
 
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "controller",
-    // An import may end the call: from `describe`, or when a cap is reached.
+    // A trappable import may end the call: when `describe` calls it, or when a limit is reached.
     imports: { default: trappable },
 });
 

@@ -1,6 +1,8 @@
-//! Native code on disk, so that a plugin is compiled once. Whoever can write an entry could run code as the host, so an entry counts
-//! only with an authentication code (HMAC-SHA256) that nobody can make who has not read this host's secret. What has none, or another's,
-//! is removed and compiled again.
+//! Native code on disk, so that a plugin is compiled only once.
+//!
+//! Anyone who can write an entry could run code as the host. Therefore an entry counts only if it
+//! carries an authentication code (HMAC-SHA256), which cannot be made without this host's secret.
+//! An entry without one, or with another host's, is removed, and its plugin is compiled again.
 
 mod directory;
 mod entry;
@@ -16,7 +18,7 @@ pub(crate) use entry::{EntryKey, hex};
 use crate::native::NativeCode;
 use crate::secret::Secret;
 
-/// A directory with native code, for one user.
+/// A directory of native code that belongs to one user.
 #[derive(Clone)]
 pub struct CodeCache {
     directory: PathBuf,
@@ -25,7 +27,7 @@ pub struct CodeCache {
     counts: Arc<Counts>,
 }
 
-/// Without the secret.
+/// Leaves out the secret.
 impl std::fmt::Debug for CodeCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CodeCache")
@@ -42,29 +44,31 @@ struct Counts {
     evicted: AtomicU64,
 }
 
-/// What a cache did since it was opened.
+/// What a cache has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Entries that were used.
+    /// Lookups that found an authentic entry.
     pub hits: u64,
-    /// Times there was none.
+    /// Lookups that found no entry.
     pub misses: u64,
-    /// Entries that were not this host's, or not what it had stored, and were removed.
+    /// Entries that were removed because this host had not written them, because they had been
+    /// changed since, or because wasmtime did not load them.
     pub refused: u64,
     /// Entries that were removed to make room.
     pub evicted: u64,
 }
 
 impl CodeCache {
-    /// Room for the code of some hundred plugins, or a dozen of Python's.
+    /// Room for the code of several hundred small plugins, or of a dozen in Python.
     pub const DEFAULT_BYTES: u64 = 1 << 30;
 
-    /// Opens the cache in `directory`, which is made if it is not there. With more than `max_bytes` in it, what has not been used for
-    /// the longest time goes.
+    /// Opens the cache in `directory` and creates the directory if it does not exist. Whenever an
+    /// entry is stored and the cache holds more than `max_bytes`, the least recently used entries
+    /// are removed.
     ///
     /// # Errors
-    /// The directory, or the secret in it, is another user's, or others may read or write it; or neither can be made. The host can
-    /// go on without a cache.
+    /// The directory or the secret in it belongs to another user, or others may read or write it,
+    /// or it cannot be created. The host can run without a cache.
     pub fn open(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
         directory::make(directory)?;
         Ok(Self {
@@ -75,7 +79,7 @@ impl CodeCache {
         })
     }
 
-    /// What it did so far.
+    /// What the cache has done since it was opened.
     pub fn stats(&self) -> CacheStats {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         CacheStats {
@@ -86,12 +90,12 @@ impl CodeCache {
         }
     }
 
-    /// A secret of this host's that is the same when it starts again.
+    /// The secret that guests' random numbers derive from. It survives a restart of the host.
     pub(crate) fn random_secret(&self) -> Secret {
         Secret::of_host(&self.secret)
     }
 
-    /// The code stored under this key, if it is this host's own.
+    /// The code stored under this key, if this host wrote it.
     pub(crate) fn get(&self, key: &EntryKey) -> Option<NativeCode> {
         let found = entry::read(&self.directory.join(key.file_name())).transpose();
         let Some(found) = found else {
@@ -111,7 +115,7 @@ impl CodeCache {
         }
     }
 
-    /// Removes an entry that is not to be used.
+    /// Removes an entry that must not be used.
     pub(crate) fn refuse(&self, key: &EntryKey, reason: &str) {
         count(&self.counts.refused);
         let file = self.directory.join(key.file_name());
@@ -119,7 +123,7 @@ impl CodeCache {
         tracing::warn!(file = %file.display(), reason, is_removed = removed.is_ok(), "cached code is not this host's; compiling again");
     }
 
-    /// Stores code. What goes wrong is logged: the plugin runs all the same.
+    /// Stores code. A failure is only logged, as the plugin runs without the cache, too.
     pub(crate) fn put(&self, key: &EntryKey, code: &NativeCode) {
         let tag = entry::tag(key, &self.secret, code.bytes());
         let stored = directory::store(&self.directory, &key.file_name(), &[&tag, code.bytes()])

@@ -1,7 +1,9 @@
-//! Compiles plugins: by another process where there is one, because a stranger's file can make a compiler slow, large, or crash; and
-//! once only where there is a cache.
+//! Compiles plugins.
 //!
-//! [`Compiler`] is the host's side; [`compile_child`] is all that the other process does.
+//! A stranger's file can make a compiler slow, large, or crash. Therefore a child process compiles
+//! it, if one is configured. With a cache each file is compiled only once.
+//!
+//! [`Compiler`] is the host's side. [`compile_child`] is everything that the child process does.
 #![allow(
     clippy::disallowed_types,
     reason = "a child process is waited for in real time"
@@ -25,21 +27,23 @@ use crate::secret::Secret;
 
 pub use child::{COMPILE_CHILD, compile_child};
 
-/// Native code may be so many times as large as its file. Python's is twice as large (40 MB of 18), that of small guests in Rust four
-/// to five times.
+/// Native code may be at most this many times as large as its file. For Python it is about twice as
+/// large (40 MB for 18 MB), for small guests in Rust four to five times.
 const NATIVE_RATIO: usize = 8;
-/// What any file may come to: what does not depend on its size is most of what a small one comes to.
+/// This much native code is allowed for any file, in bytes. The native code of a small file
+/// consists mostly of parts that do not depend on the file's size.
 const NATIVE_FLOOR: usize = 1 << 20;
-/// What none may.
+/// Most native code that is allowed for any file, in bytes.
 const NATIVE_BYTES: usize = 256 << 20;
 
-/// Most native code of a file of this size, in bytes.
+/// Most native code that is allowed for a file of this size, in bytes.
 fn most_native(file_bytes: usize) -> usize {
     let most = file_bytes.saturating_mul(NATIVE_RATIO);
     most.clamp(NATIVE_FLOOR, NATIVE_BYTES)
 }
 
-/// A file that becomes many times as large when it is compiled was made to.
+/// Refuses a file whose native code is unusually large. Only a file made on purpose grows that
+/// much.
 fn check_native(file_bytes: usize, native_bytes: usize) -> Result<(), LoadError> {
     let most = most_native(file_bytes);
     if native_bytes <= most {
@@ -48,19 +52,20 @@ fn check_native(file_bytes: usize, native_bytes: usize) -> Result<(), LoadError>
     Err(LoadError::NativeSize { file_bytes, most })
 }
 
-/// What one compilation may use.
+/// Limits of one compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
     /// Address space of the compiling process, in bytes (`RLIMIT_AS`).
     pub memory_bytes: u64,
     /// CPU time, in whole seconds (`RLIMIT_CPU`).
     pub cpu: Duration,
-    /// Wall-clock time. Compiling is niced, so on a busy host it takes longer than its CPU time.
+    /// Wall-clock time. The compiling process is niced, so on a busy host it takes longer than its
+    /// CPU time.
     pub wall: Duration,
 }
 
 impl Default for CompileLimits {
-    /// Python, the largest guest known, takes 500 MiB and 15 s.
+    /// Enough for Python, the largest known guest, which takes 500 MiB and 15 s.
     fn default() -> Self {
         Self {
             memory_bytes: 1 << 30,
@@ -73,14 +78,15 @@ impl Default for CompileLimits {
 /// How plugins are compiled.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// An executable which, when run as `CHILD compile-child MEMORY_BYTES CPU_SECONDS`, calls [`compile_child`]: the host's own
-    /// ([`own_executable`]). None: compile in this process, without limits.
+    /// An executable that calls [`compile_child`] when it is run as
+    /// `CHILD compile-child MEMORY_BYTES CPU_SECONDS`: usually the host's own ([`own_executable`]).
+    /// `None`: compile in this process, without limits.
     pub child: Option<PathBuf>,
-    /// Where compiled code is kept. None: nowhere.
+    /// Where compiled code is kept. `None`: it is not kept.
     pub cache: Option<CodeCache>,
-    /// Of a child process.
+    /// Limits of the child process. They do not apply without one.
     pub limits: CompileLimits,
-    /// Compilations at the same time; others wait.
+    /// How many compilations may run at the same time. Others wait.
     pub parallel: NonZeroUsize,
 }
 
@@ -91,14 +97,16 @@ impl Default for CompileOptions {
             child: None,
             cache: None,
             limits: CompileLimits::default(),
-            // The other half goes on running guests.
+            // The other half of the cores keeps running guests.
             parallel: NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN),
         }
     }
 }
 
-/// This process's executable, for [`CompileOptions::child`]. On Linux also if its file has been replaced since: a newer one would
-/// compile for another wasmtime.
+/// This process's executable, for [`CompileOptions::child`].
+///
+/// On Linux this is the running executable even if its file has been replaced since. A newer one
+/// might compile for another version of wasmtime.
 pub fn own_executable() -> std::io::Result<PathBuf> {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() {
@@ -107,19 +115,19 @@ pub fn own_executable() -> std::io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// Makes native code of files. Cloning shares it; there should be one in a process. The default one compiles in this process and
-/// keeps nothing.
+/// Compiles files to native code. Clones share the same state; one per process is enough. The
+/// default one compiles in this process and keeps no code.
 #[derive(Clone, Debug, Default)]
 pub struct Compiler {
     options: CompileOptions,
     running: Arc<Running>,
 }
 
-/// Compiled, and how.
+/// A compiled file, and what compiling it took.
 pub(crate) struct Compiled {
     pub(crate) component: Component,
     pub(crate) native_bytes: usize,
-    /// Compiling alone; nothing if it was cached.
+    /// Time for compiling alone. `None` if the code came from the cache.
     pub(crate) took: Option<Duration>,
 }
 
@@ -132,13 +140,13 @@ impl Compiler {
         }
     }
 
-    /// What the cache did so far; zeros without one.
+    /// What the cache has done since it was opened. All zero without a cache.
     pub fn cache_stats(&self) -> CacheStats {
         let cache = self.options.cache.as_ref();
         cache.map(CodeCache::stats).unwrap_or_default()
     }
 
-    /// How many files it compiles at the same time.
+    /// How many files are compiled at the same time.
     pub fn parallel(&self) -> NonZeroUsize {
         self.options.parallel
     }
@@ -154,7 +162,8 @@ impl Compiler {
                 native_bytes: code.bytes().len(),
                 took: None,
             }),
-            // Ours, and yet not to be loaded: what the key says of the engine does not say enough.
+            // This host wrote the entry, yet wasmtime does not load it: the engine has changed in a
+            // way that its hash in the key does not cover.
             Err(error) => {
                 cache.refuse(&key, &format!("{error:#}"));
                 None
@@ -162,14 +171,14 @@ impl Compiler {
         }
     }
 
-    /// What guests' random numbers are drawn from: the cache's, which outlives the process, if there is
-    /// one.
+    /// The secret that guests' random numbers derive from: the cache's, which survives a restart,
+    /// or without a cache the engine's.
     pub(crate) fn secret(&self, engine: &Engine) -> Secret {
         let cache = self.options.cache.as_ref();
         cache.map_or_else(|| engine.secret().clone(), CodeCache::random_secret)
     }
 
-    /// Native code of a file that has been scanned, loaded into the engine.
+    /// The native code of a scanned file, loaded into the engine.
     pub(crate) fn compile(
         &self,
         engine: &Engine,
@@ -209,7 +218,7 @@ impl Compiler {
     }
 }
 
-/// How many compilations are under way.
+/// The number of running compilations.
 #[derive(Debug, Default)]
 struct Running {
     count: Mutex<usize>,
@@ -246,7 +255,7 @@ mod tests {
         assert_eq!(most_native(0), 1 << 20);
         assert_eq!(most_native(1 << 20), 8 << 20);
         assert_eq!(most_native(64 << 20), 256 << 20);
-        // What was measured: Python's, and a small one in Rust.
+        // Measured sizes: Python's, and those of a small guest in Rust.
         assert!(check_native(18_450_713, 39_896_936).is_ok());
         assert!(check_native(140_009, 660_072).is_ok());
         let error = check_native(200_000, 1_600_001).unwrap_err();

@@ -1,7 +1,8 @@
-//! Another process of the same executable that may do nothing but compute: for what a stranger's file can make slow, large, or crash.
+//! Runs the same executable as a child process that can only compute. It is used for work in which
+//! a stranger's file can make the process slow, large, or crash.
 //!
-//! [`Confined`] is the host's side: it starts the process, feeds it, waits no longer than its limits allow, and says how it ended.
-//! [`confine`] is the process's own first act.
+//! [`Confined`] is the host's side: it starts the process, sends it the input, enforces its limits
+//! and reports how it ended. [`confine`] is the first thing that the child process does.
 #![allow(
     clippy::disallowed_types,
     reason = "a child process is waited for in real time"
@@ -22,19 +23,20 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
 use crate::load::one_line;
 use pilothouse_core::text::escaped;
 
-/// Of what a dying process says.
+/// Most bytes read of the child's standard error.
 const STDERR_BYTES: u64 = 16 << 10;
-/// Of a text that is shown.
+/// Most bytes of a text that is shown.
 const TEXT_BYTES: usize = 2 << 10;
-/// Between two looks at a running process.
+/// Time between two checks whether the process has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// About a tenth of what a thread of the host gets where both want a core.
+/// With this the process gets about a tenth of what a thread of the host gets, where both want the
+/// same core.
 const NICENESS: i32 = 10;
 
-/// A process to start as `EXECUTABLE WORD MEMORY_BYTES CPU_SECONDS`, and what it may use.
+/// A process to be started as `EXECUTABLE WORD MEMORY_BYTES CPU_SECONDS`, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Confined {
-    /// Its first argument, which says what it is to do.
+    /// Its first argument, which selects what it does.
     pub word: &'static str,
     /// Address space, in bytes (`RLIMIT_AS`).
     pub memory_bytes: u64,
@@ -42,14 +44,14 @@ pub struct Confined {
     pub cpu: Duration,
     /// Wall-clock time. The process is niced, so on a busy host it takes longer than its CPU time.
     pub wall: Duration,
-    /// Of its standard output.
+    /// Most bytes read of its standard output.
     pub output_bytes: u64,
 }
 
 /// How a process ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// None: it was killed, having taken too long.
+    /// Its exit status. `None` if it was killed because it exceeded its wall-clock time.
     pub status: Option<ExitStatus>,
     /// What it wrote to standard output.
     pub stdout: Vec<u8>,
@@ -57,7 +59,8 @@ pub struct Ended {
 }
 
 impl Confined {
-    /// Starts the process, gives it the input, and waits for its end. Blocks: not for an async thread.
+    /// Starts the process, sends it `input`, and waits until it ends. Blocks, so do not call it
+    /// from an async thread.
     pub fn run(&self, executable: &Path, input: &[u8]) -> std::io::Result<Ended> {
         let child = self.start(executable)?;
         self.follow(child, input)
@@ -86,7 +89,8 @@ impl Confined {
         thread::scope(|scope| {
             let spawn = |name: &str| thread::Builder::new().name(name.into());
             spawn("child-in").spawn_scoped(scope, move || {
-                // A process that dies before it has read all says why in other ways.
+                // A failed write is ignored: if the process dies before it has read all input, its
+                // exit status and standard error tell why.
                 stdin.map(|mut stdin| stdin.write_all(input))
             })?;
             let stdout =
@@ -94,7 +98,7 @@ impl Confined {
             let stderr =
                 spawn("child-err").spawn_scoped(scope, move || read(stderr, STDERR_BYTES))?;
             let status = wait(&mut child.0, self.wall);
-            // Killed if it still runs: the threads end with their pipes.
+            // Kills the process if it still runs. The threads end when their pipes close.
             drop(child);
             let lost = |_| std::io::Error::other("a thread that read its output panicked");
             let stdout = stdout.join().map_err(lost)??;
@@ -109,23 +113,23 @@ impl Confined {
 }
 
 impl Ended {
-    /// What it returned, if it did.
+    /// Its exit code, if it exited by itself.
     pub fn code(&self) -> Option<u8> {
         let code = self.status.and_then(|status| status.code());
         code.and_then(|code| u8::try_from(code).ok())
     }
 
-    /// Whether it wanted more memory than it may have, and died of that.
+    /// True if it needed more memory than its limit and died of that.
     pub fn is_out_of_memory(&self) -> bool {
         is_out_of_memory(&self.stderr)
     }
 
-    /// Whether its CPU time ran out.
+    /// True if it exceeded its CPU time.
     pub fn is_out_of_time(&self) -> bool {
         self.is_signalled(Signal::XCPU)
     }
 
-    /// Whether somebody else has ended it.
+    /// True if it was killed by SIGKILL, as by another process or the kernel.
     pub fn is_killed(&self) -> bool {
         self.is_signalled(Signal::KILL)
     }
@@ -135,38 +139,40 @@ impl Ended {
         status == Some(signal.as_raw())
     }
 
-    /// What it died of, in one line.
+    /// Why it died, in one line.
     pub fn death(&self) -> String {
         let status = self.status.map(|status| status.to_string());
         let said = escaped(&one_line(&self.stderr), TEXT_BYTES);
         format!("has died ({}): {said}", status.unwrap_or_default())
     }
 
-    /// What it wrote to standard output, fit to be shown: it may repeat what the file says.
+    /// Its standard output, escaped and cut so that it can be shown. It may quote the file.
     pub fn text(&self) -> String {
         escaped(&String::from_utf8_lossy(&self.stdout), TEXT_BYTES)
     }
 }
 
-/// In Rust's words, wasmtime's, and the kernel's for ENOMEM.
+/// True if `text` contains Rust's or wasmtime's message about a failed allocation, or the kernel's
+/// ENOMEM.
 pub(crate) fn is_out_of_memory(text: &str) -> bool {
     ["memory allocation of", "out of memory", "os error 12"]
         .iter()
         .any(|words| text.contains(words))
 }
 
-/// A process that does not outlive whoever waits for it.
+/// A child process that is killed when this value is dropped.
 struct Owned(Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Both fail only if it has ended and been waited for.
+        // Both calls fail only if the process has ended and has been waited for already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Reads to the end, or to the limit: whoever then writes on gets an error.
+/// Reads to the end or up to the limit. The stream is then closed, so a process that keeps writing
+/// gets an error.
 fn read(stream: Option<impl Read>, limit: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
@@ -186,15 +192,17 @@ fn wait(child: &mut Child, wall: Duration) -> std::io::Result<Option<ExitStatus>
     }
 }
 
-/// Limits this process for the rest of its life. Besides memory and CPU time: no files (which are sockets, too) and no processes, and no
-/// system calls but those for computing. What there is of them keeps working. Call it first thing, before there are threads, and before
-/// anything is read.
+/// Limits this process for the rest of its life. Besides memory and CPU time: it can open no files
+/// and no sockets, start no processes or threads, and make no system calls but those needed for
+/// computing. Files that are open already keep working. Call it before anything else in the
+/// process, while there is only one thread, and before reading any input.
 pub fn confine(memory_bytes: u64, cpu: Duration) -> std::io::Result<()> {
-    // With the host's death nobody waits for it any more.
+    // If the host dies, nobody waits for the result any more.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     nice(NICENESS)?;
-    // One second between the signal that says which limit it was, and the one that cannot be ignored.
+    // The soft limit sends SIGXCPU, which identifies the exceeded limit. One second later the hard
+    // limit sends SIGKILL, which cannot be ignored.
     let seconds = cpu.as_secs().max(1);
     for (resource, soft, hard) in [
         (Resource::As, memory_bytes, memory_bytes),
@@ -204,7 +212,7 @@ pub fn confine(memory_bytes: u64, cpu: Duration) -> std::io::Result<()> {
         (Resource::Nofile, 0, 0),
         (Resource::Nproc, 0, 0),
     ] {
-        // Whoever started the host may have set lower ones, which cannot be raised.
+        // The process that started the host may have set lower hard limits, which cannot be raised.
         let most = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = Rlimit {
             current: Some(soft.min(most)),
@@ -217,8 +225,9 @@ pub fn confine(memory_bytes: u64, cpu: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Keeps other processes of this user from reading this one's memory and from following what it does: it has the host's credentials,
-/// and they are strangers' compilers.
+/// Keeps other processes of this user from reading this process's memory and from tracing it. This
+/// process holds the host's credentials, and the others include compilers that work on strangers'
+/// files.
 pub fn hide_memory() -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;

@@ -1,4 +1,5 @@
-//! The contract's types to and from the host's. Only shapes change here; what a value means is checked by `core`.
+//! Converts the contract's types to and from the host's. Only shapes change here; `core` checks
+//! what the values mean.
 
 use std::time::Duration;
 

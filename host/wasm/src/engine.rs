@@ -1,5 +1,7 @@
-//! The one wasmtime engine of the process: what guests may be made of, the pool their instances come from, and the clock that
-//! stops those that run too long. Everything a guest could observe is fixed here, so that it is the same on every machine.
+//! The only wasmtime engine of the process: the WebAssembly features that guests may use, the pool
+//! that their instances come from, and the clock that stops runs which take too long.
+//!
+//! Everything a guest could observe is fixed here, so that it is the same on every machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,28 +13,38 @@ use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig, Wasm
 use crate::secret::Secret;
 use crate::stopwatch::{self, Clocks, Stopwatch};
 
-/// Between two ticks. A timeout is exact to about one tick; ten a second would already do, and 200 are no load.
+/// Time between two ticks. A timeout is exact to about one tick. Ten ticks a second would be
+/// enough, and 200 are no noticeable load.
 const TICK: Duration = Duration::from_millis(5);
-/// Deep enough for Python's interpreter, small enough that an overflow is found at once and fits any worker thread.
+/// Deep enough for Python's interpreter, small enough that an overflow is found quickly and that
+/// the stack fits any worker thread.
 const WASM_STACK_BYTES: usize = 512 << 10;
-/// The most any one memory can have. A plugin's own limit is lower; this is the pool's slot size, in address space only.
+/// Size limit of each memory, and the size of the pool's slots, which take address space only. A
+/// plugin's own limit is lower.
 pub(crate) const MEMORY_SLOT_BYTES: usize = 256 << 20;
-/// Go's table has 6,311 elements, and Python with its extensions has more. Eight bytes of address space each.
+/// Size limit of each table. Go's has 6,311 elements, Python's with its extensions more. An element
+/// takes eight bytes of address space.
 const TABLE_ELEMENTS: usize = 64 << 10;
-/// componentize-py makes a component of many modules, one for each shared library; small ones are no hardship.
+/// componentize-py builds a component of many modules, one for each shared library. Small ones cost
+/// little.
 pub(crate) const CORE_INSTANCES_PER_COMPONENT: u32 = 64;
-/// One for the guest, one for an adapter, two to spare. Many memories are how per-memory limits are got round.
+/// One for the guest, one for an adapter, two spare. More would let a guest get around limits that
+/// are per memory.
 pub(crate) const MEMORIES_PER_COMPONENT: u32 = 4;
-/// A shared table and the import shims.
+/// A shared table and those of the import shims.
 pub(crate) const TABLES_PER_COMPONENT: u32 = 8;
-/// Metadata of a component: grows with its functions. Python's is the largest known.
+/// Size limit of a component's metadata, which grows with its number of functions. Python's is the
+/// largest known.
 const COMPONENT_BYTES: usize = 4 << 20;
-/// The part of a used memory slot that is zeroed by hand and stays resident: all of a small guest's, little of a large one's.
+/// This much of a used memory slot is zeroed by writing to it and stays resident: all of a small
+/// guest's memory, a small part of a large one's.
 const KEEP_RESIDENT_BYTES: usize = 256 << 10;
-/// How many instances may be alive at once: one per worker thread and one per load, with room to spare.
+/// How many instances may exist at once: one per worker thread and one per load, with some to
+/// spare.
 const INSTANCES: u32 = 64;
 
-/// What guests may be made of: WebAssembly 1.0, what LLVM emits by default, and components.
+/// The WebAssembly features that guests may use: WebAssembly 1.0, what LLVM emits by default, and
+/// components.
 const PROPOSALS: WasmFeatures = WasmFeatures::FLOATS
     .union(WasmFeatures::MUTABLE_GLOBAL)
     .union(WasmFeatures::SIGN_EXTENSION)
@@ -46,15 +58,17 @@ const PROPOSALS: WasmFeatures = WasmFeatures::FLOATS
     .union(WasmFeatures::SIMD)
     .union(WasmFeatures::COMPONENT_MODEL);
 
-/// What may differ between processes.
+/// Options that may differ between processes.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// Between two epoch ticks. None: no ticker, and a test calls [`Engine::increment_epoch`] by hand.
+    /// Time between two epoch ticks. `None`: there is no ticker, and a test calls
+    /// [`Engine::increment_epoch`] by hand.
     pub tick: Option<Duration>,
-    /// How many instances may be alive at once. One more is [`pilothouse_core::plugin::RunError::Host`]. Half of them may be kept
-    /// between calls by plugins that reuse theirs.
+    /// How many instances may exist at once. A run beyond that fails with
+    /// [`pilothouse_core::plugin::RunError::Host`]. Plugins that reuse instances may keep up to
+    /// half of them between calls.
     pub instances: u32,
-    /// What runs are timed by, whenever the epoch's ticks say that it is time to look.
+    /// The clocks that time a run. They are read whenever the epoch deadline of a run passes.
     pub clocks: Clocks,
 }
 
@@ -68,21 +82,21 @@ impl Default for EngineOptions {
     }
 }
 
-/// Why there is no engine.
+/// Why an engine could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The machine lacks something: address space, most likely (`ulimit -v`).
+    /// wasmtime could not be set up, most likely for lack of address space (`ulimit -v`).
     #[error("engine: {0:#}")]
     Create(wasmtime::Error),
-    /// The system has no random numbers.
+    /// The system provides no random numbers.
     #[error("random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    /// No thread for the ticker.
+    /// The ticker thread could not be started.
     #[error("epoch ticker: {0}")]
     Ticker(#[source] std::io::Error),
 }
 
-/// The engine. Cloning shares it; there should be one in a process.
+/// The engine. Clones share it; one per process is enough.
 #[derive(Clone)]
 pub struct Engine {
     wasmtime: wasmtime::Engine,
@@ -94,7 +108,7 @@ pub struct Engine {
     idle_room: Arc<AtomicU32>,
 }
 
-/// The right to keep one instance between calls.
+/// Permission to keep one instance between calls. Dropping it makes room for another.
 pub(crate) struct IdleRoom(Arc<AtomicU32>);
 
 impl Drop for IdleRoom {
@@ -104,7 +118,8 @@ impl Drop for IdleRoom {
 }
 
 impl Engine {
-    /// An engine and, unless switched off, its ticker thread. The thread ends by itself within a tick of the engine's end.
+    /// Creates an engine and, unless it is switched off, its ticker thread. The thread ends by
+    /// itself within one tick after the last clone is dropped.
     pub fn new(options: &EngineOptions) -> Result<Self, EngineError> {
         let wasmtime = wasmtime::Engine::new(&config(options)).map_err(EngineError::Create)?;
         let ticker = match options.tick {
@@ -119,12 +134,12 @@ impl Engine {
             clocks: options.clocks,
             secret: Secret::draw()?,
             ticker,
-            // The other half is for runs.
+            // The other half is reserved for runs.
             idle_room: Arc::new(AtomicU32::new(options.instances / 2)),
         })
     }
 
-    /// Room to keep an instance between calls, as long as that leaves enough for runs.
+    /// Permission to keep one more instance between calls, if enough remain for runs.
     pub(crate) fn idle_room(&self) -> Option<IdleRoom> {
         let take = |room: u32| room.checked_sub(1);
         self.idle_room
@@ -133,20 +148,21 @@ impl Engine {
             .map(|_| IdleRoom(self.idle_room.clone()))
     }
 
-    /// Moves the epoch on by one tick.
+    /// Advances the epoch by one tick.
     pub fn increment_epoch(&self) {
         self.wasmtime.increment_epoch();
     }
 
-    /// Whether timeouts are being kept. Without a ticker nothing but fuel ends a run.
+    /// True if timeouts are enforced. Without a ticker, only fuel ends a run.
     pub fn is_ticking(&self) -> bool {
         self.ticker
             .as_ref()
             .is_some_and(|ticker| !ticker.is_finished())
     }
 
-    /// An engine that compiles what one of [`Engine::new`] runs, in a process that does nothing else: it has no room for instances,
-    /// so it reserves no address space, and starts no threads.
+    /// An engine whose code runs on an engine made by [`Engine::new`], for a process that only
+    /// compiles. It has no room for instances, so it reserves no address space. It starts no
+    /// threads.
     pub(crate) fn for_compiling() -> Result<wasmtime::Engine, EngineError> {
         let no_instances = EngineOptions {
             tick: None,
@@ -162,22 +178,23 @@ impl Engine {
         &self.wasmtime
     }
 
-    /// For hosts without a directory to keep one in.
+    /// A secret for this process alone, for hosts without a directory to store one in.
     pub(crate) fn secret(&self) -> &Secret {
         &self.secret
     }
 
-    /// Starts timing a run.
+    /// Starts timing a run that may use `limit` of CPU time.
     pub(crate) fn stopwatch(&self, limit: Duration) -> Stopwatch {
         Stopwatch::start(self.clocks, limit)
     }
 
-    /// How many ticks `timeout` is. One more than it fills, as the first may come at once.
+    /// The epoch deadline for `timeout`, in ticks. One more than fit into it, because the first
+    /// tick may come immediately.
     pub(crate) fn ticks(&self, timeout: Duration) -> u64 {
         ticks(timeout, self.tick)
     }
 
-    /// Between two ticks.
+    /// Time between two ticks.
     pub(crate) fn tick(&self) -> Duration {
         self.tick
     }
@@ -215,8 +232,8 @@ fn config(options: &EngineOptions) -> Config {
         .cranelift_nan_canonicalization(true)
         .max_wasm_stack(WASM_STACK_BYTES)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options.instances)));
-    // A proposal that no toolchain of ours needs is code that need not be reachable, and what a new wasmtime
-    // brings is off until it is listed.
+    // A proposal that none of our toolchains needs would only make more of wasmtime's code
+    // reachable. Proposals that a new version of wasmtime adds stay off until they are listed.
     config
         .wasm_features(WasmFeatures::all().difference(PROPOSALS), false)
         .wasm_features(PROPOSALS, true)

@@ -1,4 +1,5 @@
-//! What a guest can call: one file per WIT interface, and a small WASI for language runtimes that insist on one.
+//! The functions that a guest can import: one file per WIT interface, and a small WASI for language
+//! runtimes that need one.
 
 mod clock;
 mod cluster;
@@ -12,7 +13,8 @@ use crate::bindings::{changes, clock as time, manifest, types};
 use crate::load::ABI_VERSION;
 use crate::state::State;
 
-/// The imports for one component: the world's, and of WASI what the component asks for.
+/// The imports for one component: all of the world's, and those WASI interfaces that the component
+/// imports.
 pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(component.engine());
     types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
@@ -26,7 +28,7 @@ pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<State
     Ok(linker)
 }
 
-// These interfaces have types only.
+// These interfaces contain only types.
 impl types::Host for State {}
 impl changes::Host for State {}
 impl manifest::Host for State {}

@@ -1,5 +1,6 @@
-//! A loaded plugin, and how it is run: in a fresh instance for every call, so that nothing is left for the next, unless the operator says
-//! otherwise. What goes wrong in a guest is an error of that run and touches nothing else.
+//! A loaded plugin and the way it is run. Unless the operator chooses otherwise, every call gets a
+//! fresh instance, so that nothing is carried over to the next. An error in a guest is an error of
+//! that run and affects nothing else.
 
 mod call;
 mod totals;
@@ -29,45 +30,50 @@ use crate::state::State;
 use call::{Call, Kept, Left, Site};
 use totals::Totals;
 
-/// Of an error's text: a guest can have a say in it, and it ends up in status and logs.
+/// Most bytes of an error's text. A guest can influence the text, and it ends up in status and
+/// logs.
 const ERROR_BYTES: usize = 2 << 10;
 
 /// A loaded plugin.
 pub struct WasmPlugin {
     code: Arc<Code>,
-    /// The file's own, but for the name, which the operator may choose.
+    /// The manifest of the file, except for the name, which the operator may change.
     manifest: Arc<Manifest>,
     limits: RunLimits,
     options: RunOptions,
-    /// Instances that may be asked again.
+    /// Instances that are kept for further calls.
     idle: Mutex<Vec<Kept>>,
     log: Arc<LogBudget>,
-    /// What its runs draw random numbers from.
+    /// The secret that this plugin's random numbers derive from.
     secret: Secret,
 }
 
-/// What stays the same however a plugin is run.
+/// What does not depend on how the plugin is run.
 struct Code {
     engine: Engine,
     pre: ControllerPre<State>,
     kind: Option<Arc<str>>,
     report: LoadReport,
     totals: Totals,
-    /// The host's, of which each plugin has its own by its name.
+    /// The host's secret, from which each plugin's own is derived by name.
     secret: Secret,
 }
 
-/// How a plugin is run: the operator's choice, and changed without compiling anything.
+/// How a plugin is run. The operator chooses these, and changing them compiles nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunOptions {
-    /// Whether an instance that has answered is asked again. Saves the instantiation, which is little for Rust and much for an
-    /// interpreter; costs that a guest can carry something from one call to the next. What a reused instance fails at is tried again
-    /// in a fresh one, so that no failure is inherited.
+    /// Use an instance again after it has answered.
+    ///
+    /// This saves the instantiation, which costs little for Rust and much for an interpreter. The
+    /// price is that a guest can carry state from one call to the next. If a reused instance fails,
+    /// the call is repeated in a fresh one, so that no failure is caused by an earlier call. The
+    /// exceptions are failures that the guest itself returned, and timeouts.
     pub reuse: bool,
-    /// The fraction of runs that are done twice, the second time in a fresh instance, and compared: from 0.0 (none) to 1.0 (all). A
-    /// difference is [`RunError::NonDeterministic`].
+    /// The fraction of runs that are repeated in a fresh instance and compared with the first: from
+    /// 0.0 (none) to 1.0 (all). If the two differ, the run fails with
+    /// [`RunError::NonDeterministic`].
     pub verify: f64,
-    /// Log lines a second, over all of its runs. Ten times as many are let through at once.
+    /// Log lines per second, over all runs of the plugin. A burst may have ten times as many.
     pub log_lines: u32,
 }
 
@@ -81,22 +87,24 @@ impl Default for RunOptions {
     }
 }
 
-/// What one run took.
+/// What one run used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunStats {
-    /// Fuel used, instantiation included (also of an instance that is reused).
+    /// Fuel used, including the instantiation. A reused instance is charged for its instantiation
+    /// in every run. The fuel of a repetition is not included.
     pub fuel: u64,
-    /// Bytes of memory and tables at their largest.
+    /// Peak size of memories and tables, in bytes.
     pub memory_bytes: usize,
-    /// Wall-clock time, instantiation and disposal included.
+    /// Wall-clock time, including instantiation and disposal, and including the repetition if the
+    /// run was verified.
     pub duration: Duration,
-    /// Whether the answer is from an instance that had answered before.
+    /// True if the answer came from an instance that had answered before.
     pub is_reused: bool,
-    /// Whether it was run a second time, and compared.
+    /// True if the run was repeated and compared.
     pub is_verified: bool,
 }
 
-/// What a run came to.
+/// The result of a run, and what it used.
 type Answer = (Result<Outcome, RunError>, RunStats);
 
 impl WasmPlugin {
@@ -138,13 +146,14 @@ impl WasmPlugin {
         }
     }
 
-    /// The same plugin, run otherwise. Nothing is compiled; runs that are under way end as they began.
+    /// The same plugin with other limits and options. Nothing is compiled. Runs that are under way
+    /// keep the old ones.
     pub fn with(&self, policy: &LimitPolicy, options: RunOptions) -> Self {
         let (code, manifest) = (self.code.clone(), self.manifest.clone());
         Self::of(code, manifest, policy, options)
     }
 
-    /// The same plugin under another name than its manifest's.
+    /// The same plugin under a name other than its manifest's.
     pub fn named(&self, name: &str, policy: &LimitPolicy, options: RunOptions) -> Self {
         let manifest = Manifest {
             name: name.to_owned(),
@@ -153,32 +162,32 @@ impl WasmPlugin {
         Self::of(self.code.clone(), Arc::new(manifest), policy, options)
     }
 
-    /// What each run of it may use: what the manifest asks for, as far as the operator's policy goes.
+    /// The limits of each run: what the manifest asks for, within the operator's policy.
     pub fn limits(&self) -> &RunLimits {
         &self.limits
     }
 
-    /// How it is run.
+    /// How the plugin is run.
     pub fn options(&self) -> &RunOptions {
         &self.options
     }
 
-    /// What loading it took.
+    /// What loading the file took.
     pub fn report(&self) -> &LoadReport {
         &self.code.report
     }
 
-    /// What all runs took since it was loaded, with whichever options.
+    /// What all runs have used since the file was loaded, whatever their options.
     pub fn totals(&self) -> RunTotals {
         self.code.totals.read()
     }
 
-    /// How many of its log lines were dropped with these options.
+    /// How many log lines have been dropped since the plugin got these options.
     pub fn dropped_log_lines(&self) -> u64 {
         self.log.dropped()
     }
 
-    /// [`Plugin::reconcile`], and what it took.
+    /// [`Plugin::reconcile`], with what it used.
     pub fn run(
         &self,
         request: &Request,
@@ -199,7 +208,7 @@ impl WasmPlugin {
         run
     }
 
-    /// In a kept instance, if there is one and it answers; otherwise in a fresh one.
+    /// Runs in a kept instance if there is one, and in a fresh one if that fails.
     fn run_once(&self, request: &Request, reader: &mut Reader) -> Answer {
         let kept = self.options.reuse.then(|| self.idle().pop()).flatten();
         let Some(kept) = kept else {
@@ -213,7 +222,8 @@ impl WasmPlugin {
         let answer = answer(call, reader);
         self.idle().extend(kept.filter(|_| answer.0.is_ok()));
         match answer.0 {
-            // What the guest says itself, and what would take its time a second time.
+            // Do not repeat what the guest itself decided, nor a timeout, which would take as long
+            // again.
             Ok(_) | Err(RunError::Failure(_) | RunError::Timeout(_)) => answer,
             Err(_) => self.run_fresh(request, reader),
         }
@@ -241,10 +251,12 @@ impl WasmPlugin {
         (answer(call, reader), left)
     }
 
-    /// Runs it once more, in a fresh instance, and compares. The reads of both count.
+    /// Repeats the run in a fresh instance and compares. The reads of both runs count.
     fn verify(&self, first: Answer, request: &Request, reader: &mut Reader) -> Answer {
         let (result, mut stats) = first;
         let ((second, again), _) = self.call_fresh(request, reader, PluginLog::silent());
+        // A reused instance may use other fuel for the same answer, because its heap is not that of
+        // a fresh one.
         let is_like = stats.is_reused == again.is_reused;
         stats.duration += again.duration;
         if !verify::is_comparable(&second) {
@@ -274,7 +286,7 @@ impl WasmPlugin {
         )
     }
 
-    /// The state of one run, with the reader lent to it.
+    /// The state of one run. It takes the reader out of `reader`; [`answer`] puts it back.
     fn state(&self, request: &Request, reader: &mut Reader, log: PluginLog) -> State {
         let nothing = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
         let lent = std::mem::replace(reader, nothing);
@@ -287,7 +299,7 @@ impl WasmPlugin {
     }
 }
 
-/// What the guest decided; the reader goes back to whom it belongs.
+/// Returns the guest's answer and gives the reader back.
 fn answer(call: Call<Result<bindings::Outcome, bindings::Failure>>, reader: &mut Reader) -> Answer {
     if let Some(lent) = call.reader {
         *reader = lent;
@@ -322,19 +334,19 @@ impl Plugin for WasmPlugin {
     }
 }
 
-/// Asks a plugin what it is, with the default limits and nothing to read.
+/// Asks a plugin for its manifest, with the default limits and without a snapshot.
 pub(crate) fn describe(
     engine: &Engine,
     pre: &ControllerPre<State>,
     policy: &LimitPolicy,
     secret: &Secret,
 ) -> (Result<Manifest, RunError>, RunStats) {
-    // It has not yet said how much memory it needs, so it gets what it could have.
+    // The guest has not yet declared how much memory it needs, so it gets the maximum.
     let limits = RunLimits {
         memory_bytes: policy.max.memory_bytes,
         ..policy.default
     };
-    // It has not yet said what it is called either, and no plugin is called so.
+    // The guest has not yet declared its name either. No plugin has the empty name.
     let random = Random::new(secret.of_plugin(""), ObjectKey::singleton());
     let state = State::new(random, None, PluginLog::silent(), &limits);
     let site = Site {

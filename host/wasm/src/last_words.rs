@@ -1,21 +1,22 @@
-//! What a guest says before it traps. To the host a panic is a trap like any other; the reason is in
-//! what the guest's language writes first, to the log or to standard error.
+//! The reason that a guest prints before it traps. To the host a panic is a trap like any other.
+//! The reason is in what the guest's language runtime writes just before, to the log or to standard
+//! error.
 
 use crate::load::one_line;
 use pilothouse_core::text::{cut, escaped};
 
 use crate::log::Level;
 
-/// The field of an error's line that says why the guest is about to trap.
+/// The field of an error line that holds the reason for the trap that follows.
 const PANIC: &str = "panic";
-/// Of what is kept: the beginning says it.
+/// Most bytes that are kept. The beginning contains the reason.
 const BYTES: usize = 1 << 10;
 
-/// The last words of one run.
+/// The last message of one run that looks like the reason for a trap.
 #[derive(Default)]
 pub(crate) struct LastWords {
     text: Option<String>,
-    /// In which part of a message the last line of standard error was.
+    /// The part of a message that the last line of standard error belongs to.
     part: Part,
 }
 
@@ -23,20 +24,20 @@ pub(crate) struct LastWords {
 enum Part {
     #[default]
     None,
-    /// In Python's account of where it happened; the exception comes after it.
+    /// Python's traceback. The exception follows after it.
     Traceback,
-    /// In the message; more lines of it may follow.
+    /// The message itself, which may have more lines.
     Message,
 }
 
 impl LastWords {
-    /// What it said, in one line.
+    /// The reason, in one line of about `max` bytes.
     pub fn text(&self, max: usize) -> Option<String> {
         let text = one_line(self.text.as_deref()?);
         (!text.is_empty()).then(|| escaped(&text, max))
     }
 
-    /// A line for the log.
+    /// Inspects a line for the log.
     pub fn logged(&mut self, level: Level, fields: &[(String, String)]) {
         let panic = fields.iter().find(|(name, _)| name == PANIC);
         if let (Level::Error, Some((_, text))) = (level, panic) {
@@ -44,10 +45,11 @@ impl LastWords {
         }
     }
 
-    /// A line for standard error, which is where languages with a WASI say it.
+    /// Inspects a line for standard error, where languages with a WASI print the reason.
     pub fn printed(&mut self, line: &str) {
-        // Rust: `thread 'main' panicked at FILE:LINE:COLUMN:`, the message, a note. Go: `panic: MESSAGE`,
-        // an empty line, the stack. Python: an indented traceback, then the exception.
+        // Rust prints `thread 'main' panicked at FILE:LINE:COLUMN:`, the message, a note. Go prints
+        // `panic: MESSAGE`, an empty line, the stack. Python prints an indented traceback, then the
+        // exception.
         let rust = line
             .starts_with("thread '")
             .then(|| line.find("panicked at "));

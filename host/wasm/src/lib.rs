@@ -1,8 +1,10 @@
-//! Runs plugins: WebAssembly in, [`pilothouse_core::plugin::Plugin`] out.
+//! Runs plugins: takes WebAssembly, returns a [`pilothouse_core::plugin::Plugin`].
 //!
-//! A file's bytes are checked, made a component if they are a core module, compiled and asked for their manifest ([`load()`]). What
-//! comes out is run in a fresh instance for each reconcile ([`WasmPlugin`]), within [`limits`], with no world but the imports of
-//! `wit/`. Nothing here knows what an API server is, which language a guest was written in, or whether an outcome is permitted.
+//! [`load()`] checks a file's bytes, makes them a component if they are a core module, compiles
+//! them and asks them for their manifest. The result, a [`WasmPlugin`], runs each reconcile in a
+//! fresh instance, within [`limits`], with no other imports than those of `wit/` and a minimal
+//! WASI. This crate does not know about the API server or the language of a guest, and it does not
+//! decide whether an outcome is permitted.
 
 mod bindings;
 mod code_cache;

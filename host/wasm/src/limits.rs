@@ -1,5 +1,6 @@
-//! How much one run may use. wasmtime's own `StoreLimits` is per memory: ten memories under a 64 MiB limit held 630 MiB. So the
-//! limiter here adds up everything a store holds.
+//! How much one run may use. wasmtime's own `StoreLimits` applies to each memory separately: ten
+//! memories under a limit of 64 MiB held 630 MiB. The limiter here adds up everything that a store
+//! holds.
 
 use std::time::Duration;
 
@@ -10,32 +11,37 @@ use crate::engine::{
     CORE_INSTANCES_PER_COMPONENT, MEMORIES_PER_COMPONENT, MEMORY_SLOT_BYTES, TABLES_PER_COMPONENT,
 };
 
-/// What a guest may hand to the host in one call, an outcome included: two etcd objects of the largest kind, with room.
+/// Most bytes that a guest may hand to the host in one call, an outcome included: two objects of
+/// the largest size that etcd stores, with some room.
 pub(crate) const HOSTCALL_BYTES: usize = 4 << 20;
-/// Live resource handles. The contract has no resources; a language's WASI keeps a handful of streams.
+/// Most resource handles that may be open at once. The contract has no resources; the WASI of a
+/// language runtime keeps a handful of streams.
 pub(crate) const HANDLES: usize = 1_000;
-/// A table element is a pointer.
+/// Size of a table element: a pointer.
 const TABLE_ELEMENT_BYTES: usize = 8;
 
 /// The limits of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLimits {
-    /// Bytes of linear memory and tables, all of an instance's together.
+    /// Bytes of linear memory and tables, over the whole instance.
     pub memory_bytes: u64,
-    /// Fuel: about one unit per wasm instruction, bulk operations by size.
+    /// Fuel: about one unit per wasm instruction; bulk operations cost fuel by size.
     pub fuel: u64,
-    /// CPU time of the thread, the backstop behind fuel. On the wall it may be ten times that.
+    /// CPU time of the thread, the backstop behind fuel. On the wall clock a run may take ten times
+    /// as long.
     pub timeout: Duration,
-    /// Runs of one plugin at the same time. Kept by whoever schedules them.
+    /// How many runs of one plugin may be under way at the same time. The scheduler enforces this,
+    /// not this crate.
     pub concurrency: u32,
 }
 
-/// What plugins get and may get: the operator's last word on what manifests ask for.
+/// The operator's limits: the defaults, and the most that a manifest may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
-    /// For a manifest that asks for nothing.
+    /// Limits for a manifest that asks for none.
     pub default: RunLimits,
-    /// For one that asks for more. No more than 256 MiB of memory can be given, whatever this says.
+    /// The most that a manifest may ask for. More than 256 MiB of memory is never granted, whatever
+    /// this contains.
     pub max: RunLimits,
 }
 
@@ -43,19 +49,22 @@ impl Default for LimitPolicy {
     fn default() -> Self {
         let default = RunLimits {
             memory_bytes: 64 << 20,
-            // Endpoints of a Service of 1,000 pods take 98 million, a turn of hello-rust 60,000.
+            // A reconcile of Endpoints with a Service of 1,000 pods takes 98 million, one of
+            // hello-rust 60,000.
             fuel: 500_000_000,
-            // Many times what that fuel takes, so that fuel decides also on a machine that is ten times
-            // slower.
+            // Many times what that much fuel takes, so that fuel decides first even on a machine
+            // that is ten times slower.
             timeout: Duration::from_secs(20),
-            // A reconcile is pure, and a key is held while its writes are under way.
+            // Several runs of one plugin are safe: a reconcile is pure, and a key is held while its
+            // writes are under way.
             concurrency: 16,
         };
         let max = RunLimits {
             memory_bytes: MEMORY_SLOT_BYTES as u64,
             fuel: 5_000_000_000,
-            // That much fuel takes less, but for memory.grow by nothing. Longer is for the
-            // operator to say: a thread is not to be had back meanwhile.
+            // The maximum of fuel takes less time than this, unless it is spent on calls of
+            // memory.grow by zero. The operator can allow more, but a worker thread is occupied
+            // during all of it.
             timeout: default.timeout,
             concurrency: 64,
         };
@@ -64,7 +73,7 @@ impl Default for LimitPolicy {
 }
 
 impl LimitPolicy {
-    /// The limits of a plugin that asks for `asked`.
+    /// The limits of a plugin whose manifest asks for `asked`.
     pub fn grant(&self, asked: &Limits) -> RunLimits {
         let Self { default, max } = self;
         RunLimits {
@@ -88,7 +97,8 @@ impl LimitPolicy {
 pub(crate) struct Limiter {
     limit: usize,
     used: usize,
-    /// What was asked for when it was refused. A guest seldom survives that, and its trap then says nothing of memory.
+    /// The total size that was asked for when memory was refused. A guest seldom survives that, and
+    /// its trap does not mention memory.
     refused: Option<usize>,
 }
 
@@ -101,7 +111,7 @@ impl Limiter {
         }
     }
 
-    /// Begins with what an instance holds already.
+    /// Counts `bytes` that a kept instance holds already.
     pub(crate) fn hold(&mut self, bytes: usize) {
         self.used = bytes;
     }
@@ -110,7 +120,7 @@ impl Limiter {
         self.used
     }
 
-    /// Why the guest got no more, if it asked.
+    /// The reason why the guest got no more memory, if it was refused any.
     pub(crate) fn refusal(&self) -> Option<String> {
         let wanted = self.refused?;
         Some(format!(
@@ -137,7 +147,8 @@ impl ResourceLimiter for Limiter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // The guest's own maximum is not the host's refusal, and what will not be given must not be counted.
+        // A guest that exceeds its own declared maximum has not been refused by the host. Memory
+        // that will not be granted must not be counted either.
         if maximum.is_some_and(|maximum| desired > maximum && maximum < MEMORY_SLOT_BYTES) {
             return Ok(false);
         }

@@ -1,4 +1,5 @@
-//! From a file's bytes to a plugin. Whatever is wrong with it is said in one line, by the step that found it.
+//! From a file's bytes to a plugin. An error describes what is wrong in one line, and comes from
+//! the step that found it.
 #![allow(
     clippy::disallowed_types,
     reason = "durations are measured and reported; nothing is decided by them"
@@ -24,7 +25,7 @@ use crate::native::NativeCode;
 use crate::scan::{Scan, check_nesting, scan};
 use crate::secret::Secret;
 
-/// The version of the contract, as it stands in `wit/`.
+/// The version of the contract in `wit/`.
 pub const ABI_VERSION: &str = "0.1.0";
 const PACKAGE: &str = "pilothouse:controller/";
 const EXPORTS: [&str; 2] = ["describe", "reconcile"];
@@ -32,66 +33,67 @@ const EXPORTS: [&str; 2] = ["describe", "reconcile"];
 /// Why a file is not a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Not WebAssembly, damaged, or too large.
+    /// It is not WebAssembly, is damaged, or is too large.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// A core module that was not built against the world.
+    /// It is a core module that was not built for the world.
     #[error(
         "core module without a component-type section; build it against the pilothouse:controller world"
     )]
     NoWorld,
-    /// A core module that does not keep to the world it says it is of.
+    /// It is a core module that does not match the world that it was built for.
     #[error("core module cannot be made a component: {0}")]
     Componentize(String),
-    /// Built against a contract this host does not speak.
+    /// It was built for a version of the contract that this host does not support.
     #[error(
         "speaks pilothouse:controller@{found}; this host speaks {}",
         supported()
     )]
     AbiVersion {
-        /// The version it is linked to.
+        /// The version that the file was built for.
         found: String,
     },
-    /// It wants something no plugin is given.
+    /// It has an import that is not offered to plugins.
     #[error("imports {0:?}, which is neither of pilothouse:controller nor of wasi")]
     ForeignImport(String),
-    /// A component of another world.
+    /// It is a component for another world.
     #[error("does not export {missing:?}, so it is not a plugin; it exports {exports:?}")]
     OtherWorld {
         /// The export that is missing.
         missing: &'static str,
-        /// What there is instead.
+        /// The exports that it has.
         exports: Vec<String>,
     },
-    /// Not valid, or of wasm features that are switched off.
+    /// It is invalid or uses WebAssembly features that are switched off.
     #[error("does not compile: {0}")]
     Compile(String),
-    /// What is wrong with it, as the compiling process says it.
+    /// The compiling process refused it, for this reason.
     #[error("{0}")]
     Refused(String),
-    /// Compiling it takes more than it may.
+    /// Compiling it exceeds a limit.
     #[error("does not compile: compiling needs more than {0}")]
     CompileLimit(String),
-    /// It comes to more native code than its size lets expect.
+    /// Its native code is larger than a file of its size may produce.
     #[error(
         "does not compile: its native code is larger than {most} bytes, which is most for a file of {file_bytes}"
     )]
     NativeSize {
-        /// The file's size.
+        /// The file's size, in bytes.
         file_bytes: usize,
-        /// What a file of that size may come to.
+        /// Most native code that a file of this size may produce, in bytes.
         most: usize,
     },
-    /// The compiling process could not be started, or died of something else. A file can have a part in that.
+    /// The compiling process could not be started, or died for another reason. The file may have
+    /// caused that.
     #[error("does not compile: the compiling process {0}")]
     Compiler(String),
-    /// An import or export of the right name has another type.
+    /// An import or export has the right name but another type.
     #[error("does not fit the world: {0}")]
     Link(String),
-    /// `describe` did not return.
+    /// `describe` failed.
     #[error("describe: {0}")]
     Describe(#[source] RunError),
-    /// `describe` returned something that cannot be.
+    /// `describe` returned an invalid manifest.
     #[error("manifest: {0}")]
     Manifest(#[from] ManifestError),
 }
@@ -101,29 +103,29 @@ fn supported() -> String {
     format!("{track}.x")
 }
 
-/// What loading a file took, and what is in it.
+/// What loading a file took, and what the file contains.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
     /// SHA-256 of the file.
     pub digest: [u8; 32],
-    /// Size of the file.
+    /// Size of the file, in bytes.
     pub bytes: usize,
-    /// Size of the native code.
+    /// Size of the native code, in bytes.
     pub native_bytes: usize,
-    /// Time to compile it; none if the code was cached.
+    /// Time to compile it. `None` if the code was cached.
     pub compiled: Option<Duration>,
-    /// Time for everything.
+    /// Time for the whole load.
     pub total: Duration,
-    /// What it imports, as written in the file: interfaces of a component, modules of a core module.
+    /// Its imports, as written in the file: interfaces of a component, or modules of a core module.
     pub imports: Vec<String>,
-    /// What it exports, as written in the file.
+    /// Its exports, as written in the file.
     pub exports: Vec<String>,
-    /// What `describe` took.
+    /// What the call of `describe` used.
     pub describe: RunStats,
 }
 
 impl LoadReport {
-    /// The digest as people write it.
+    /// The digest in hexadecimal.
     pub fn digest_hex(&self) -> String {
         hex(&self.digest)
     }
@@ -137,7 +139,8 @@ pub fn load(engine: &Engine, bytes: &[u8], policy: &LimitPolicy) -> Result<WasmP
 impl Compiler {
     /// Makes a plugin of a component, or of a core module with a component-type section.
     ///
-    /// Blocks, and for long if there is something to compile (half a minute for Python): not for an async thread.
+    /// Blocks, and for long if the file has to be compiled (half a minute for Python). Do not call
+    /// it from an async thread.
     pub fn load(
         &self,
         engine: &Engine,
@@ -149,7 +152,8 @@ impl Compiler {
         file.plugin(engine, &compiled, policy, &self.secret(engine))
     }
 
-    /// The same, if its code is in the cache. None if there is something to compile.
+    /// Like [`Compiler::load`], but only if the native code is in the cache. `None` if the file
+    /// would have to be compiled.
     pub fn load_cached(
         &self,
         engine: &Engine,
@@ -164,7 +168,7 @@ impl Compiler {
     }
 }
 
-/// A file that could be a plugin, as far as its outline tells.
+/// A file that may be a plugin, judging by its outline.
 struct File {
     started: Instant,
     bytes: usize,
@@ -185,7 +189,7 @@ impl File {
         })
     }
 
-    /// Its plugin, once it is compiled.
+    /// Links the compiled file and asks it for its manifest.
     fn plugin(
         self,
         engine: &Engine,
@@ -225,7 +229,8 @@ impl File {
     }
 }
 
-/// What can be told from the outline: most files that are not plugins never get as far as a compiler.
+/// Checks what the outline shows. Most files that are not plugins are refused here, before anything
+/// is compiled.
 fn check_outline(outline: &Scan) -> Result<(), LoadError> {
     if outline.is_component {
         return check_world(outline);
@@ -236,8 +241,8 @@ fn check_outline(outline: &Scan) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Native code of a file: everything that takes long, or works on what nobody has looked at yet. Runs in a process of its own where
-/// there is one.
+/// Compiles a file to native code. This does all the work that takes long or that handles unchecked
+/// parts of the file. It runs in the compiling process, if there is one.
 pub(crate) fn native_code(
     engine: &wasmtime::Engine,
     bytes: &[u8],
@@ -269,8 +274,8 @@ fn componentize(module: &[u8]) -> Result<Vec<u8>, LoadError> {
         .map_err(|error| LoadError::Componentize(one_line(&format!("{error:#}"))))
 }
 
-/// Judges by names alone, before anything is compiled. A component that imports nothing and exports the two functions passes;
-/// their types are compared when it is linked.
+/// Checks imports and exports by name alone, before anything is compiled. A component that imports
+/// nothing and exports the two functions passes. Their types are compared when it is linked.
 fn check_world(outline: &Scan) -> Result<(), LoadError> {
     for name in outline.imports.iter().chain(&outline.exports) {
         if let Some(found) = foreign_version(name) {
@@ -295,8 +300,8 @@ fn check_world(outline: &Scan) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The version of an interface of ours, if it is not on the track this host speaks. Within a track growth is additive, and the
-/// linker matches it.
+/// The version of one of our interfaces, if this host does not support its track, such as 0.1.
+/// Within a track versions only add to the contract, and the linker accepts them.
 fn foreign_version(name: &str) -> Option<&str> {
     let (_, version) = name
         .strip_prefix(PACKAGE)?
@@ -313,7 +318,7 @@ fn link(component: &Component) -> Result<ControllerPre<crate::state::State>, Loa
         .map_err(|error| LoadError::Link(one_line(&format!("{error:#}"))))
 }
 
-/// Errors of the libraries below come with newlines and indented causes.
+/// Puts a text on one line. Errors of libraries contain newlines and indented causes.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,7 +1,9 @@
-//! A plugin's lines in the host's log. Nothing a guest says can be a line of the host's or fill a disk: its
-//! lines name it and are of a target of their own, its fields have names that are not the host's, and text is
-//! cut and counted. Whoever writes the
-//! lines escapes what they are made of, as with any other text from outside.
+//! A plugin's lines in the host's log.
+//!
+//! A guest cannot imitate a line of the host or fill a disk. Its lines carry the plugin's name and
+//! a target of their own, its fields never have the names of the host's fields, and texts and lines
+//! are limited. Escaping is left to the code that writes the log, which escapes text from plugins
+//! like any other text from outside.
 
 mod budget;
 
@@ -12,21 +14,24 @@ use pilothouse_core::text::cut;
 
 pub use budget::LogBudget;
 
-/// The target of a plugin's lines, by which they can be told from the host's, and switched.
+/// The target of plugins' lines. With it they can be told from the host's lines, filtered and
+/// switched off.
 pub const LOG_TARGET: &str = "plugin";
-/// The field that holds the plugin's own fields, as a JSON array of pairs: the names of tracing's fields
-/// are constants.
+/// The field that holds the plugin's own fields, as a JSON array of pairs. They cannot be fields of
+/// their own, because tracing's field names are constants.
 pub const LOG_FIELDS: &str = "fields";
 
-/// Lines of one run. Whoever reads them needs no more; a loop that logs would write millions. Over time there is a [`LogBudget`].
+/// Most lines of one run. A reader needs no more, and a loop that logs would write millions. A
+/// [`LogBudget`] limits the lines over time.
 const LINES: u32 = 100;
-/// Bytes of one line, message and fields together: a stack trace of the usual depth.
+/// Most bytes of one line, message and fields together: enough for a stack trace of the usual
+/// depth.
 const LINE_BYTES: usize = 4 << 10;
 
-/// Fields of one line, and bytes of a field's name.
+/// Most fields of one line, and most bytes of a field's name.
 const FIELDS: usize = 32;
 const NAME_BYTES: usize = 64;
-/// What the host, or the log itself, calls something in a plugin's line.
+/// Names of fields that the host or the log format uses in a plugin's line.
 const TAKEN: &[&str] = &[
     "level",
     "message",
@@ -40,7 +45,7 @@ const TAKEN: &[&str] = &[
     LOG_FIELDS,
 ];
 
-/// How much a line matters.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     Debug,
@@ -51,9 +56,9 @@ pub(crate) enum Level {
 
 /// The log of one run.
 pub(crate) struct PluginLog {
-    /// None: nothing is written.
+    /// `None`: nothing is written.
     budget: Option<Arc<LogBudget>>,
-    /// The subject's kind; none for a singleton.
+    /// The subject's kind. `None` for a singleton.
     kind: Option<Arc<str>>,
     object: ObjectKey,
     lines: u32,
@@ -71,7 +76,7 @@ impl PluginLog {
         }
     }
 
-    /// A log that nobody reads: of a run that only repeats another one.
+    /// A log that writes nothing, for a run that only repeats another one.
     pub(crate) fn silent() -> Self {
         Self {
             budget: None,
@@ -82,7 +87,7 @@ impl PluginLog {
         }
     }
 
-    /// Writes one line, or counts it when there have been enough.
+    /// Writes one line. Once the run has written [`LINES`], further lines are only counted.
     pub(crate) fn line(&mut self, level: Level, message: &str, fields: &[(String, String)]) {
         let Some(budget) = &self.budget else { return };
         if self.lines == LINES {
@@ -98,7 +103,8 @@ impl PluginLog {
         self.emit(budget, level, &message, &fields);
     }
 
-    /// Says how many lines were dropped, if that has not been said just now. To be called once, after the run.
+    /// Reports how many lines were dropped, unless that was reported a short time ago. Must be
+    /// called once, after the run.
     pub(crate) fn finish(&mut self) {
         let Some(budget) = &self.budget else { return };
         budget.drop_lines(std::mem::take(&mut self.dropped));
@@ -119,7 +125,7 @@ impl PluginLog {
         let kind = self.kind.as_deref();
         let object = tracing::field::display(&self.object);
         let fields = (!fields.is_empty()).then(|| serde_json::json!(fields).to_string());
-        // Under the name LOG_FIELDS.
+        // tracing records this local variable under its own name, which is [`LOG_FIELDS`].
         let fields = fields.as_deref();
         match level {
             Level::Debug => {
@@ -138,7 +144,8 @@ impl PluginLog {
     }
 }
 
-/// A guest's fields under names that no other field of the line has, in not much more than `max` bytes.
+/// Gives a guest's fields names that no other field of the line has. The result takes not much more
+/// than `max` bytes.
 fn named(fields: &[(String, String)], max: usize) -> Vec<(String, String)> {
     let mut named: Vec<(String, String)> = vec![];
     let mut room = max;
@@ -158,7 +165,8 @@ fn named(fields: &[(String, String)], max: usize) -> Vec<(String, String)> {
     named
 }
 
-/// A name of letters, digits and marks that need no quotes.
+/// Replaces everything but ASCII letters, digits and a few marks in a name, so that it needs no
+/// quotes.
 fn plain(name: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-./".contains(char);
     let chars = name.chars().take(NAME_BYTES);

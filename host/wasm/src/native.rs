@@ -1,26 +1,30 @@
-//! Native code, and the only unsafe call of the project: handing bytes to wasmtime as code. wasmtime looks at them only lightly (of
-//! single-byte changes to such code three in four go unnoticed), so where they come from is all the safety there is.
+//! Native code, and the only unsafe call of the project: passing bytes to wasmtime as code.
+//!
+//! wasmtime checks the bytes only lightly: of single-byte changes to such code, three in four go
+//! unnoticed. Safety therefore rests on where the bytes come from.
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// Compiled code of this host's own making. There are three ways to get some, one for each place where the host knows who wrote it.
+/// Compiled code that this host produced. There are three constructors, one for each case in which
+/// the host knows who wrote the code.
 #[derive(Clone)]
 pub(crate) struct NativeCode(Vec<u8>);
 
 impl NativeCode {
-    /// Compiled by this process.
+    /// Code compiled by this process.
     pub(crate) fn compiled_here(engine: &Engine, component: &[u8]) -> wasmtime::Result<Self> {
         engine.precompile_component(component).map(Self)
     }
 
-    /// The whole output of a process that this one started from its own executable, that nobody else could write to, and that ended
-    /// saying it had succeeded. A guest that gets the compiler to write what it wants would do so in this process, too.
+    /// The whole output of a process that this one started from its own executable. No other
+    /// process could write to that output, and the process ended with success. A guest that could
+    /// make the compiler write chosen code there could do the same in this process.
     pub(crate) fn of_own_child(output: Vec<u8>) -> Self {
         Self(output)
     }
 
-    /// What this host stored earlier, after its authentication code has been found to be right.
+    /// Code that this host stored earlier, after its authentication code was verified.
     pub(crate) fn authenticated(code: Vec<u8>) -> Self {
         Self(code)
     }
@@ -29,14 +33,16 @@ impl NativeCode {
         &self.0
     }
 
-    /// Makes the code runnable. Code of another wasmtime, machine or engine configuration is an error.
+    /// Makes the code runnable. Code for another version of wasmtime, machine or engine
+    /// configuration is an error.
     #[expect(
         unsafe_code,
         reason = "native code cannot be checked, only trusted; its origin is the type's invariant"
     )]
     pub(crate) fn load(&self, engine: &Engine) -> wasmtime::Result<Component> {
-        // SAFETY: `deserialize` asks that the bytes be unmodified output of `precompile_component`. The constructors above are the
-        // only ones, each says why its bytes are, and nothing changes them afterwards: they are private, and copied from here.
+        // SAFETY: `deserialize` requires that the bytes are unmodified output of
+        // `precompile_component`. The constructors above are the only ones, and each documents why
+        // its bytes are that. The bytes are private and never changed; they can only be copied.
         unsafe { Component::deserialize(engine, &self.0) }
     }
 }

@@ -1,5 +1,6 @@
-//! A look at a file's bytes before anything is built of them: what it is, what it is linked to, and whether compiling it would be
-//! cheap. Upstream does not count slow compilation as a fault, so what makes it slow is refused here.
+//! Scans a file's bytes before anything is built from them: what the file is, what it is linked to,
+//! and whether it would be cheap to compile. wasmtime does not treat slow compilation as a defect,
+//! so this module refuses what makes it slow.
 
 use wasmparser::{
     ComponentExternalKind, ComponentTypeRef, Encoding, FunctionBody, Operator, Parser, Payload,
@@ -8,53 +9,57 @@ use wasmparser::{
 
 use crate::load::one_line;
 
-/// The largest file. componentize-py's is 18 MB.
+/// Most bytes of a file. A file from componentize-py has 18 MB.
 const FILE_BYTES: usize = 64 << 20;
-/// The largest function body. Compile time grows faster than a function does: one of 1.8 MiB took 20 s and 281 MiB.
+/// Most bytes of a function's body. Compile time grows faster than a function's size: one of 1.8
+/// MiB took 20 s and 281 MiB.
 const FUNCTION_BYTES: usize = 512 << 10;
-/// Functions in all modules together. Python has some 20,000.
+/// Most functions in all modules together. Python has about 20,000.
 const FUNCTIONS: usize = 200_000;
-/// Modules and components inside one file, whatever the depth.
+/// Most modules and components inside one file, at any depth.
 const NESTED: usize = 256;
-/// Of each kind of thing in a section: some times what Python's standard library comes to, and too little to make anybody slow.
+/// Most items of each type, over all sections. Each is a few times what Python's standard library
+/// has, and too few to make compiling slow.
 const TYPES: usize = 20_000;
 const IMPORTS: usize = 40_000;
 const EXPORTS: usize = 40_000;
 const ITEMS: usize = 200_000;
 const SEGMENTS: usize = 100_000;
-/// A `switch` of a thousand cases is a thousand blocks deep.
+/// Most blocks inside one another. A `switch` of a thousand cases is a thousand blocks deep.
 const DEPTH: usize = 10_000;
-/// A core module carries the world it was built for in a custom section of this name (and a suffix).
+/// Beginning of the name of the custom section in which a core module declares the world it was
+/// built for.
 const WORLD_SECTION: &str = "component-type";
 
-/// Why a file is refused unread.
+/// Why a file is refused by its bytes alone.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ScanError {
-    /// Another kind of file.
+    /// It is another type of file. Contains the first bytes.
     #[error("is not WebAssembly: begins with {0}")]
     NotWasm(String),
-    /// Broken off or damaged.
+    /// It is cut off or damaged.
     #[error("is damaged: {0}")]
     Malformed(String),
-    /// More than the host will compile.
+    /// It has more than the host compiles.
     #[error("is too large: {what} of {found}, at most {max}")]
     TooLarge {
-        /// What there is too much of.
+        /// What the file has too much of.
         what: &'static str,
-        /// How much.
+        /// How much it has.
         found: usize,
-        /// How much there may be.
+        /// How much it may have.
         max: usize,
     },
 }
 
-/// What a file is linked to.
+/// What a file is, and what it is linked to.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) is_component: bool,
-    /// A core module says which world it is of.
+    /// True if a core module declares its world.
     pub(crate) has_world_section: bool,
-    /// Names of a component's own imports and exports, or the modules a core module imports from.
+    /// Names of a component's own imports and exports, or the modules that a core module imports
+    /// from.
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
 }
@@ -73,6 +78,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Scan, ScanError> {
         counts.add(&payload)?;
         match payload {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            // `End` closes a nested module or component, and at last the file itself.
             Payload::End(_) => depth = depth.saturating_sub(1),
             _ if depth == 0 => scan.outermost(payload).map_err(malformed)?,
             _ => {}
@@ -81,7 +87,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Scan, ScanError> {
     Ok(scan)
 }
 
-/// What there is, in all modules and components of a file together.
+/// The numbers of items in all modules and components of a file together.
 #[derive(Default)]
 struct Counts {
     nested: usize,
@@ -94,7 +100,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Counts what a section says it has, before its contents are looked at.
+    /// Adds the number of items that a section declares, before its contents are read.
     fn add(&mut self, payload: &Payload<'_>) -> Result<(), ScanError> {
         use Payload as P;
         let (count, what, most, more) = match payload {
@@ -160,8 +166,8 @@ impl Counts {
     }
 }
 
-/// Looks into every function: blocks inside blocks without end are no compiler's output. Takes some time, so it is done where the file is
-/// compiled.
+/// Checks how deeply blocks are nested in each function, because no compiler produces very deep
+/// nesting. This takes some time, so it is done in the compiling process.
 pub(crate) fn check_nesting(bytes: &[u8]) -> Result<(), ScanError> {
     for payload in Parser::new(0).parse_all(bytes) {
         if let Payload::CodeSectionEntry(body) = payload.map_err(malformed)? {
@@ -204,7 +210,8 @@ impl Scan {
             Payload::ComponentImportSection(imports) => {
                 for import in imports {
                     let import = import?;
-                    // Names of types; what they are is compared when it is linked.
+                    // Skip names of types. The types themselves are compared when the component is
+                    // linked.
                     if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
                         self.imports.push(import.name.name.to_owned());
                     }
@@ -233,7 +240,7 @@ fn check(what: &'static str, found: usize, max: usize) -> Result<(), ScanError> 
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
 fn malformed(error: wasmparser::BinaryReaderError) -> ScanError {
-    // Some of its texts are of several lines.
+    // Some of its messages have several lines.
     ScanError::Malformed(one_line(&error.to_string()))
 }
 

@@ -1,6 +1,7 @@
-//! Where a guest's random numbers come from: a secret of this host's, the plugin's name and the key.
-//! One key draws the same numbers each time, so that a reconcile stays a function, and nobody
-//! computes them who has not read the secret: no other plugin, and nobody who knows the key.
+//! The source of a guest's random numbers: a secret of this host, the plugin's name and the key.
+//!
+//! A key always draws the same numbers, so a reconcile stays a pure function. They cannot be
+//! computed without the secret: neither by other plugins nor by somebody who knows the key.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use hmac::{Hmac, Mac};
 use pilothouse_core::key::ObjectKey;
 use sha2::Sha256;
 
-/// Changes when other numbers are to come of the same secret.
+/// Must change when the same secret has to give other numbers.
 const PURPOSE: &[u8] = b"pilothouse random 1";
 
 /// A secret of 32 bytes, of a host or of one of its plugins.
@@ -16,27 +17,27 @@ const PURPOSE: &[u8] = b"pilothouse random 1";
 pub(crate) struct Secret(Arc<[u8; 32]>);
 
 impl Secret {
-    /// One that nobody has had before, for a host that can keep none.
+    /// A new random secret, for a host that has no place to store one.
     pub fn draw() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
         Ok(Self(Arc::new(bytes)))
     }
 
-    /// One for random numbers alone, of one that has other uses.
+    /// Derives a secret for random numbers only, from one that has other uses, too.
     pub fn of_host(secret: &[u8; 32]) -> Self {
         Self(Arc::new(hmac(secret, &[PURPOSE])))
     }
 
-    /// A plugin's own: two plugins draw different numbers for one key.
+    /// Derives a plugin's own secret, so that two plugins draw different numbers for the same key.
     pub fn of_plugin(&self, name: &str) -> Self {
         Self(Arc::new(hmac(&self.0, &[name.as_bytes()])))
     }
 
-    /// Numbers for one key.
+    /// The generator of the numbers for one key.
     fn stream(&self, key: &ObjectKey) -> Hmac<Sha256> {
         let (namespace, name) = (key.namespace.as_bytes(), key.name.as_bytes());
-        // No two keys give the same bytes.
+        // The length keeps keys apart that differ only in where the namespace ends.
         let length = (namespace.len() as u64).to_be_bytes();
         keyed(&hmac(&self.0, &[&length, namespace, name]))
     }
@@ -52,14 +53,14 @@ fn hmac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// The random numbers of one run: HMAC-SHA256, keyed by secret, plugin and key, of 0, 1, 2 and so on.
-/// Seeded when the first is drawn, which most guests never do.
+/// The random numbers of one run: HMAC-SHA256 of 0, 1, 2 and so on, keyed by secret, plugin and
+/// key. The key is derived when the first number is drawn, which most guests never do.
 pub(crate) struct Random {
     secret: Secret,
     key: ObjectKey,
     stream: Option<Hmac<Sha256>>,
     block: u64,
-    /// Of the last block, what has not been given out.
+    /// The unused bytes of the last block.
     left: Vec<u8>,
 }
 

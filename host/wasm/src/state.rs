@@ -1,4 +1,5 @@
-//! What a store carries for one run, and nothing for the next: what the guest may read, what it may use, where its lines go.
+//! The state that a store carries during one run: what the guest may read, what it may use, and
+//! where its log lines go. Nothing in it is carried over to the next run.
 
 use pilothouse_core::reader::Reader;
 
@@ -10,7 +11,7 @@ use crate::secret::Random;
 
 /// The `T` of `Store<T>`.
 pub(crate) struct State {
-    /// None in `describe`, which has nothing to read.
+    /// `None` in `describe`, which has no snapshot to read.
     reader: Option<Reader>,
     pub(crate) limiter: Limiter,
     pub(crate) log: PluginLog,
@@ -34,7 +35,7 @@ impl State {
         }
     }
 
-    /// The reader, or a trap that says why there is none.
+    /// The reader, or an error that becomes a trap and names the forbidden import.
     pub(crate) fn reader(&mut self, import: &str) -> wasmtime::Result<&mut Reader> {
         self.reader.as_mut().ok_or_else(|| {
             wasmtime::format_err!(
@@ -43,12 +44,12 @@ impl State {
         })
     }
 
-    /// The reader where there is one.
+    /// The reader, if there is one.
     pub(crate) fn reader_if_any(&mut self) -> Option<&mut Reader> {
         self.reader.as_mut()
     }
 
-    /// The reader and what it recorded, back to whom it belongs.
+    /// Takes the reader out, with what it recorded, to give it back to the caller.
     pub(crate) fn take_reader(&mut self) -> Option<Reader> {
         self.reader.take()
     }

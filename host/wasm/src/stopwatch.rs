@@ -1,6 +1,6 @@
-//! How long a run takes: on the CPU, which is the guest's own doing, and on the wall, which is also
-//! that of whoever else uses the machine. The first has the limit; the second has a ceiling far above
-//! it, for a run that waits for something in the host.
+//! Measures how long a run takes, by two clocks. CPU time depends only on the guest, and has the
+//! limit. Wall-clock time also depends on what else the machine does. It has a much higher ceiling,
+//! for a run that waits for something in the host.
 #![allow(
     clippy::disallowed_types,
     reason = "a run that uses up its time is stopped in real time; tests bring clocks of their own"
@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How many times its limit of CPU time a run may take on the wall. A guest that is given a tenth of
-/// a core uses up its fuel all the same.
+/// A run may take this many times its limit of CPU time on the wall clock. A guest that gets only a
+/// tenth of a core can still use all of its CPU time.
 const WALL_FACTOR: u32 = 10;
 
-/// What both clocks say.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// CPU time of the thread that asks.
+    /// CPU time of the calling thread.
     pub cpu: Duration,
-    /// Time since some moment in the past.
+    /// Time since a fixed moment in the past.
     pub wall: Duration,
 }
 
 /// Reads both clocks.
 pub type Clocks = fn() -> Reading;
 
-/// The machine's clocks.
+/// Reads the machine's clocks.
 pub(crate) fn machine() -> Reading {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let cpu = clock_gettime(ClockId::ThreadCPUTime);
@@ -37,7 +37,7 @@ pub(crate) fn machine() -> Reading {
     }
 }
 
-/// The clocks of one run. To be read on the thread that runs it.
+/// The clocks of one run. Must be read on the thread that does the run.
 #[derive(Clone, Copy)]
 pub(crate) struct Stopwatch {
     clocks: Clocks,
@@ -55,7 +55,7 @@ pub(crate) enum Expired {
 }
 
 impl Stopwatch {
-    /// Starts now, for a run that may use `limit` of CPU time.
+    /// Starts timing a run that may use `limit` of CPU time.
     pub fn start(clocks: Clocks, limit: Duration) -> Self {
         Self {
             clocks,
@@ -69,7 +69,7 @@ impl Stopwatch {
         (self.clocks)().cpu.saturating_sub(self.began.cpu)
     }
 
-    /// For how long the run may at least go on before this must be asked again.
+    /// How long the run may continue at least before this must be called again.
     pub fn left(&self) -> Result<Duration, Expired> {
         let now = (self.clocks)();
         let ceiling = self.limit.saturating_mul(WALL_FACTOR);
@@ -79,7 +79,7 @@ impl Stopwatch {
         };
         let cpu = left(self.limit, now.cpu, self.began.cpu).ok_or(Expired::Cpu(self.limit))?;
         let wall = left(ceiling, now.wall, self.began.wall).ok_or(Expired::Wall(ceiling))?;
-        // One thread uses no more CPU time than passes on the wall.
+        // A thread cannot use more CPU time than passes on the wall clock.
         Ok(cpu.min(wall))
     }
 }

@@ -1,7 +1,7 @@
-//! Keeps the Endpoints of every Service: which pods stand behind it, at which addresses and ports.
+//! Maintains the Endpoints of every Service: the pods behind it, with their addresses and ports.
 //!
-//! The rules are those of kube-controller-manager's endpoints controller (`pkg/controller/endpoint` in kubernetes/kubernetes);
-//! the README lists them, and where this controller departs from them.
+//! The rules are those of kube-controller-manager's endpoints controller (`pkg/controller/endpoint`
+//! in kubernetes/kubernetes). The README lists them, with the differences.
 
 mod objects;
 mod pods;
@@ -18,15 +18,19 @@ use serde_json::{Value, json};
 
 use objects::{Endpoints, Pod, Service, Subset};
 
-/// Marks the Endpoints of a Service without a cluster IP, so that kube-proxy passes over them.
+/// Label for the Endpoints of a Service without a cluster IP. kube-proxy ignores Endpoints that
+/// have it.
 const HEADLESS: &str = "service.kubernetes.io/headless";
-/// Marks what this controller wrote, with the value that kube-controller-manager gives it.
+/// Label for the Endpoints that this controller writes, with the same value that
+/// kube-controller-manager uses.
 const MANAGED_BY: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
-/// Says that there are more addresses than the object holds.
+/// Annotation for Endpoints that lack some addresses because the object cannot hold more.
 const OVER_CAPACITY: (&str, &str) = ("endpoints.kubernetes.io/over-capacity", "truncated");
-/// Kept up by kube-controller-manager, not here: one that is found would be out of date after a write.
+/// Annotation that kube-controller-manager maintains and this controller does not. One that exists
+/// would be out of date after a write.
 const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-/// Endpoints that are a lock of client-go's leader election. They never had a Service.
+/// Annotation of Endpoints that are a lock of client-go's leader election. They never had a
+/// Service.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// The endpoints controller.
@@ -51,7 +55,8 @@ impl Controller for EndpointsController {
         let Some(service) = cluster.get::<Service>(&services(), key)? else {
             return Ok(clean_up(key, current.as_ref()));
         };
-        // Without a selector somebody else says where a Service leads; an external name leads out of the cluster.
+        // The endpoints of a Service without a selector are maintained by somebody else. An
+        // external name points outside the cluster.
         let Some(selector) = service
             .spec
             .selector
@@ -83,7 +88,7 @@ impl Controller for EndpointsController {
 
 pilothouse_sdk::register!(EndpointsController);
 
-/// What the Endpoints of a Service should say.
+/// The content that the Endpoints of a Service should have.
 struct Wanted {
     labels: BTreeMap<String, String>,
     is_truncated: bool,
@@ -111,8 +116,8 @@ impl Wanted {
         }
     }
 
-    /// Whether nothing needs to be written. As upstream, Endpoints that lack the managed-by label are
-    /// written, and those that differ in the headless label alone are not.
+    /// True if nothing needs to be written. As upstream does, this controller writes Endpoints that
+    /// lack the managed-by label, but not those that differ only in the headless label.
     fn is_met_by(&self, current: &Endpoints) -> bool {
         let over_capacity = current
             .metadata
@@ -125,7 +130,8 @@ impl Wanted {
             && subsets::say_the_same(&current.subsets, &self.subsets)
     }
 
-    /// The object to apply. `subsets` is there even when empty: applying it takes over what another manager wrote.
+    /// The object to apply. It contains `subsets` even when they are empty, so that the apply takes
+    /// them over from another manager.
     fn object(&self, key: &ObjectKey) -> Value {
         let mut metadata =
             json!({"namespace": key.namespace, "name": key.name, "labels": self.labels});
@@ -135,8 +141,8 @@ impl Wanted {
         json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": self.subsets})
     }
 
-    /// A merge patch that takes away the labels and annotations that should not be there. Applying cannot: it leaves alone what
-    /// other managers wrote, where upstream, which replaces the object, does not.
+    /// A merge patch that removes labels and annotations which should not exist. An apply cannot
+    /// remove what other managers wrote. Upstream replaces the whole object and so removes them.
     fn removals(&self, current: &Endpoints) -> Option<Value> {
         let is_stale = |name: &&String| {
             *name == LAST_CHANGE || (*name == OVER_CAPACITY.0 && !self.is_truncated)
@@ -170,11 +176,12 @@ fn nulls<'a>(names: impl Iterator<Item = &'a String>) -> serde_json::Map<String,
     names.map(|name| (name.clone(), Value::Null)).collect()
 }
 
-/// There is no Service: deletes the Endpoints that a controller wrote for one.
+/// Deletes the Endpoints of a Service that does not exist, if a controller wrote them.
 ///
-/// Upstream deletes whatever Endpoints a deleted Service leaves, and, when it starts, all that have no Service. Here there is no
-/// telling a Service that is gone from one that is yet to come, as when a file creates the Endpoints first; so Endpoints made
-/// by hand stay.
+/// Upstream deletes all Endpoints that a deleted Service leaves and, when it starts, all that have
+/// no Service. This controller cannot distinguish a Service that was deleted from one that will be
+/// created later, for example when a file creates the Endpoints first. Therefore it keeps Endpoints
+/// made by hand.
 fn clean_up(key: &ObjectKey, current: Option<&Endpoints>) -> Outcome {
     match current {
         Some(current) if is_ours(current) => {
@@ -184,8 +191,9 @@ fn clean_up(key: &ObjectKey, current: Option<&Endpoints>) -> Outcome {
     }
 }
 
-/// Written by this controller or by kube-controller-manager's, which has marked its own since 1.33. Before that, only an
-/// endpoints controller gave every address a pod to refer to.
+/// True if this controller wrote the Endpoints, or kube-controller-manager's did, which has marked
+/// them since 1.33. Without the mark: only an endpoints controller gives every address a reference
+/// to a pod.
 fn is_ours(endpoints: &Endpoints) -> bool {
     if endpoints.metadata.annotations.contains_key(LEADER) {
         return false;

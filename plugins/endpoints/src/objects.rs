@@ -1,11 +1,11 @@
-//! The parts of Service, Pod and Endpoints that the rules look at. The manifest's fields are listed beside each, so that what is
-//! decoded and what is asked for stay together.
+//! The parts of Service, Pod and Endpoints that the rules use. The manifest's fields are listed
+//! beside the types, so that what is declared and what is decoded stay the same.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What is read of a Service.
+/// The fields read of a Service.
 pub const SERVICE_FIELDS: [&str; 11] = [
     ".metadata.labels",
     ".spec.type",
@@ -20,7 +20,7 @@ pub const SERVICE_FIELDS: [&str; 11] = [
     ".spec.ports[*].targetPort",
 ];
 
-/// What is read of a Pod. Not its labels: selecting by them is the host's part.
+/// The fields read of a Pod. Its labels are not among them, because the host selects pods by label.
 pub const POD_FIELDS: [&str; 16] = [
     ".metadata.deletionTimestamp",
     ".spec.nodeName",
@@ -40,7 +40,7 @@ pub const POD_FIELDS: [&str; 16] = [
     ".status.conditions[*].status",
 ];
 
-/// What is read of the Endpoints.
+/// The fields read of the Endpoints.
 pub const ENDPOINTS_FIELDS: [&str; 5] = [
     ".metadata.labels",
     ".metadata.annotations['endpoints.kubernetes.io/over-capacity']",
@@ -73,8 +73,9 @@ pub struct Service {
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec {
     pub r#type: String,
-    /// None: the Service has no selector. Empty: it selects all pods. The API server never stores the latter (it drops empty
-    /// maps), but what is observable over JSON is told apart as upstream tells nil from empty.
+    /// `None`: the Service has no selector. Empty: it selects all pods. The API server never stores
+    /// an empty one, because it drops empty maps. The distinction is that of upstream between nil
+    /// and empty.
     pub selector: Option<BTreeMap<String, String>>,
     #[serde(rename = "clusterIP")]
     pub cluster_ip: String,
@@ -86,7 +87,7 @@ pub struct ServiceSpec {
 }
 
 impl Service {
-    /// Neither headless nor still waiting for an IP.
+    /// True if the Service is not headless and has been given a cluster IP.
     pub fn has_cluster_ip(&self) -> bool {
         !matches!(self.spec.cluster_ip.as_str(), "" | "None")
     }
@@ -206,11 +207,13 @@ pub struct Address {
     pub target_ref: Option<TargetRef>,
 }
 
-/// The pod at an address. Its resourceVersion, which controllers wrote before 1.24, is not looked at, as upstream does not.
+/// The pod at an address. Its resourceVersion, which controllers wrote before 1.24, is ignored, as
+/// upstream does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetRef {
-    /// Not written; another writer's is a difference, as `field_path` is.
+    /// Never written here. If another writer has set it, the Endpoints differ and are written
+    /// again. The same holds for `field_path`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -224,7 +227,7 @@ pub struct TargetRef {
     pub uid: String,
 }
 
-/// Ordered by name first: the order in which the ports of a subset are written.
+/// Ordered by name first, which is the order in which the ports of a subset are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Port {
@@ -242,7 +245,7 @@ fn tcp() -> String {
     "TCP".to_owned()
 }
 
-/// null is the same as nothing, as it is to Go.
+/// Treats null like an absent field, as Go does.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

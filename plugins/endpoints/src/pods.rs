@@ -1,4 +1,4 @@
-//! Which pods stand behind a Service, and at which address.
+//! Selects the pods behind a Service, and their addresses.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,7 +6,7 @@ use crate::objects::{Address, Pod, Service, TargetRef};
 use crate::ports;
 use crate::subsets::Endpoint;
 
-/// The endpoints that one pod adds to a Service: one per port of the Service that the pod has.
+/// The endpoints that one pod adds to a Service: one for each port of the Service that the pod has.
 pub fn endpoints_of(pod: &Pod, service: &Service, service_name: &str) -> Vec<Endpoint> {
     let publish_not_ready = service.spec.publish_not_ready_addresses;
     if !belongs(pod, publish_not_ready) {
@@ -27,8 +27,9 @@ pub fn endpoints_of(pod: &Pod, service: &Service, service_name: &str) -> Vec<End
         .collect()
 }
 
-/// Upstream's `ShouldPodBeInEndpoints`: a pod that has ended never counts, one that is about to end counts only for a Service
-/// that asks for addresses that are not ready. (That it needs an IP, [`ip_of`] sees to.)
+/// Upstream's `ShouldPodBeInEndpoints`. A pod that has ended never belongs to a Service. A
+/// terminating pod belongs only to a Service that publishes addresses that are not ready. Upstream
+/// also requires an IP, which [`ip_of`] checks here.
 fn belongs(pod: &Pod, publish_not_ready: bool) -> bool {
     let has_ended = matches!(pod.status.phase.as_str(), "Failed" | "Succeeded");
     let is_terminating = pod.metadata.deletion_timestamp.is_some();
@@ -42,13 +43,13 @@ fn is_ready(pod: &Pod) -> bool {
         .is_some_and(|ready| ready.status == "True")
 }
 
-/// The pod's first IP of the Service's first family. None while the pod has no IP of that family, as during a change of a
-/// cluster to two families.
+/// The pod's first IP of the Service's first family. `None` while the pod has no IP of that family,
+/// as while a cluster is changed to dual stack.
 fn ip_of(pod: &Pod, service: &Service) -> Option<IpAddr> {
     let wants_ipv6 = match service.spec.ip_families.first() {
         Some(family) => family == "IPv6",
-        // From here on: a server that does not fill in the families. Upstream still looks at the cluster IP then, and for a
-        // headless Service takes the pod's own first family.
+        // The remaining cases are for servers that do not fill in the families. Upstream then uses
+        // the family of the cluster IP, and for a headless Service the pod's own first family.
         None if service.has_cluster_ip() => is_ipv6(&service.spec.cluster_ip),
         None => is_ipv6(&pod.status.pod_ip),
     };
@@ -64,9 +65,9 @@ fn is_ipv6(ip: &str) -> bool {
     parse(ip).is_some_and(|ip| ip.is_ipv6())
 }
 
-/// As Go reads an IP: `010.0.0.1` is `10.0.0.1`, and an IPv4 address written as IPv6
-/// (`::ffff:10.0.0.1`) is IPv4. Like upstream, the controller writes the usual spelling: the API
-/// server accepts an old pod's unusual one, and may refuse it in new Endpoints.
+/// Parses an IP as Go does: `010.0.0.1` is `10.0.0.1`, and an IPv4 address written as IPv6
+/// (`::ffff:10.0.0.1`) is IPv4. Like upstream, the controller then writes the canonical form,
+/// because the API server accepts another form in an old pod but may refuse it in new Endpoints.
 fn parse(ip: &str) -> Option<IpAddr> {
     let parsed = ip.parse().ok().or_else(|| with_leading_zeros(ip));
     parsed.map(|ip: IpAddr| ip.to_canonical())
@@ -83,7 +84,7 @@ fn with_leading_zeros(ip: &str) -> Option<IpAddr> {
 }
 
 fn address(pod: &Pod, ip: &IpAddr, service_name: &str) -> Address {
-    // The pod is `<hostname>.<service>` in DNS only when it names this Service as its subdomain.
+    // In DNS the pod is `<hostname>.<service>` only if its subdomain is this Service.
     let has_dns_name = pod.spec.subdomain == service_name;
     Address {
         ip: ip.to_string(),

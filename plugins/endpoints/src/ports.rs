@@ -1,11 +1,13 @@
-//! Which port of a pod a Service's port leads to.
+//! Finds the port of a pod that a Service's port leads to.
 
 use crate::objects::{Pod, Port, Service, ServicePort, TargetPort};
 
-/// The pod's ports behind the Service's. A port that the pod does not have is left out, the pod's other ports are not.
+/// The pod's ports for the ports of the Service. A port that the pod does not have is left out; the
+/// others remain.
 ///
-/// None stands for "no port": a headless Service need not have any, and its pods are found by name alone. A Service with a cluster
-/// IP and no port leads nowhere.
+/// A single `None` stands for an endpoint without a port. A headless Service need not have ports,
+/// and its pods are then found only by name. A Service with a cluster IP and without ports has no
+/// endpoints.
 pub fn of(pod: &Pod, service: &Service) -> Vec<Option<Port>> {
     if service.spec.ports.is_empty() {
         let is_headless = service.spec.cluster_ip == "None";
@@ -21,7 +23,7 @@ fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
     let number = match &port.target_port {
         Some(TargetPort::Name(name)) if !name.is_empty() => named(name, &port.protocol, pod)?,
         Some(TargetPort::Number(number)) if *number != 0 => *number,
-        // The API server's default, which it also puts in place of zero and of the empty name.
+        // The API server's default, which also replaces zero and the empty name.
         _ => port.port,
     };
     Some(Port {
@@ -32,8 +34,8 @@ fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
     })
 }
 
-/// Upstream's `FindPort`: the first container with a port of this name and protocol; sidecars, which are init containers that
-/// stay, come after the containers.
+/// Upstream's `FindPort`: the first container that has a port of this name and protocol. Sidecars
+/// (init containers that keep running) come after the containers.
 fn named(name: &str, protocol: &str, pod: &Pod) -> Option<i32> {
     let sidecars = pod
         .spec

@@ -1,13 +1,13 @@
-//! Packing single endpoints into the subsets of an Endpoints object.
+//! Packs single endpoints into the subsets of an Endpoints object.
 
 use std::collections::BTreeMap;
 
 use crate::objects::{Address, Port, Subset};
 
-/// How many addresses an Endpoints object holds (upstream's `maxCapacity`).
+/// Most addresses of an Endpoints object (upstream's `maxCapacity`).
 const CAPACITY: usize = 1_000;
 
-/// One address at one port; no port for a Service that has none.
+/// One address at one port. The port is `None` if the Service has no ports.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub address: Address,
@@ -15,7 +15,8 @@ pub struct Endpoint {
     pub port: Option<Port>,
 }
 
-/// What makes two addresses the same: IP and pod. Two pods on the host's network share an IP and are told apart.
+/// What identifies an address: the IP and the pod's uid. Pods on the host's network may share an IP
+/// but have different uids.
 type Identity = (String, String);
 
 fn identity(address: &Address) -> Identity {
@@ -23,11 +24,13 @@ fn identity(address: &Address) -> Identity {
     (address.ip.clone(), uid.unwrap_or_default())
 }
 
-/// The fewest subsets that say the same: ports that have the same addresses, equally ready, share one.
+/// Packs endpoints into as few subsets as possible: ports share a subset if they have the same
+/// addresses with the same readiness.
 ///
-/// An address that is given twice for a port is not ready if either is, and looks as it was first given (upstream's
-/// `RepackSubsets`). Addresses are ordered by IP and uid, as upstream's are. Upstream orders ports and subsets by a hash of how Go
-/// prints them; here ports are ordered by name, protocol and number, and subsets by their ports.
+/// If an address is given twice for a port, it is ready only if both are, and its other fields are
+/// those given first (upstream's `RepackSubsets`). Addresses are ordered by IP and uid, as upstream
+/// does. Upstream orders ports and subsets by a hash of their printed form in Go. Here ports are
+/// ordered by name, protocol and number, and subsets by their ports.
 pub fn pack(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Subset> {
     let mut addresses: BTreeMap<Identity, Address> = BTreeMap::new();
     let mut readiness_by_port: BTreeMap<Option<Port>, BTreeMap<Identity, bool>> = BTreeMap::new();
@@ -46,6 +49,7 @@ pub fn pack(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Subset> {
         addresses.entry(identity).or_insert(address);
     }
 
+    // Ports with the same addresses in the same readiness share a key, and so a subset.
     let mut ports_by_readiness: BTreeMap<BTreeMap<Identity, bool>, Vec<Port>> = BTreeMap::new();
     for (port, readiness) in readiness_by_port {
         ports_by_readiness
@@ -72,14 +76,15 @@ pub fn pack(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Subset> {
     sorted(subsets.collect())
 }
 
-/// Whether written subsets say the same as wanted ones, which come from [`pack`] and [`truncate`].
-/// Another writer may have ordered them, and spread ports and addresses over them, in its own way.
+/// True if the subsets that are stored mean the same as the wanted ones, which come from [`pack`]
+/// and [`truncate`]. Another writer may have used another order, and may have distributed ports and
+/// addresses over subsets differently.
 pub fn say_the_same(written: &[Subset], wanted: &[Subset]) -> bool {
-    // Compared unpacked first: subsets that were truncated need not be packed any more.
+    // First compare them as they are, because truncated subsets need not be packed any more.
     sorted(written.to_vec()) == wanted || (written.len() > 1 && pack(unpacked(written)) == wanted)
 }
 
-/// The single endpoints that subsets stand for.
+/// The single endpoints in subsets.
 fn unpacked(subsets: &[Subset]) -> impl Iterator<Item = Endpoint> {
     subsets.iter().flat_map(|subset| {
         let ready = subset.addresses.iter().map(|address| (address, true));
@@ -103,7 +108,7 @@ fn unpacked(subsets: &[Subset]) -> impl Iterator<Item = Endpoint> {
     })
 }
 
-/// The same subsets in the order in which [`pack`] gives them, whatever order another controller wrote them in.
+/// The same subsets in the order that [`pack`] uses.
 fn sorted(mut subsets: Vec<Subset>) -> Vec<Subset> {
     for subset in &mut subsets {
         subset.addresses.sort_by_cached_key(identity);
@@ -114,10 +119,11 @@ fn sorted(mut subsets: Vec<Subset>) -> Vec<Subset> {
     subsets
 }
 
-/// Cuts the subsets down to what an Endpoints object holds, and says whether anything was cut.
+/// Removes addresses until an Endpoints object can hold the rest. Returns true if any were removed.
 ///
-/// Addresses that are not ready go first. Those that must go are taken from all subsets in proportion, rounded so that the last
-/// subset may give more (upstream's `truncateEndpoints`). A subset with no address left goes too: the API refuses it.
+/// Addresses that are not ready are removed first. Addresses are taken from all subsets in
+/// proportion, rounded so that the last subset may lose more (upstream's `truncateEndpoints`). A
+/// subset without addresses is removed, too, because the API server refuses it.
 pub fn truncate(subsets: &mut Vec<Subset>) -> bool {
     let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
     let not_ready: usize = subsets
@@ -149,7 +155,8 @@ pub fn truncate(subsets: &mut Vec<Subset>) -> bool {
     true
 }
 
-/// Cuts lists of `total` addresses down to `room`, each in proportion to its length, rounded up while there is room.
+/// Shortens lists with `total` addresses to `room` addresses. Each list keeps a share in proportion
+/// to its length, rounded up while there is room.
 fn share<'a>(lists: impl Iterator<Item = &'a mut Vec<Address>>, total: usize, room: usize) {
     let mut left = room;
     for list in lists {
@@ -159,7 +166,7 @@ fn share<'a>(lists: impl Iterator<Item = &'a mut Vec<Address>>, total: usize, ro
     }
 }
 
-/// Whether there are addresses, and a pod at each.
+/// True if there are addresses and each refers to a pod.
 pub fn are_all_pods(subsets: &[Subset]) -> bool {
     let mut addresses = subsets
         .iter()

@@ -1,7 +1,7 @@
 use super::*;
 use crate::objects::TargetRef;
 
-/// `"1.2.3.4"`, `"1.2.3.4/uid"`; a leading `!` is "not ready".
+/// Parses an endpoint: `"1.2.3.4"` or `"1.2.3.4/uid"`. A leading `!` means that it is not ready.
 fn endpoint(text: &str, port: i32) -> Endpoint {
     let (is_ready, text) = text
         .strip_prefix('!')
@@ -52,7 +52,7 @@ fn subset(addresses: &[&str], ports: &[i32]) -> Subset {
     }
 }
 
-/// Upstream's `TestPackSubsets` (pkg/api/v1/endpoints/util_test.go), by behaviour.
+/// The behaviour that upstream's `TestPackSubsets` tests (pkg/api/v1/endpoints/util_test.go).
 #[test]
 fn subsets_are_packed_as_upstream_packs_them() {
     type Row = (
@@ -174,7 +174,7 @@ fn another_writers_order_is_no_difference() {
     assert_eq!(sorted(shuffled), packed);
 }
 
-/// Upstream's `TestTruncateEndpoints`: its numbers.
+/// The numbers of upstream's `TestTruncateEndpoints`.
 #[test]
 fn what_does_not_fit_is_cut_in_proportion() {
     type Row = ([usize; 5], [usize; 5], [usize; 5], [usize; 5]);

@@ -1,4 +1,5 @@
-//! The cache's directory: nobody else's, with a secret in it, and entries that are there whole or not at all.
+//! The cache's directory. It belongs to this user alone and holds the secret. An entry in it is
+//! either complete or absent.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,30 +8,31 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 const SECRET: &str = "secret";
-/// Files being written are called so; one that is older than a minute was left behind.
+/// Extension of a file that is being written. One that is older than [`ABANDONED`] was left behind
+/// by a process that died.
 const PARTIAL: &str = "partial";
 const ABANDONED: Duration = Duration::from_secs(60);
 
 /// Why there is no cache.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The file system says no.
+    /// An operation of the file system failed.
     #[error("code cache {path:?}: {cause}")]
     Io {
-        /// Of what.
+        /// The path it failed on.
         path: PathBuf,
-        /// What it says.
+        /// The error of the file system.
         cause: io::Error,
     },
-    /// Somebody else could put code into it.
+    /// Somebody else could put code into the cache.
     #[error("code cache {path:?} {what}; it must be this user's alone (chmod go=)")]
     Exposed {
-        /// Of what.
+        /// The path that is exposed.
         path: PathBuf,
-        /// In which way.
+        /// How it is exposed.
         what: &'static str,
     },
-    /// Not 32 bytes.
+    /// The secret's file does not have 32 bytes.
     #[error("code cache {0:?} is not a secret of this host's; remove the file")]
     Secret(PathBuf),
 }
@@ -40,7 +42,7 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> CacheError {
     move |cause| CacheError::Io { path, cause }
 }
 
-/// Makes the directory if it is not there, and looks whether it is fit.
+/// Creates the directory if it does not exist, and checks that it belongs to this user alone.
 pub(super) fn make(directory: &Path) -> Result<(), CacheError> {
     let made = DirBuilder::new()
         .recursive(true)
@@ -50,7 +52,7 @@ pub(super) fn make(directory: &Path) -> Result<(), CacheError> {
     check(directory, fs::Metadata::is_dir)
 }
 
-/// Whether what is there belongs to this user alone. Links are not followed.
+/// Checks that `path` belongs to this user alone. Symbolic links are not followed.
 fn check(path: &Path, is_of_type: fn(&fs::Metadata) -> bool) -> Result<(), CacheError> {
     let found = path.symlink_metadata().map_err(io_error(path))?;
     let exposed = |what| {
@@ -71,7 +73,7 @@ fn check(path: &Path, is_of_type: fn(&fs::Metadata) -> bool) -> Result<(), Cache
     Ok(())
 }
 
-/// This host's secret: made the first time, and never changed.
+/// This host's secret. It is created once and never changed.
 pub(super) fn secret(directory: &Path) -> Result<[u8; 32], CacheError> {
     let path = directory.join(SECRET);
     if !path.exists() {
@@ -82,7 +84,8 @@ pub(super) fn secret(directory: &Path) -> Result<[u8; 32], CacheError> {
     bytes.try_into().map_err(|_| CacheError::Secret(path))
 }
 
-/// Another process may be doing the same: whoever links first has made it, and everybody reads that one.
+/// Several processes may do this at the same time. The first that links its file wins, and all of
+/// them read that file.
 fn make_secret(directory: &Path, path: &Path) -> io::Result<()> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
@@ -95,7 +98,7 @@ fn make_secret(directory: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new file that only this user can read, on disk.
+/// Writes a new file that only this user can read, and syncs it to disk.
 fn write_partial(directory: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -114,13 +117,14 @@ fn write_partial(directory: &Path, parts: &[&[u8]]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Stores a file: as a whole, or not.
+/// Stores a file atomically: it appears complete or not at all.
 pub(super) fn store(directory: &Path, name: &str, parts: &[&[u8]]) -> io::Result<()> {
     let partial = write_partial(directory, parts)?;
     fs::rename(partial, directory.join(name))
 }
 
-/// Says that an entry has been used. Without that it only goes earlier than it should.
+/// Marks an entry as used just now. If that fails, the entry is merely evicted earlier than it
+/// should be.
 pub(super) fn touch(path: &Path) {
     let touched = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
     if let Err(error) = touched {
@@ -128,8 +132,8 @@ pub(super) fn touch(path: &Path) {
     }
 }
 
-/// Removes what was left behind half-written, and the entries that have not been used for the longest time, until at most `max_bytes` are
-/// left. Says how many entries.
+/// Removes files that were left half-written, then the least recently used entries until at most
+/// `max_bytes` are left. Returns the number of entries removed.
 pub(super) fn evict(directory: &Path, max_bytes: u64) -> io::Result<u64> {
     let (mut entries, mut total) = (Vec::new(), 0);
     for file in fs::read_dir(directory)? {

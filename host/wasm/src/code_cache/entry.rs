@@ -1,5 +1,5 @@
-//! One entry: 32 bytes of HMAC-SHA256, then the code. The HMAC is over the key and the code, so an entry under another's name is wrong,
-//! too.
+//! One entry: 32 bytes of HMAC-SHA256, followed by the code. The HMAC covers the key and the code,
+//! so an entry that is stored under another entry's name is refused, too.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
@@ -12,18 +12,19 @@ use wasmtime::Engine;
 
 use crate::native::NativeCode;
 
-/// Changes with the layout of an entry.
+/// Must change when the layout of an entry changes.
 const FORMAT: &[u8] = b"pilothouse code 1";
 const TAG_BYTES: usize = 32;
-/// More is not read: no entry of ours is as large.
+/// Most bytes of an entry that are read. No entry of this host is that large.
 const ENTRY_BYTES: u64 = 1 << 30;
 
-/// What the code was made of, and for whom.
+/// Which file the code was compiled from, and for which engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryKey {
     /// SHA-256 of the plugin's file.
     wasm: [u8; 32],
-    /// SHA-256 of everything that makes wasmtime compile as it does: its version, its settings, the machine.
+    /// SHA-256 of everything that decides how wasmtime compiles: its version, its settings, the
+    /// machine.
     engine: [u8; 32],
 }
 
@@ -51,7 +52,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A `Hasher` whose result does not depend on Rust's version. Only its input counts.
+/// A `Hasher` that keeps only its input, for SHA-256. Rust's own hashers may change from one
+/// version of Rust to the next.
 struct Sha256Hasher(Sha256);
 
 impl Hasher for Sha256Hasher {
@@ -77,7 +79,7 @@ pub(super) enum EntryError {
     Read(#[from] io::Error),
 }
 
-/// The bytes of an entry; none if there is none.
+/// The bytes of an entry, or `None` if there is no entry.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EntryError> {
     match path.symlink_metadata() {
         Ok(found) if !found.is_file() => return Err(EntryError::NotAFile),
@@ -92,7 +94,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, EntryError> {
     Ok(Some(bytes))
 }
 
-/// The code of an entry, if it was stored by whoever has the secret, for this key.
+/// The code of an entry, if it was stored for this key by a host with this secret.
 pub(super) fn open(
     key: &EntryKey,
     secret: &[u8; 32],
@@ -102,7 +104,7 @@ pub(super) fn open(
         return Err(EntryError::Truncated);
     }
     let code = entry.split_off(TAG_BYTES);
-    // In constant time.
+    // The comparison takes constant time.
     mac(key, secret, &code)
         .verify_slice(&entry)
         .map_err(|_| EntryError::NotOurs)?;
@@ -113,7 +115,7 @@ pub(super) fn tag(key: &EntryKey, secret: &[u8; 32], code: &[u8]) -> [u8; TAG_BY
     mac(key, secret, code).finalize().into_bytes().into()
 }
 
-/// All parts but the last are of fixed length, so no two inputs look the same.
+/// All parts but the last have a fixed length, so two different inputs never give the same bytes.
 fn mac(key: &EntryKey, secret: &[u8; 32], code: &[u8]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     for part in [FORMAT, &key.wasm, &key.engine, code] {

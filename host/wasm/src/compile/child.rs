@@ -1,5 +1,6 @@
-//! The compiling process: limits itself, reads a file from standard input, writes native code to standard output. It holds nothing
-//! worth stealing (no environment, no credentials, no open files) and can open nothing.
+//! The compiling process. It limits itself, reads a file from standard input and writes native code
+//! to standard output. It has no environment, no credentials and no open files, so there is nothing
+//! to steal, and it cannot open anything.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -11,15 +12,16 @@ use crate::load;
 
 /// The first argument that makes the host's executable a compiling process.
 pub const COMPILE_CHILD: &str = "compile-child";
-/// Standard output is native code.
+/// Exit code: standard output is native code.
 pub(super) const COMPILED: u8 = 0;
-/// Standard output says why the file is not a plugin.
+/// Exit code: standard output is the reason why the file is not a plugin.
 pub(super) const REFUSED: u8 = 1;
-/// Standard error says why there was no compiling.
+/// Exit code: nothing was compiled, and standard error is the reason.
 const NOT_TRIED: u8 = 3;
 
-/// Compiles what standard input holds, within these limits, which it sets itself: nothing is read before. Call it first thing in the
-/// process, before there are threads. Returns what the process has to end with.
+/// Compiles the file on standard input. First it sets these limits for its own process, before it
+/// reads anything. Call it before anything else in the process, while there is only one thread.
+/// Returns the exit code of the process.
 pub fn compile_child(memory_bytes: u64, cpu: Duration) -> ExitCode {
     let code = match confine(memory_bytes, cpu).and_then(|()| compile()) {
         Ok(code) => code,

@@ -1,4 +1,5 @@
-//! The host's side of the compiling process: has it started and watched, and says what became of the file.
+//! The host's side of compiling in a child process: starts the process, enforces its limits and
+//! turns the way it ended into a result.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub(super) fn compile(
         memory_bytes: limits.memory_bytes,
         cpu: limits.cpu,
         wall: limits.wall,
-        // One more tells what is too much.
+        // One byte above the limit shows that the output is too large.
         output_bytes: most_native(bytes.len()) as u64 + 1,
     };
     let ended = process

@@ -1,5 +1,6 @@
-//! Which system calls a confined process may make (seccomp): to compute, and to use the pipes that it has. It opens, connects,
-//! starts and looks at nothing, whatever it is made to do.
+//! The system calls that a confined process may make (seccomp): to compute, and to use the pipes it
+//! already has. It cannot open, connect to, start or inspect anything, whatever code it is made to
+//! run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +10,7 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
-/// Whatever else it asks for is answered with EPERM, so that it can say what it wanted.
+/// Any other call fails with EPERM, so that the process can still report what it tried.
 const ALLOWED: &[i64] = &[
     libc::SYS_brk,
     libc::SYS_clock_gettime,
@@ -39,8 +40,9 @@ const ALLOWED: &[i64] = &[
     libc::SYS_writev,
 ];
 
-/// Limits the calls of this thread, and of what it starts, for good. No program that it runs has more rights than it has
-/// (`no_new_privs`). Where the kernel knows no such filters the other limits have to do.
+/// Limits the calls of this thread, and of all threads and processes it starts, permanently. A
+/// program it executes gets no more privileges than it has itself (`no_new_privs`). If the kernel
+/// does not support such filters, only the other limits apply.
 pub(super) fn limit() -> io::Result<()> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(());
@@ -59,7 +61,7 @@ pub(super) fn limit() -> io::Result<()> {
 fn program(arch: TargetArch) -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
-    // A process that gives up signals itself, and nobody else.
+    // A process that aborts sends itself a signal. It may not send signals to other processes.
     let own = SeccompCondition::new(
         0,
         SeccompCmpArgLen::Dword,
@@ -81,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// In a thread of its own: the others are to go on.
+    /// Runs `work` confined, in a thread of its own so that the other tests stay unlimited.
     fn confined<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = thread::spawn(|| {
             limit().unwrap();
@@ -113,7 +115,8 @@ mod tests {
         confined(move || {
             let mut text = String::new();
             input.read_to_string(&mut text).unwrap();
-            // Enough for the allocator to ask for more, and to give it back.
+            // Large enough that the allocator has to request memory from the kernel and to return
+            // it.
             let large: Vec<u64> = (0..4_000_000).collect();
             assert_eq!(large.iter().max(), Some(&3_999_999));
             let number: u32 = text.parse().unwrap();

@@ -1,4 +1,4 @@
-//! Time: one value for the whole run, and recorded.
+//! The clock: one time for the whole run. Reading it is recorded like any other read.
 
 use crate::bindings::clock::Host;
 use crate::state::State;

@@ -1,5 +1,5 @@
-//! Reads. The reader decides what is permitted and records what is asked; this translates, and has
-//! the guest pay for it.
+//! Reads from the snapshot. The reader checks permission and records each read. This module
+//! translates the types and charges the guest's fuel.
 
 use pilothouse_core::reader::{self, Reader};
 use wasmtime::component::LinkerInstance;
@@ -11,7 +11,7 @@ use crate::state::State;
 
 type Answer<T> = (Result<T, ReadError>,);
 
-/// Defines the functions by hand: what is generated does not get at the fuel.
+/// Defines the functions by hand, because generated bindings have no access to the fuel.
 pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     instance.func_wrap("get", |cx, (kind, key): (Kind, ObjectKey)| {
         read(cx, "cluster.get", |reader| {
@@ -37,7 +37,7 @@ pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Resu
     )
 }
 
-/// Reads at the expense of the guest's fuel.
+/// Makes a read and charges the guest's fuel for it.
 fn read<T>(
     mut cx: StoreContextMut<'_, State>,
     import: &str,
@@ -52,8 +52,9 @@ fn read<T>(
     answer(result)
 }
 
-/// What the guest is told; a guest that reads without end, or what cannot be read, is not told but
-/// stopped.
+/// Converts a result for the guest. Errors that the guest cannot handle end the run instead: no
+/// fuel left, too many or too large reads, a selector that is too large, an object that the host
+/// cannot read.
 fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Answer<T>> {
     let error = match result {
         Ok(found) => return Ok((Ok(found),)),

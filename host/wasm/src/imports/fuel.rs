@@ -1,23 +1,23 @@
-//! What the host does in a guest's call costs the guest fuel, as its own instructions do. So fuel
-//! ends a loop of calls as well.
+//! Charges the guest fuel for the work the host does in its calls, as for its own instructions. A
+//! loop of calls therefore runs out of fuel, too.
 
 use wasmtime::{AsContextMut, Trap};
 
 use crate::state::State;
 
-/// What a call takes that does next to nothing.
+/// Fuel for a call that does almost nothing.
 const PER_CALL: u64 = 500;
-/// Bytes that are taken from the guest, and looked at, for one.
+/// The host takes and inspects this many bytes from the guest for one unit of fuel.
 const BYTES_TAKEN: usize = 4;
-/// What a random byte takes, of which each is a digest's.
+/// Fuel for one random byte. All of them come from a digest.
 const PER_RANDOM_BYTE: u64 = 16;
 
-/// Has the guest pay for a call that takes so many bytes of it.
+/// Charges the guest for a call that hands `bytes` bytes to the host.
 pub(super) fn take(store: impl AsContextMut<Data = State>, bytes: usize) -> wasmtime::Result<()> {
     charge(store, (bytes / BYTES_TAKEN) as u64)
 }
 
-/// Has the guest pay for so many random bytes.
+/// Charges the guest for `bytes` random bytes.
 pub(super) fn draw(store: impl AsContextMut<Data = State>, bytes: u64) -> wasmtime::Result<()> {
     charge(store, bytes.saturating_mul(PER_RANDOM_BYTE))
 }

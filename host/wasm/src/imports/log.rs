@@ -1,4 +1,4 @@
-//! The plugin's own log lines.
+//! The import `log`: the plugin's own log lines.
 
 use wasmtime::component::LinkerInstance;
 
@@ -9,7 +9,7 @@ use crate::state::State;
 
 type Line = (Level, String, Vec<(String, String)>);
 
-/// Defines the function by hand: what is generated does not get at the fuel.
+/// Defines the function by hand, because generated bindings have no access to the fuel.
 pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
     instance.func_wrap("log", |mut cx, (level, message, fields): Line| {
         let bytes = fields.iter().map(|(name, value)| name.len() + value.len());

@@ -1,8 +1,10 @@
-//! The WASI (preview 2) that language runtimes insist on, without a world behind it: no environment, no arguments, no files, no
-//! sockets, and streams that end in the plugin's log. All it answers is a function of the request, so the guest stays one too.
+//! The WASI (preview 2) that language runtimes need, with nothing behind it: no environment, no
+//! arguments, no files, no sockets, and streams that end in the plugin's log. All answers are a
+//! function of the request, so the guest's result is one as well.
 //!
-//! What a component imports of `wasi:` and is not answered here traps when called, and says so. The version asked for does not
-//! matter: within 0.2 the functions below never changed, and a type that differs is refused when the component is linked.
+//! A function of `wasi:` that is imported and not defined here traps when it is called, with its
+//! name in the error. The imported version does not matter: within 0.2 the functions below have
+//! never changed, and linking refuses a type that differs.
 
 mod clocks;
 mod random;
@@ -16,10 +18,10 @@ use self::streams::{InputStream, LineBuffer, OutputStream};
 use crate::secret::Random;
 use crate::state::State;
 
-/// A resource of which the host never makes one: descriptors, sockets, terminals, stream errors.
+/// A resource that the host never creates: descriptors, sockets, terminals, stream errors.
 enum Absent {}
 
-/// What one run's WASI remembers.
+/// WASI's state in one run.
 pub(crate) struct WasiState {
     clock: VirtualClock,
     random: Random,
@@ -38,12 +40,12 @@ impl WasiState {
     }
 }
 
-/// Whether an import is WASI's, and so never a foreign one.
+/// True if the import is one of WASI's, so that it is not refused as foreign.
 pub(crate) fn is_wasi(import: &str) -> bool {
     import.starts_with("wasi:")
 }
 
-/// Defines every `wasi:` interface that `component` imports, at the version it imports it.
+/// Defines every `wasi:` interface that `component` imports, at the version it imports.
 pub(crate) fn add_to_linker(
     linker: &mut Linker<State>,
     component: &Component,
@@ -99,7 +101,7 @@ fn define(
             random::define(instance, interface, function)
         }
         _ => match function {
-            // Options of resources that do not exist here.
+            // These return an optional resource, which never exists here.
             "get-terminal-stdin"
             | "get-terminal-stdout"
             | "get-terminal-stderr"
@@ -112,7 +114,7 @@ fn define(
     }
 }
 
-/// Answers of a world with nothing in it.
+/// Defines a function of an empty environment.
 fn nothing(
     instance: &mut LinkerInstance<'_, State>,
     interface: &str,

@@ -1,5 +1,5 @@
-//! One call of a guest: in a fresh instance, or in one that an earlier call has left. Whatever goes wrong in it, what the guest had read
-//! comes back, and the instance is not used again.
+//! One call of a guest: in a fresh instance, or in one that an earlier call has left. If the call
+//! fails, what the guest has read is still returned, and the instance is not used again.
 #![allow(
     clippy::disallowed_types,
     reason = "durations are measured and reported; nothing is decided by them"
@@ -20,34 +20,35 @@ use crate::limits::{HANDLES, HOSTCALL_BYTES, RunLimits};
 use crate::state::State;
 use crate::stopwatch::{Expired, Stopwatch};
 
-/// wasmtime's words for more than [`HOSTCALL_BYTES`] in one call; the error's type is private.
+/// wasmtime's message when a call exceeds [`HOSTCALL_BYTES`]. The type of the error is private.
 const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";
-/// Calls of one instance. What a guest leaks in each of them ends with it.
+/// Most calls of one instance. This bounds what a guest can leak from call to call.
 const CALLS: u32 = 1_000;
-/// An instance that holds more than this part of its memory limit is not kept.
+/// An instance is kept only if it uses at most its memory limit divided by this.
 const KEPT_PART: usize = 2;
 
-/// An instance that has answered well and may be asked again.
+/// An instance that has answered without an error and may be called again.
 pub(super) struct Kept {
     store: Store<State>,
     controller: Controller,
     calls: u32,
-    /// Fuel that making it took. Every call pays that again, so that the limit ends it at the instruction that it would end a fresh one.
+    /// Fuel used by its instantiation. Every call is charged for it again, so that the fuel runs
+    /// out at the same instruction as in a fresh instance.
     made_for: u64,
     _room: IdleRoom,
 }
 
-/// A fresh instance after its first call, and the fuel that making it took.
+/// A fresh instance after its first call, with the fuel used by its instantiation.
 pub(super) type Left = (Store<State>, Controller, u64);
 
-/// What is left of a call.
+/// The outcome of a call.
 pub(super) struct Call<T> {
     pub result: Result<T, RunError>,
     pub reader: Option<Reader>,
     pub stats: RunStats,
 }
 
-/// What a call is made in.
+/// The engine, code and limits of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
     pub engine: &'a Engine,
@@ -56,7 +57,7 @@ pub(super) struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Calls a new instance, and says what there is left to keep.
+    /// Calls a new instance. Also returns the instance, if the call succeeded.
     pub fn fresh<T>(
         self,
         state: State,
@@ -89,7 +90,7 @@ impl Site<'_> {
         (run, left)
     }
 
-    /// Calls an instance that was kept, and says whether it may be kept again.
+    /// Calls a kept instance. Also returns the instance, if it may be kept again.
     pub fn again<T>(
         self,
         mut kept: Kept,
@@ -98,7 +99,7 @@ impl Site<'_> {
     ) -> (Call<T>, Option<Kept>) {
         let started = Instant::now();
         let watch = self.engine.stopwatch(self.limits.timeout);
-        // Its memory is still there, and still counts.
+        // The memory of the earlier calls is still allocated, so it still counts.
         state.limiter.hold(kept.store.data().limiter.used());
         *kept.store.data_mut() = state;
         kept.calls += 1;
@@ -114,7 +115,7 @@ impl Site<'_> {
         (run, left)
     }
 
-    /// Keeps an instance, unless it has grown too large, or too many are kept already.
+    /// Keeps an instance, unless it has grown too large or too many are kept already.
     pub fn keep(self, (store, controller, made_for): Left) -> Option<Kept> {
         if !self.is_small(&store) {
             return None;
@@ -133,10 +134,12 @@ impl Site<'_> {
         store.data().limiter.used() <= limit / KEPT_PART
     }
 
-    /// What every call may use, whatever an earlier one used, less what was used already.
+    /// Gives the call its full limits, less `used` fuel, whatever earlier calls of the instance
+    /// have used.
     fn allow(self, store: &mut Store<State>, watch: Stopwatch, used: u64) -> wasmtime::Result<()> {
         store.set_epoch_deadline(self.engine.ticks(self.limits.timeout));
-        // The epoch says that it is time to look; the clocks say whether it is time to end.
+        // The epoch deadline only decides when to read the clocks. The clocks decide whether to
+        // stop the run.
         let tick = self.engine.tick();
         store.epoch_deadline_callback(move |_| match watch.left() {
             Ok(left) => Ok(UpdateDeadline::Continue(ticks(left, tick))),
@@ -152,7 +155,7 @@ impl Site<'_> {
         watch: Stopwatch,
         result: Result<wasmtime::Result<T>, RunError>,
     ) -> Call<T> {
-        // Also what was written last and not ended: it may be why the guest trapped.
+        // This also logs unfinished lines, which may contain the reason for a trap.
         store.data_mut().finish_log();
         let result = result.and_then(|answer| {
             answer.map_err(|error| classify(&error, store.data(), self.limits, watch))
@@ -170,13 +173,14 @@ impl Site<'_> {
     }
 }
 
-/// A panic is the run's error. The store is not used for wasm again after one: its data is taken out, and it is dropped.
+/// Turns a panic into the run's error. After a panic the store runs no more wasm: its data is taken
+/// out, and it is dropped.
 fn guarded<T>(call: impl FnOnce() -> wasmtime::Result<T>) -> Result<wasmtime::Result<T>, RunError> {
     catch_unwind(AssertUnwindSafe(call))
         .map_err(|panic| RunError::HostPanic(panic_text(&*panic).to_owned()))
 }
 
-/// Whose fault it was, and which.
+/// Classifies an error: which limit was exceeded, or whether the host or the guest failed.
 fn classify(
     error: &wasmtime::Error,
     state: &State,
@@ -195,7 +199,7 @@ fn classify(
     if let Some(expired) = error.downcast_ref::<Expired>() {
         return RunError::Timeout(expired.to_string());
     }
-    // A guest that is refused memory mostly aborts, and its trap does not say why.
+    // A guest that is refused memory usually aborts, and its trap does not mention the reason.
     if let Some(refusal) = state.limiter.refusal() {
         return RunError::OverLimit(refusal);
     }

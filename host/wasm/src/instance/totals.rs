@@ -1,4 +1,4 @@
-//! What a plugin's runs took, added up: for metrics.
+//! What a plugin's runs used in total, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,18 +7,18 @@ use pilothouse_core::plugin::RunError;
 
 use super::RunStats;
 
-/// What all runs of a plugin took together.
+/// What all runs of a plugin used together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTotals {
-    /// Runs that have ended; one that is verified is one.
+    /// Runs that have ended. A run that was repeated to compare it counts once.
     pub runs: u64,
-    /// Fuel they used.
+    /// Fuel used by these runs, without that of repetitions.
     pub fuel: u64,
-    /// Those answered by an instance that had answered before.
+    /// Runs answered by an instance that had answered before.
     pub reused: u64,
-    /// Those that were done twice and compared.
+    /// Runs that were repeated and compared.
     pub verified: u64,
-    /// Those of the compared that differed.
+    /// Compared runs whose two answers differed.
     pub differed: u64,
 }
 

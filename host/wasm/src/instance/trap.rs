@@ -1,19 +1,19 @@
-//! How a trap is told: what happened, and where in the guest's own code.
+//! The text of a trap: what happened, and where in the guest's own code.
 
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use crate::load::one_line;
 use pilothouse_core::text::escaped;
 
-/// Of all that is told of a trap. It ends up in tables and Events.
+/// Most bytes of the whole text. It ends up in tables and Events.
 const BYTES: usize = 400;
-/// Of what happened, or of what the guest said of it.
+/// Most bytes of one part: what happened, or what the guest printed about it.
 pub(super) const PART_BYTES: usize = 200;
-/// Frames that are named, and of one.
+/// Most frames that are named, and most bytes of each name.
 const FRAMES: usize = 4;
 const FRAME_BYTES: usize = 80;
 
-/// What is below a guest's own code, or around it.
+/// Crates that are below a guest's own code, or around it.
 const FOREIGN: &[&str] = &[
     "alloc",
     "compiler_builtins",
@@ -29,7 +29,7 @@ const FOREIGN: &[&str] = &[
     "__rustc",
 ];
 
-/// What happened, and where, in no more than what is left of all that may be said.
+/// Describes what happened and where. Together with `said` the text is at most [`BYTES`] long.
 pub(super) fn told(error: &wasmtime::Error, said: Option<&str>) -> String {
     let room = BYTES.saturating_sub(said.map_or(0, str::len));
     let mut text = escaped(&kind(error), PART_BYTES.min(room));
@@ -48,8 +48,8 @@ pub(super) fn told(error: &wasmtime::Error, said: Option<&str>) -> String {
     text
 }
 
-/// In a word or two where there is one; an import's own error, or what is wrong with an answer, as it
-/// stands.
+/// Names a trap in a word or two. Any other error, of an import or about an invalid answer, keeps
+/// its own text.
 fn kind(error: &wasmtime::Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => "unreachable".to_owned(),
@@ -64,7 +64,7 @@ fn kind(error: &wasmtime::Error) -> String {
 /// One frame of a backtrace.
 struct Frame {
     index: u32,
-    /// As in the file's name section; files that are shipped mostly have none.
+    /// The name in the file's name section. Released files usually have no such section.
     name: Option<String>,
 }
 
@@ -76,16 +76,16 @@ impl Frame {
         }
     }
 
-    /// A Rust function's path, without its hash.
+    /// The path of a Rust function, without its hash.
     fn path(&self) -> Option<String> {
         let name = rustc_demangle::try_demangle(self.name.as_deref()?).ok()?;
         Some(format!("{name:#}"))
     }
 }
 
-/// The frames that say something to whoever wrote the guest, the innermost first: those of the crate
-/// that the host called into. Where no crates can be told, whatever names there are, unless the guest
-/// has said more itself.
+/// The frames that help the author of the guest, innermost first: those of the crate that the host
+/// called into. If there are no Rust names, all frames are taken, with their index where there is
+/// no name, unless the guest has already printed a reason.
 fn own(frames: impl Iterator<Item = Frame>, has_said: bool) -> Vec<String> {
     let frames: Vec<Frame> = frames.collect();
     let paths: Vec<String> = frames.iter().filter_map(Frame::path).collect();
@@ -114,7 +114,8 @@ fn own(frames: impl Iterator<Item = Frame>, has_said: bool) -> Vec<String> {
     names
 }
 
-/// `website` of `<website::Website as pilothouse_sdk::Controller>::reconcile`.
+/// The crate of a path: `website` for
+/// `<website::Website as pilothouse_sdk::Controller>::reconcile`.
 fn crate_of(path: &str) -> &str {
     let mut path = path.trim_start_matches(['<', '&', '*', '(', '[']);
     for word in ["mut ", "const ", "dyn "] {

@@ -1,5 +1,6 @@
-//! The double-run check: the same request on the same snapshot must give the same answer. In a fresh instance a guest cannot help it (see
-//! `imports::wasi`); what this finds is a guest that carries something from one call to the next, and a fault of the host's.
+//! The double-run check: the same request on the same snapshot must give the same answer. A guest
+//! in a fresh instance has no means to answer differently (see `imports::wasi`). The check
+//! therefore finds guests that carry state from one call to the next, and defects of the host.
 
 use std::time::Duration;
 
@@ -9,13 +10,14 @@ use pilothouse_core::plugin::RunError;
 
 type Answer = Result<Outcome, RunError>;
 
-/// Whether this run is one of the fraction that is checked. Decided by plugin, key and attempt alone, so that it, too, is the same each
-/// time.
+/// True if this run is one of the fraction that is checked. This depends only on plugin, key and
+/// attempt, so it is repeatable, too.
 pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u32) -> bool {
     if fraction <= 0.0 {
         return false;
     }
-    // FNV-1a, then spread: its upper bits hardly depend on the last bytes.
+    // FNV-1a, followed by a mixing step, because the upper bits of the hash hardly depend on the
+    // last bytes.
     let parts = [
         plugin.as_bytes(),
         key.namespace.as_bytes(),
@@ -33,7 +35,8 @@ pub(super) fn is_chosen(fraction: f64, plugin: &str, key: &ObjectKey, attempt: u
     place < fraction || fraction >= 1.0
 }
 
-/// Whether an answer can be held against another one: how long a run takes, and what the host has no room for, may differ.
+/// True if an answer can be compared with another one. Timeouts depend on the machine, and errors
+/// of the host are not the guest's.
 pub(super) fn is_comparable(answer: &Answer) -> bool {
     !matches!(
         answer,
@@ -41,7 +44,8 @@ pub(super) fn is_comparable(answer: &Answer) -> bool {
     )
 }
 
-/// In what two answers differ, and if `fuel` is given, two runs.
+/// Describes the first difference between two answers or, if `fuel` is given, between the fuel that
+/// two runs used.
 pub(super) fn difference(
     first: &Answer,
     second: &Answer,
@@ -68,7 +72,7 @@ pub(super) fn difference(
     })
 }
 
-/// An error without what may differ: how long it took.
+/// The text of an error without the time it took, which varies.
 fn constant_text(error: &RunError) -> String {
     match error {
         RunError::OutOfFuel { fuel, .. } => RunError::OutOfFuel {
@@ -99,7 +103,7 @@ fn of_outcomes(first: &Outcome, second: &Outcome) -> Option<String> {
     })
 }
 
-/// Where the texts of two actions of one kind part.
+/// The first byte at which the texts of two actions of the same type differ.
 fn differing_byte(one: &Action, other: &Action) -> Option<usize> {
     if std::mem::discriminant(one) != std::mem::discriminant(other) {
         return None;

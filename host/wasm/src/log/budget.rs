@@ -1,5 +1,5 @@
-//! How many lines a plugin may log over time, whoever many runs they come from: a token bucket. What is too much is counted, and said once
-//! in a while.
+//! Limits how many lines a plugin may log over time, across all its runs: a token bucket. Dropped
+//! lines are counted and reported at intervals.
 #![allow(
     clippy::disallowed_types,
     reason = "logging takes place in real time; what is decided here takes the time as an argument"
@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two reports of dropped lines.
+/// Shortest time between two reports of dropped lines.
 const REPORT: Duration = Duration::from_secs(10);
-/// Seconds' worth of lines that are let through at once.
+/// The bucket holds as many lines as are allowed in this many seconds.
 const BURST: u32 = 10;
 
 /// A plugin's share of the log.
@@ -21,7 +21,7 @@ pub struct LogBudget {
 }
 
 impl LogBudget {
-    /// A plugin's, of so many lines a second; of ten seconds' worth at once.
+    /// A budget of `lines_per_second` for a plugin, with a burst of ten times as many.
     pub fn new(plugin: Arc<str>, lines_per_second: u32) -> Self {
         Self {
             plugin,
@@ -34,7 +34,7 @@ impl LogBudget {
         &self.plugin
     }
 
-    /// Whether another line may be written.
+    /// True if another line may be written. Takes a token, or counts the line as dropped.
     pub fn take(&self) -> bool {
         self.with(Bucket::take)
     }
@@ -44,12 +44,12 @@ impl LogBudget {
         self.with(|bucket, _| bucket.drop_lines(lines));
     }
 
-    /// How many lines were dropped since this was last asked, if it is time to say so.
+    /// The number of lines dropped since the last report, if a report is due.
     pub fn report(&self) -> Option<u64> {
         self.with(Bucket::report)
     }
 
-    /// How many lines were dropped in all.
+    /// The number of lines dropped in all.
     pub(crate) fn dropped(&self) -> u64 {
         self.with(|bucket, _| bucket.dropped)
     }

@@ -1,4 +1,5 @@
-//! A guest that breaks, loops, floods or lies ends its own run and nothing else.
+//! A guest that traps, loops, floods the host or returns nonsense fails its own run and affects
+//! nothing else.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,7 @@ fn over_limit(error: RunError) -> String {
 fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
     let plugin = guest()
         .with("(global $runs (mut i32) (i32.const 0))")
-        // Breaks for keys whose name begins with b.
+        // Traps for keys whose name begins with "b".
         .reconciling("(if (i32.eq (i32.load8_u (local.get 2)) (i32.const 98)) (then unreachable))")
         .plugin();
     let error = plugin.reconcile(&request("b"), &mut reader()).unwrap_err();
@@ -36,7 +37,8 @@ fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
     assert!(plugin.reconcile(&request("a"), &mut reader()).is_ok());
 }
 
-/// Says why, as the SDK's panic hook does, and traps: in Rust's names.
+/// Logs the reason, as the SDK's panic hook does, and then traps. The functions have the names that
+/// rustc gives them.
 const PANICS: &str = r#"(import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
     (data (i32.const 600) "panic") (data (i32.const 610) "panicked at src/lib.rs:1:2:\0ano such image")
     (data (i32.const 700) "\58\02\00\00\05\00\00\00\62\02\00\00\29\00\00\00")
@@ -95,7 +97,7 @@ fn what_was_read_is_given_back_also_after_a_trap() {
     assert_eq!(reader.into_reads().len(), 1);
 }
 
-/// Gets default/default, which is not there.
+/// Gets default/default, which does not exist.
 const GET_NOTHING: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2)
     (i32.const 72) (i32.const 3) (i32.const 80) (i32.const 7) (i32.const 80) (i32.const 7)
     (i32.const 3072))";
@@ -133,7 +135,7 @@ fn a_loop_of_calls_ends_with_its_fuel() {
 fn an_endless_loop_ends_with_its_fuel_wherever_it_is() {
     for looping in [
         guest().reconciling("(loop $l (br $l))"),
-        // The host calls this to hand the request over.
+        // The host calls the allocator to pass the request to the guest.
         guest().reallocating("(loop $l (br $l))"),
     ] {
         let plugin = looping
@@ -155,14 +157,14 @@ thread_local! {
     static NOW: Cell<Reading> = Cell::default();
 }
 
-/// Each look finds that so much more has passed.
+/// Each reading of the clocks finds that this much more time has passed.
 fn each_look_passes(cpu: Duration, wall: Duration) -> Reading {
     let mut now = NOW.get();
     (now.cpu, now.wall) = (now.cpu + cpu, now.wall + wall);
     NOW.replace(now)
 }
 
-/// An engine whose epoch is moved by hand, and a policy of a second.
+/// An engine whose epoch is advanced by hand, and a policy with a timeout of one second.
 fn timed_by(clocks: Clocks) -> (Engine, LimitPolicy) {
     let options = EngineOptions {
         tick: None,
@@ -174,7 +176,7 @@ fn timed_by(clocks: Clocks) -> (Engine, LimitPolicy) {
     (Engine::new(&options).unwrap(), policy)
 }
 
-/// How an endless loop with endless fuel ends while the epoch moves on.
+/// Returns the error of an endless loop with practically unlimited fuel, while the epoch advances.
 fn end_of_an_endless_loop(clocks: Clocks) -> (Engine, RunError) {
     let (engine, mut policy) = timed_by(clocks);
     (policy.default.fuel, policy.max.fuel) = (u64::MAX / 4, u64::MAX / 4);
@@ -218,14 +220,14 @@ fn a_run_that_only_waits_ends_too_at_ten_times_its_limit() {
 
 #[test]
 fn a_guest_that_gets_little_of_a_core_is_ended_by_its_fuel_as_on_any_machine() {
-    /// Moves the epoch far on with every line that is logged.
+    /// Advances the epoch by many ticks with every line that is logged.
     struct Ticking(Engine);
     impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Ticking {
         fn on_event(&self, _: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
             (0..1_000).for_each(|_| self.0.increment_epoch());
         }
     }
-    // At each look a second has passed, in which the guest had a core for a tenth of it.
+    // At each reading one second has passed, in which the guest had a core for a tenth of the time.
     let (engine, policy) =
         timed_by(|| each_look_passes(Duration::from_millis(100), Duration::from_secs(1)));
     let plugin = guest()
@@ -296,11 +298,13 @@ fn a_stack_overflow_is_a_trap() {
 #[test]
 fn an_answer_that_cannot_be_read_is_a_trap() {
     for broken in [
-        // Text that is not UTF-8, beyond the memory, at a wrapping address.
+        // Text that is not UTF-8; text beyond the end of memory; text at an address that wraps
+        // around.
         "(i32.store8 (i32.const 100) (i32.const 255)) (call $fail (i32.const 100) (i32.const 1))",
         "(call $fail (i32.const 131070) (i32.const 100))",
         "(call $fail (i32.const -4) (i32.const 8))",
-        // Neither outcome nor failure; an unaligned list of actions; an unknown action.
+        // A result that is neither outcome nor failure; an unaligned list of actions; an unknown
+        // action.
         "(i32.store8 (i32.const 2048) (i32.const 9))",
         "(i32.store (i32.const 2056) (i32.const 4097)) (i32.store (i32.const 2060) (i32.const 1))",
         "(i32.store (i32.const 2056) (i32.const 4096)) (i32.store (i32.const 2060) (i32.const 1)) (i32.store8 (i32.const 4096) (i32.const 77))",
@@ -331,7 +335,8 @@ fn a_failure_s_text_is_cut() {
 #[test]
 fn a_panic_of_the_host_is_the_run_s_error() {
     let plugin = guest().with(GET).reconciling(SAY_A).plugin();
-    // A scope that names a kind which the snapshot does not have cannot be; if it is, the reader panics.
+    // A scope never names a kind that the snapshot does not have. If it did, the reader would
+    // panic.
     let error = plugin
         .reconcile(&request("a"), &mut reader_of(Snapshot::default(), 7))
         .unwrap_err();

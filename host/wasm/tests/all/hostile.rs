@@ -1,5 +1,6 @@
-//! Guests and files that mean harm, each again and again beside a neighbour that means well: every run has the verdict stated here, the
-//! neighbour's answers stay right, and what was used is given back.
+//! Hostile guests and files, each used many times beside a well-behaved neighbour. Every run must
+//! fail in the way stated here, the neighbour's answers must stay right, and all resources must be
+//! returned.
 #![allow(
     clippy::disallowed_types,
     reason = "the neighbour's latency is measured in real time"
@@ -18,14 +19,14 @@ use pilothouse_wasm::{LimitPolicy, RunOptions, WasmPlugin, load};
 use crate::support::{GET, SAY_A, engine, guest, reader, request, said};
 use corpus::Hostile;
 
-/// Little fuel, so that those who use all of it are done soon.
+/// Little fuel, so that guests that use all of it finish soon.
 fn policy() -> LimitPolicy {
     let mut policy = LimitPolicy::default();
     policy.default.fuel = 3_000_000;
     policy
 }
 
-/// What became of a run, in words that verdicts are written in.
+/// The result of a run as text, to compare it with [`Hostile::verdict`].
 fn verdict(result: &Result<pilothouse_core::outcome::Outcome, RunError>) -> String {
     match result {
         Ok(outcome) => format!("ok: {} actions", outcome.actions.len()),
@@ -62,7 +63,7 @@ fn load_hostile(files: &[files::File]) {
     }
 }
 
-/// A plugin that behaves, and how long each of its runs took.
+/// A well-behaved plugin, and how long each of its runs took.
 struct Neighbour {
     plugin: WasmPlugin,
     times: Vec<Duration>,
@@ -95,7 +96,8 @@ impl Neighbour {
     }
 }
 
-/// Runs `act` so often, beside a neighbour on another thread. Returns the neighbour's latency alone and then.
+/// Runs `act` as many times as `rounds`, beside a neighbour on another thread. Returns the
+/// neighbour's latency without `act` and with it.
 fn beside_a_neighbour(rounds: usize, act: impl Fn()) -> [[Duration; 2]; 2] {
     let mut alone = Neighbour::new();
     let started = Instant::now();
@@ -111,7 +113,7 @@ fn beside_a_neighbour(rounds: usize, act: impl Fn()) -> [[Duration; 2]; 2] {
             }
             neighbour
         });
-        // Also when an assertion fails: the neighbour would go on for ever.
+        // Stops the neighbour even when an assertion fails; otherwise it would run forever.
         struct Ends<'a>(&'a AtomicBool);
         impl Drop for Ends<'_> {
             fn drop(&mut self) {
@@ -137,7 +139,8 @@ fn resident_bytes() -> usize {
         * 4096
 }
 
-/// Everything once more and once more. What it costs is printed; what it must not cost is for the caller to say.
+/// Runs every guest and loads every file many times. Prints what that cost and returns it, so that
+/// the caller can check it.
 fn corpus(rounds: usize, file_rounds: usize) -> ([[Duration; 2]; 2], [usize; 2]) {
     let (corpus, files) = (corpus::all(), files::all());
     let load = |hostile: &'_ Hostile| {
@@ -196,7 +199,8 @@ fn every_hostile_guest_and_file_has_its_verdict_every_time() {
 #[ignore = "takes minutes, and needs the process for itself; make soak"]
 fn a_thousand_times_the_neighbour_is_as_fast_and_memory_comes_back() {
     let ([[_, p99], [_, beside]], [before, after]) = corpus(1_000, 100);
-    // Twice is the promise on a machine with a core to spare; here another process may be using it.
+    // On a machine with a spare core the promise is twice the latency. The extra time is for other
+    // processes that may use that core here.
     assert!(
         beside < p99 * 2 + Duration::from_millis(10),
         "{p99:?}, then {beside:?}"

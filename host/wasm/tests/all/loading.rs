@@ -1,4 +1,4 @@
-//! What is not a plugin is refused in one line that says why.
+//! A file that is not a plugin is refused, with the reason in one line.
 
 use pilothouse_core::manifest::Subject;
 use pilothouse_core::plugin::Plugin;
@@ -108,7 +108,7 @@ fn an_older_or_newer_version_of_the_same_track_loads() {
     guest().of_abi("0.1.9").plugin();
 }
 
-/// A component of the right names around a core module.
+/// A component that has the right exports and wraps a core module, instantiated `instances` times.
 fn component_around(items: &str, instances: usize) -> Vec<u8> {
     let more = "(core instance (instantiate $m))".repeat(instances - 1);
     let text = format!(

@@ -1,4 +1,4 @@
-//! A plugin's lines reach the host's log, and can do no more there than be read.
+//! A plugin's lines reach the host's log and can have no other effect there.
 #![allow(
     clippy::disallowed_types,
     reason = "how many lines a plugin may write depends on real time"
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Guest, LOG, guest, reader, request};
 
-/// What was logged while `guest` ran once.
+/// The lines logged while `guest` ran once.
 pub fn logged_by(guest: &Guest) -> Vec<Value> {
     logged_by_runs(&guest.plugin(), 1)
 }
 
-/// What was logged while `plugin` ran so often.
+/// The lines logged while `plugin` ran as many times as `runs`.
 pub fn logged_by_runs(plugin: &WasmPlugin, runs: usize) -> Vec<Value> {
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -52,7 +52,7 @@ pub fn logged_by_runs(plugin: &WasmPlugin, runs: usize) -> Vec<Value> {
         .collect()
 }
 
-/// A plugin's own fields, of a line.
+/// The plugin's own fields in a line.
 fn fields(line: &Value) -> Value {
     serde_json::from_str(line[LOG_FIELDS].as_str().unwrap()).unwrap()
 }
@@ -60,7 +60,7 @@ fn fields(line: &Value) -> Value {
 #[test]
 fn a_line_says_whose_it_is_and_has_the_plugin_s_fields() {
     let line = guest().with(LOG).with_pages(3).reconciling(
-        // The message "a\n", and the field "v1" with the value "Pod", twice.
+        // The message "a\n", and twice the field "v1" with the value "Pod".
         r#"(i32.store8 (i32.const 97) (i32.const 10))
             (i32.store (i32.const 500) (i32.const 64)) (i32.store (i32.const 504) (i32.const 2))
             (i32.store (i32.const 508) (i32.const 72)) (i32.store (i32.const 512) (i32.const 3))
@@ -112,7 +112,7 @@ fn many_runs_together_are_cut_off_too_and_said_to_be_once() {
     let seconds = began.elapsed().as_secs() as usize;
     let is_own = |line: &&Value| line["message"] == "a";
     let (own, said): (Vec<&Value>, Vec<&Value>) = log.iter().partition(is_own);
-    // Ten at once, and one a second while this takes.
+    // A burst of ten, and one more per second that this takes.
     assert!((10..=11 + seconds).contains(&own.len()), "{log:?}");
     assert_eq!(said.len(), 1, "{log:?}");
     assert_eq!(plugin.dropped_log_lines() + own.len() as u64, 1_000);

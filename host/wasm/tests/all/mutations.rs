@@ -1,4 +1,4 @@
-//! Files and answers that chance has made: none gets a panic out of the host.
+//! Randomly mutated files and random answers: none of them makes the host panic.
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ enum Mutation {
     Set(prop::sample::Index, u8),
     Remove(prop::sample::Index, usize),
     Repeat(prop::sample::Index, usize),
-    /// From another file.
+    /// Copies a part of another file.
     Splice(prop::sample::Index, prop::sample::Index, usize),
     Truncate(prop::sample::Index),
 }
@@ -84,7 +84,8 @@ fn mutate(mut bytes: Vec<u8>, other: &[u8], mutations: &[Mutation]) -> Vec<u8> {
     bytes
 }
 
-/// The same cases each time, unless there are so many that new ones are worth more.
+/// Runs the same cases every time. With more than 1,000 cases it uses new ones, which then find
+/// more.
 fn runner(cases: u32) -> TestRunner {
     let config = Config {
         cases,
@@ -103,14 +104,16 @@ fn policy() -> LimitPolicy {
     policy
 }
 
-/// Whatever a mutated file is, loading it is an error of one line, or it runs and its run is an error or an answer.
+/// Loads mutated files. Each load must fail with an error of one line, or succeed, and then a run
+/// must return an answer or an error.
 fn load_mutated(cases: u32) {
     let choice = (
         0..originals().len(),
         0..originals().len(),
         vec(mutation(), 1..4),
     );
-    // In this process a mutated file could end the tests: see `tests/files/endless-world.wasm`.
+    // In this process a mutated file could end the tests (see `tests/files/endless-world.wasm`), so
+    // compile in a child process.
     let child =
         std::env::var_os("PILOTHOUSE_BIN").expect("PILOTHOUSE_BIN is not set; run `make test`");
     let compiler = Compiler::new(CompileOptions {
@@ -138,7 +141,8 @@ fn load_mutated(cases: u32) {
         .unwrap();
 }
 
-/// A guest that answers with these bytes: an outcome, and behind it what its pointers may point to.
+/// A guest that answers with these bytes: an outcome, followed by data that its pointers may refer
+/// to.
 fn answer_with(bytes: &[u8]) -> String {
     let stores = bytes.chunks(4).enumerate().map(|(number, chunk)| {
         let mut word = [0; 4];
@@ -149,7 +153,8 @@ fn answer_with(bytes: &[u8]) -> String {
     stores.collect()
 }
 
-/// Bytes that look a little like an answer: small numbers, pointers into memory, and anything.
+/// Four bytes that resemble a part of an answer: mostly small numbers and pointers into memory,
+/// sometimes anything.
 fn word() -> impl Strategy<Value = [u8; 4]> {
     prop_oneof![
         4 => (0_u32..9).prop_map(u32::to_le_bytes),

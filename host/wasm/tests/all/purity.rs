@@ -1,4 +1,4 @@
-//! The same request on the same snapshot is the same answer, to the byte and to the unit of fuel.
+//! The same request on the same snapshot gives the same answer: the same bytes, for the same fuel.
 
 use std::thread;
 
@@ -65,7 +65,7 @@ fn plugins_run_beside_each_other() {
 
 #[test]
 fn the_request_arrives_whole() {
-    // The config's address and length are the last two parameters.
+    // The address and the length of the config are the last two parameters.
     let echo = guest()
         .reconciling("(call $fail (local.get 7) (local.get 8))")
         .plugin();
@@ -107,7 +107,7 @@ fn a_list_is_one_json_array_and_a_kind_out_of_scope_is_denied() {
         "{text}"
     );
 
-    // The kind v1/po.
+    // Asks for the kind v1/Po, by passing a shorter length.
     let denied = SAY_A.replacen("(i32.const 3)", "(i32.const 2)", 1);
     let text = said(guest().with(GET).reconciling(denied.leak()).run_error());
     assert_eq!(text, "v1/Po is not among the manifest's reads");

@@ -1,4 +1,4 @@
-//! Instances that are asked again, and runs that are done twice.
+//! Instances that are used again, and runs that are repeated.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const VERIFYING: RunOptions = RunOptions {
     ..REUSING
 };
 
-/// Answers with how often it was called, as milliseconds until it wants to be called again.
+/// Answers with the number of its calls, as the requeue delay in milliseconds.
 fn counting() -> Guest {
     guest()
         .with("(global $calls (mut i64) (i64.const 0))")
@@ -29,7 +29,7 @@ fn counting() -> Guest {
         )
 }
 
-/// Fails in its second call.
+/// A guest that counts its calls, for a `how` that fails in the second.
 fn failing_second(how: &'static str) -> Guest {
     guest()
         .with("(global $calls (mut i32) (i32.const 0))")
@@ -134,7 +134,7 @@ fn an_instance_that_has_grown_large_is_not_kept() {
 
 #[test]
 fn memory_of_a_reused_instance_still_counts() {
-    // 16 MiB more each time.
+    // Each call grows memory by 16 MiB.
     let plugin = guest()
         .reconciling("(global.set $heap (i32.const 65536)) (drop (memory.grow (i32.const 256)))");
     let plugin = with(&plugin, REUSING);

@@ -1,4 +1,4 @@
-//! Guests written in WAT against the real world, and something for them to read.
+//! Guests written in WAT against the real world, and a snapshot for them to read.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,8 @@ use wit_parser::Resolve;
 /// The time of every test's reconcile.
 pub const NOW_MS: u64 = 1_700_000_000_123;
 
-/// A guest: a core module of the contract's world. Memory below 64 KiB is the template's; [`Guest::module`] says what is where.
+/// A guest: a core module for the contract's world. The template uses the memory below 64 KiB; see
+/// [`Guest::module`] for its layout.
 pub struct Guest {
     abi: &'static str,
     name: &'static str,
@@ -52,12 +53,12 @@ impl Guest {
         Self { abi, ..self }
     }
 
-    /// At most 9 characters.
+    /// `name` has at most 9 characters.
     pub fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// With these lines of WIT in its world, from these packages.
+    /// Adds these lines of WIT to its world, with the packages they use.
     pub fn of_world_with(self, world: &'static str, packages: &'static str) -> Self {
         Self {
             world,
@@ -66,7 +67,7 @@ impl Guest {
         }
     }
 
-    /// With these core imports, globals and functions.
+    /// Adds these core imports, globals and functions.
     pub fn with(self, items: &'static str) -> Self {
         Self { items, ..self }
     }
@@ -87,8 +88,17 @@ impl Guest {
         Self { pages, ..self }
     }
 
-    /// 16: name, 32: version, 64: "v1", 72: "Pod", 80: "default", 96: "a", 1024: the manifest (a singleton that reads nothing),
-    /// 2048: the answer of `reconcile` (all zero: an outcome without actions), 3072: the answers of imports.
+    /// The core module. Its memory, by address:
+    ///
+    /// - 16: the name
+    /// - 32: the version
+    /// - 64: "v1"
+    /// - 72: "Pod"
+    /// - 80: "default"
+    /// - 96: "a"
+    /// - 1024: the manifest, a singleton that reads nothing
+    /// - 2048: the answer of `reconcile`; all zero is an outcome without actions
+    /// - 3072: the answers of imports
     pub fn module(&self) -> Vec<u8> {
         let Self {
             name,
@@ -159,7 +169,7 @@ impl Guest {
         self.load().unwrap()
     }
 
-    /// Runs it once for default/a and says what went wrong.
+    /// The error of one run for default/a.
     pub fn run_error(&self) -> RunError {
         self.plugin()
             .reconcile(&request("a"), &mut reader())
@@ -171,7 +181,7 @@ impl Guest {
     }
 }
 
-/// The contract's files as one, at another version.
+/// The files of the contract as one text, at another version.
 fn contract(abi: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -194,13 +204,14 @@ fn contract(abi: &str) -> String {
     )
 }
 
-/// One engine for all tests: a pool reserves much address space.
+/// One engine for all tests, because the pool reserves a lot of address space.
 pub fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| Engine::new(&EngineOptions::default()).unwrap())
 }
 
-/// So little that whoever uses all of it is done long before the timeout, also on a busy machine.
+/// Little enough fuel that a guest which uses all of it is done long before the timeout, even on a
+/// busy machine.
 pub fn little_fuel() -> LimitPolicy {
     let mut policy = LimitPolicy::default();
     policy.default.fuel = 10_000_000;
@@ -216,7 +227,7 @@ pub fn request(name: &str) -> Request {
     }
 }
 
-/// Reads pods; there are default/a and default/b.
+/// A reader of pods. There are default/a and default/b.
 pub fn reader() -> Reader {
     let pod = Kind::new("", "v1", "Pod");
     let mut pods = Cache::new(Source::all(pod.clone()));
@@ -244,7 +255,7 @@ pub fn reader_of(snapshot: Snapshot, informer: usize) -> Reader {
     Reader::new(snapshot, Arc::new(scope), NOW_MS)
 }
 
-/// The text a guest failed with: how test guests say what they saw.
+/// The text a guest failed with. Test guests return what they read in this way.
 pub fn said(error: RunError) -> String {
     match error {
         RunError::Failure(Failure::Retry(text)) => text,
@@ -252,12 +263,12 @@ pub fn said(error: RunError) -> String {
     }
 }
 
-/// Core imports and calls that guests share.
+/// Core imports and calls that several guests use.
 pub const GET: &str = r#"(import "pilothouse:controller/cluster@0.1.0" "get"
     (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
 pub const GET_A: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
     (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))";
-/// Gets default/a and fails with what was got.
+/// Gets default/a and fails with the result as its text.
 pub const SAY_A: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
     (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))
     (call $fail (i32.load (i32.const 3080)) (i32.load (i32.const 3084)))";

@@ -1,4 +1,4 @@
-//! The WASI that language runtimes get: an empty world, the same on every run.
+//! The WASI that language runtimes get: an empty environment, which is the same in every run.
 
 use pilothouse_core::plugin::{Plugin, RunError};
 use pilothouse_wasm::{
@@ -38,7 +38,7 @@ fn wasi_guest() -> Guest {
     guest().of_world_with(WORLD, PACKAGES)
 }
 
-/// Says what it draws, as eight letters.
+/// A guest that fails with a random number as its text, as eight letters.
 fn drawing() -> Guest {
     wasi_guest()
         .with(r#"(import "wasi:random/random@0.2.6" "get-random-u64" (func $random (result i64)))"#)

@@ -1,4 +1,5 @@
-//! Building actions. Each is a value until the host has checked the whole outcome.
+//! Builders for actions. An action is only a value: the host checks the whole outcome before it
+//! performs any of it.
 
 use serde::Serialize;
 
@@ -8,11 +9,13 @@ use crate::{
 };
 
 impl Apply {
-    /// Server-side apply of this object, or of the part of it that is to be so.
+    /// Server-side apply of `object`, which may be a whole object or only the fields that this
+    /// plugin wants to set. It needs `apiVersion`, `kind`, `metadata.name` and, for a namespaced
+    /// kind, `metadata.namespace`.
     ///
     /// # Errors
     ///
-    /// The value has no JSON form (a map whose keys are not strings).
+    /// The value has no JSON form (for example a map whose keys are not strings).
     pub fn new(object: &impl Serialize) -> Result<Self, serde_json::Error> {
         Ok(Self {
             object: serde_json::to_string(object)?,
@@ -21,14 +24,15 @@ impl Apply {
         })
     }
 
-    /// Take fields that another manager owns.
+    /// Takes over fields that another field manager owns. Without this, applying such a field is a
+    /// conflict.
     #[must_use]
     pub fn force(mut self) -> Self {
         self.force = true;
         self
     }
 
-    /// Apply to a subresource: `status`, `scale`.
+    /// Applies to a subresource: `status`, `scale`.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -37,7 +41,9 @@ impl Apply {
 }
 
 impl Create {
-    /// Creation of this object.
+    /// Creates `object`. With `metadata.generateName` the host derives a name. It is the same on
+    /// every retry from the same state, and differs from the names of all objects that this
+    /// reconcile has read.
     ///
     /// # Errors
     ///
@@ -49,7 +55,8 @@ impl Create {
         })
     }
 
-    /// Create a subresource of the object that `metadata` names: `eviction`, `binding`.
+    /// Creates a subresource of the object that `metadata` names: `eviction`, `binding`. The
+    /// manifest must declare the kind of the body for this: `policy/v1 Eviction`, `v1 Binding`.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -58,7 +65,10 @@ impl Create {
 }
 
 impl Update {
-    /// Replacement by this object.
+    /// Replaces an existing object by `object`, at the version that the snapshot shows or that an
+    /// earlier action of the outcome has left. If the object has changed since, the update is a
+    /// conflict. Finalizers that `object` does not mention stay. For a kind that the plugin does
+    /// not read, `object` must contain `metadata.resourceVersion`.
     ///
     /// # Errors
     ///
@@ -70,7 +80,7 @@ impl Update {
         })
     }
 
-    /// Replace a subresource: `status`, `scale`.
+    /// Replaces a subresource: `status`, `scale`.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -79,7 +89,9 @@ impl Update {
 }
 
 impl Patch {
-    /// RFC 7386: the body's members replace the object's, and null removes one.
+    /// A merge patch (RFC 7386): the members of `body` replace those of the object, and null
+    /// removes a member. A body with a `metadata.resourceVersion`, whatever its value, applies only
+    /// to the version that the snapshot shows; otherwise it is a conflict.
     ///
     /// # Errors
     ///
@@ -92,7 +104,8 @@ impl Patch {
         Self::new(kind, key, PatchType::MergePatch, body)
     }
 
-    /// RFC 6902: a list of operations.
+    /// A JSON Patch (RFC 6902): a list of operations. It is a conflict if it does not fit the
+    /// object, for example because a test fails.
     ///
     /// # Errors
     ///
@@ -105,7 +118,8 @@ impl Patch {
         Self::new(kind, key, PatchType::JsonPatch, body)
     }
 
-    /// Kubernetes' own, which merges lists by key; built-in kinds only.
+    /// A strategic merge patch: Kubernetes' own format, which merges lists by key. The server
+    /// accepts it only for built-in kinds.
     ///
     /// # Errors
     ///
@@ -118,7 +132,7 @@ impl Patch {
         Self::new(kind, key, PatchType::StrategicMergePatch, body)
     }
 
-    /// Patch a subresource: `status`, `scale`.
+    /// Patches a subresource: `status`, `scale`.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -142,7 +156,9 @@ impl Patch {
 }
 
 impl Delete {
-    /// Deletion of this object.
+    /// Deletes an object. Deleting one that is already gone succeeds. Without preconditions of its
+    /// own, this deletes only the object that the snapshot shows, and only if it has not changed
+    /// since.
     #[must_use]
     pub fn new(kind: &Kind, key: &ObjectKey) -> Self {
         Self {
@@ -155,28 +171,29 @@ impl Delete {
         }
     }
 
-    /// Only the object with this uid, not a later one of the same name.
+    /// Deletes only the object with this uid, not a later one of the same name. Other changes to it
+    /// do not matter.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.uid = Some(uid.to_owned());
         self
     }
 
-    /// Only while the object is at this resourceVersion.
+    /// Deletes the object only if it is still at this resourceVersion.
     #[must_use]
     pub fn resource_version(mut self, resource_version: &str) -> Self {
         self.resource_version = Some(resource_version.to_owned());
         self
     }
 
-    /// What becomes of the objects it owns.
+    /// What happens to the objects that it owns. Without this, the kind's default applies.
     #[must_use]
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.propagation = Some(propagation);
         self
     }
 
-    /// How long the object may take to end.
+    /// How long the object may take to shut down, in seconds.
     #[must_use]
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
         self.grace_period_seconds = Some(seconds);
@@ -185,13 +202,18 @@ impl Delete {
 }
 
 impl Event {
-    /// An Event that tells of normal working.
+    /// A `Normal` Event: something works as intended.
+    ///
+    /// `reason` and `action` (what was done or attempted) are CamelCase, for machines, and have at
+    /// most 128 bytes. `note` is for people and has at most 1,024 bytes. Longer texts are cut. The
+    /// manifest must declare `kind` in its reads or writes. An Event that is not granted or cannot
+    /// be written never fails the reconcile.
     #[must_use]
     pub fn normal(kind: &Kind, key: &ObjectKey, reason: &str, action: &str, note: &str) -> Self {
         Self::new(kind, key, EventType::Normal, reason, action, note)
     }
 
-    /// An Event that tells of something amiss.
+    /// A `Warning` Event: something is wrong. The arguments are those of [`Event::normal`].
     #[must_use]
     pub fn warning(kind: &Kind, key: &ObjectKey, reason: &str, action: &str, note: &str) -> Self {
         Self::new(kind, key, EventType::Warning, reason, action, note)
@@ -217,13 +239,16 @@ impl Event {
 }
 
 impl Finalizer {
-    /// The object has this finalizer.
+    /// Makes sure that the object has this finalizer. It is a conflict if the object has been
+    /// replaced or its finalizers have changed since the snapshot. The manifest must read the kind
+    /// and declare [`Verb::Patch`](crate::Verb::Patch) for it.
     #[must_use]
     pub fn add(kind: &Kind, key: &ObjectKey, name: &str) -> Self {
         Self::new(kind, key, name, true)
     }
 
-    /// The object no longer has this finalizer.
+    /// Makes sure that the object does not have this finalizer. Succeeds if the object is already
+    /// gone. Otherwise like [`Finalizer::add`].
     #[must_use]
     pub fn remove(kind: &Kind, key: &ObjectKey, name: &str) -> Self {
         Self::new(kind, key, name, false)
@@ -240,11 +265,17 @@ impl Finalizer {
 }
 
 impl Children {
-    /// These are all the objects that should exist for this key.
+    /// All objects that should exist for this key. The host applies each of them and deletes those
+    /// that it applied for this key before and that are no longer listed. An outcome has at most
+    /// one such action.
+    ///
+    /// When the key's object is gone, return the empty list to delete its children; an outcome
+    /// without this action leaves them. The host sets no owners: add
+    /// [`OwnerReference`](crate::OwnerReference) if the garbage collector should delete a child.
     ///
     /// # Errors
     ///
-    /// One of them has no JSON form.
+    /// One of the objects has no JSON form.
     pub fn new<T: Serialize>(
         objects: impl IntoIterator<Item = T>,
     ) -> Result<Self, serde_json::Error> {

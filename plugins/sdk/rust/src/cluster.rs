@@ -1,4 +1,4 @@
-//! Reading the cluster.
+//! Reading the cluster, and the reconcile's clock and log.
 
 use std::time::Duration;
 
@@ -6,24 +6,29 @@ use serde::de::DeserializeOwned;
 
 use crate::{Failure, Filter, IndexValue, Kind, Level, ObjectKey, ReadError, match_labels};
 
-/// One reconcile's view of the cluster: a frozen snapshot. What was read once reads the same again.
+/// One reconcile's view of the cluster: a frozen snapshot. Reading the same thing twice gives the
+/// same answer.
 ///
-/// The methods here move JSON text and are what a host, or a test, implements. Controllers use the typed ones on
-/// `dyn Cluster` ([`get`](trait@Cluster#method.get), [`get_part`](trait@Cluster#method.get_part),
-/// [`list`](trait@Cluster#method.list), [`info`](trait@Cluster#method.info) and the other levels).
+/// The methods here return JSON text; the host or a test implements them. Controllers use the typed
+/// methods of `dyn Cluster` instead: [`get`](trait@Cluster#method.get),
+/// [`get_part`](trait@Cluster#method.get_part), [`list`](trait@Cluster#method.list),
+/// [`info`](trait@Cluster#method.info) and the methods for the other log levels.
 pub trait Cluster {
-    /// The object as JSON, cut down to the manifest's fields.
+    /// The object as JSON, reduced to the fields that the manifest names. `None` if there is no
+    /// such object.
     ///
     /// # Errors
     ///
-    /// The manifest does not name this kind. An object that is not there is `None`, not an error.
+    /// The manifest does not declare this kind, or not in this namespace, or the operator has not
+    /// granted it.
     fn get_json(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadError>;
 
-    /// One part of the object as JSON, by JSON Pointer.
+    /// One part of the object as JSON, by JSON Pointer (RFC 6901). `None` if the object or the part
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// The manifest does not name this kind, or this is not a JSON Pointer.
+    /// As for [`get_json`](Self::get_json), or `pointer` is not a JSON Pointer.
     fn get_part_json(
         &self,
         kind: &Kind,
@@ -31,11 +36,13 @@ pub trait Cluster {
         pointer: &str,
     ) -> Result<Option<String>, ReadError>;
 
-    /// The objects that match, as one JSON array.
+    /// The matching objects, each reduced to the manifest's fields, as one JSON array ordered by
+    /// namespace and name. With `namespace` `None`: those in all namespaces that the manifest
+    /// reads.
     ///
     /// # Errors
     ///
-    /// The manifest does not name this kind, or has no such index.
+    /// As for [`get_json`](Self::get_json), or the manifest has no such index.
     fn list_json(
         &self,
         kind: &Kind,
@@ -43,19 +50,22 @@ pub trait Cluster {
         filter: &Filter,
     ) -> Result<String, ReadError>;
 
-    /// The time since the Unix epoch. It does not pass while a reconcile runs, and it is recorded.
+    /// The time of this reconcile, since the Unix epoch. It does not advance during a reconcile,
+    /// and calling this is recorded like a read.
     fn now(&self) -> Duration;
 
-    /// Writes a line to the host's log: a constant message, and what varies as fields.
+    /// Writes a line to the host's log: a constant message, and the variable parts as fields (name,
+    /// value).
     fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
 }
 
 impl dyn Cluster + '_ {
-    /// An object, as the type of the caller's choice. Decode what the manifest's fields name and leave the rest out.
+    /// Reads an object and decodes it as `T`, which needs only the fields that the controller uses.
+    /// `None` if there is no such object.
     ///
     /// # Errors
     ///
-    /// It may not be read, or is not of this type.
+    /// The plugin may not read the object, or the object cannot be decoded as `T`.
     pub fn get<T: DeserializeOwned>(
         &self,
         kind: &Kind,
@@ -67,11 +77,15 @@ impl dyn Cluster + '_ {
             .transpose()
     }
 
-    /// One part of an object, by JSON Pointer (`/data/ca.crt`), for when most of a large object is not wanted.
+    /// Reads one part of an object, by JSON Pointer (`/data/ca.crt`). Useful when most of a large
+    /// object is not needed. `None` if the object or the part does not exist.
+    ///
+    /// The host searches the whole object on every call. To read several parts, get the object.
     ///
     /// # Errors
     ///
-    /// It may not be read, or is not of this type.
+    /// The plugin may not read the object, `pointer` is not a JSON Pointer, or the part cannot be
+    /// decoded as `T`.
     pub fn get_part<T: DeserializeOwned>(
         &self,
         kind: &Kind,
@@ -84,11 +98,13 @@ impl dyn Cluster + '_ {
             .transpose()
     }
 
-    /// The objects of a kind that match, ordered by namespace and name. `namespace` none: all namespaces.
+    /// Lists the objects of a kind that match `filter`, ordered by namespace and name. With
+    /// `namespace` `None`: those in all namespaces that the manifest reads.
     ///
     /// # Errors
     ///
-    /// They may not be read, or one is not of this type.
+    /// The plugin may not read them, the manifest has no such index, or one of the objects cannot
+    /// be decoded as `T`.
     pub fn list<T: DeserializeOwned>(
         &self,
         kind: &Kind,
@@ -98,24 +114,23 @@ impl dyn Cluster + '_ {
         decode(&self.list_json(kind, namespace, filter)?, kind, "list")
     }
 
-    /// A line for whoever looks for a fault in this plugin: the host's log does not show it unless
-    /// asked to.
+    /// Logs a line for debugging this plugin. The host hides such lines by default.
     pub fn debug(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Debug, message, fields);
     }
 
-    /// A line for the operator: a constant message, and what varies as fields.
+    /// Logs a line for the operator: a constant message, and the variable parts as fields.
     pub fn info(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Info, message, fields);
     }
 
-    /// A line about something that is amiss, and that this plugin can go on with.
+    /// Logs a line about a problem that does not stop this plugin from working.
     pub fn warn(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Warn, message, fields);
     }
 
-    /// A line about something that keeps this plugin from its work. What is returned as a
-    /// [`Failure`] is in the log already.
+    /// Logs a line about a problem that stops this plugin from working. There is no need to log a
+    /// [`Failure`] that is returned: the host does that.
     pub fn error(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Error, message, fields);
     }
@@ -126,7 +141,7 @@ fn decode<T: DeserializeOwned>(json: &str, kind: &Kind, what: &str) -> Result<T,
 }
 
 impl Filter {
-    /// The objects with all of these labels.
+    /// Selects the objects that have all of these labels.
     pub fn match_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Self
     where
         K: Into<String>,
@@ -135,7 +150,7 @@ impl Filter {
         Self::Labels(match_labels(labels))
     }
 
-    /// The objects with this value in an index of the manifest.
+    /// Selects the objects that have this value in an index of the manifest.
     #[must_use]
     pub fn index(name: &str, value: &str) -> Self {
         Self::Index(IndexValue {

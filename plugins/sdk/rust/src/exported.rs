@@ -1,4 +1,4 @@
-//! The plugin's side of the boundary: exists only in wasm.
+//! The plugin's side of the contract: the world's exports and imports. Exists only in wasm.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::{
     Request,
 };
 
-/// A controller as the world's exports. Made by [`register!`](crate::register).
+/// Exports a controller to the host. [`register!`](crate::register) uses it.
 pub struct Exported<C>(PhantomData<C>);
 
 impl<C: Controller> Guest for Exported<C> {
@@ -30,8 +30,8 @@ impl<C: Controller> Guest for Exported<C> {
 #[cfg(feature = "log")]
 static FACADE: crate::facade::Facade = crate::facade::Facade::new(log::log);
 
-/// A panic is a trap, of which the host sees only where it happened. What was said goes to the log before, in the field that the host
-/// leads the error with.
+/// Logs the message of a panic before it becomes a trap. The host sees of a trap only where it
+/// happened, and begins its error with the text in the field `panic`.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         log::log(
@@ -42,7 +42,7 @@ fn log_panics() {
     }));
 }
 
-/// The host's imports.
+/// The host's imports as a [`Cluster`].
 struct Host;
 
 impl Cluster for Host {

@@ -1,17 +1,17 @@
-//! What is said through the `log` crate reaches the host's log: for libraries that log.
+//! Connects the `log` crate to the host's log, for libraries that use that crate.
 
 use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::Level;
 
-/// Until the plugin calls `log::set_max_level`. Of a run's lines the host writes the first hundred:
-/// libraries that tell all they do would crowd out the plugin's own.
+/// The level until the plugin calls `log::set_max_level`. The host writes only the first hundred
+/// lines of a run, and verbose libraries would use them up before the plugin's own.
 const MAX_LEVEL: LevelFilter = LevelFilter::Info;
 
 /// Writes a line to the host's log.
 pub(crate) type Write = fn(Level, &str, &[(String, String)]);
 
-/// Takes the lines that are logged from now on.
+/// The logger of the `log` crate.
 pub(crate) struct Facade {
     write: Write,
 }
@@ -21,7 +21,7 @@ impl Facade {
         Self { write }
     }
 
-    /// Makes this the logger. An instance that the host uses again has it already.
+    /// Makes this the logger, unless it is already, as in a reused instance.
     pub(crate) fn install(&'static self) {
         if log::set_logger(self).is_ok() {
             log::set_max_level(MAX_LEVEL);
@@ -73,7 +73,7 @@ mod tests {
         log::info!(target: "library", "on it");
         log::debug!(target: "library", "too much");
         log::set_max_level(LevelFilter::Trace);
-        // As in an instance that the host uses again.
+        // As in a reused instance.
         FACADE.install();
         log::trace!(target: "library", "all of it");
 

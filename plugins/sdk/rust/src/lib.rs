@@ -1,11 +1,13 @@
 //! Write a Kubernetes controller for Pilothouse in Rust.
 //!
-//! A controller is a function from a key and a frozen view of the cluster to a list of actions. It sets up no watches and keeps
-//! no caches: the host records what a run read, and runs the key again when a change would alter one of the answers.
+//! A controller is a function from a key and a frozen snapshot of the cluster to a list of actions.
+//! It needs no watches and no caches. The host records what a reconcile has read, and reconciles
+//! the key again when a change would alter one of the answers.
 //!
 //! # Example
 //!
-//! Each ConfigMap labelled `hello: "true"` gets a greeting of its own:
+//! For each ConfigMap with the label `hello: "true"`, this controller writes another one with a
+//! greeting:
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -61,15 +63,17 @@
 //!
 //! # Logging
 //!
-//! Standard output and error go nowhere. [`Cluster`] has a method for each level: a constant message,
-//! and what varies as fields. With the feature `log`, what libraries say through the `log` crate reaches
-//! the host's log too, from `info` up; `log::set_max_level` at the start of `reconcile` asks for more.
+//! Standard output and standard error are discarded. [`Cluster`] has a method for each log level,
+//! which takes a constant message, and the variable parts as fields. With the feature `log`, lines
+//! that libraries write through the `log` crate appear in the host's log, too, from level `info`
+//! up. Call `log::set_max_level` at the start of `reconcile` to get more.
 //!
 //! # Purity
 //!
-//! The same request on the same snapshot must give the same answer, byte for byte; replay and shadowing rest on it. A guest has no
-//! clock but [`Cluster::now`] and no source of randomness. Keep maps in `BTreeMap`, whose order is that of its keys, and not in
-//! `HashMap`.
+//! The same request on the same snapshot must give the same answer, byte for byte. The host can
+//! check this (the setting `verify`): it then repeats runs and compares the answers. A guest has no
+//! clock but [`Cluster::now`] and no source of randomness. Use `BTreeMap`, which is ordered by key,
+//! and not `HashMap`.
 
 #[allow(
     missing_docs,
@@ -117,26 +121,32 @@ pub use objects::{Condition, OwnerReference, set_condition};
 pub use time::rfc3339;
 pub use words::match_labels;
 
-/// What a plugin is: a declaration and a function.
+/// A plugin: a manifest, and a function that reconciles one key.
 pub trait Controller {
-    /// What this plugin is, reads and writes. Asked once, when the plugin is loaded; the cluster cannot be read from here.
+    /// Declares what this plugin is called, reads and writes. The host calls it once, when it loads
+    /// the plugin. The cluster cannot be read here.
     fn manifest() -> Manifest;
 
-    /// Looks at the snapshot and says what should be done about one key.
+    /// Decides, from the snapshot, what should be done about one key.
     ///
-    /// The key's own object may be gone: that, too, is a state to act on. Every call finds a fresh instance, so nothing is
-    /// remembered from one call to the next.
+    /// The key's own object may be gone, which may also require actions. Every call runs in a fresh
+    /// instance, unless the operator has chosen to reuse instances. Therefore keep nothing from one
+    /// call to the next.
     ///
     /// # Errors
     ///
-    /// [`Failure::Retry`] runs the key again, later and later. [`Failure::Terminal`] does not, until something the key read
-    /// changes; that is what `?` makes of an object that cannot be decoded.
+    /// After [`Failure::Retry`] the host runs the key again, with a delay that doubles from 5 ms up
+    /// to 1,000 s. After [`Failure::Terminal`] it does not, until something the key has read
+    /// changes. Using `?` on a read that is denied or on an object that cannot be decoded returns
+    /// the latter.
     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure>;
 }
 
-/// Makes a [`Controller`] the plugin of this crate. Once per crate, which must be a `cdylib`.
+/// Exports a [`Controller`] as the plugin of this crate. Use it once per crate; the crate type must
+/// be `cdylib`.
 ///
-/// It exports something only when built for wasm, so that the same crate can be a library with native tests.
+/// It exports something only when it is built for wasm. Natively the same crate can be a library
+/// with tests.
 #[macro_export]
 macro_rules! register {
     ($controller:ty) => {

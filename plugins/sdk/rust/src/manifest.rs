@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Read {
-    /// These fields of every object of a kind.
+    /// Reads these fields of all objects of a kind. Without fields: the whole objects.
     pub fn new<'a>(kind: &Kind, fields: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             kind: kind.clone(),
@@ -18,14 +18,14 @@ impl Read {
         }
     }
 
-    /// Only of objects in this namespace, or another one that is named the same way.
+    /// Reads only objects in this namespace. May be called several times, for several namespaces.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.namespaces.push(namespace.to_owned());
         self
     }
 
-    /// Only of objects with this label.
+    /// Reads only objects with this label.
     #[must_use]
     pub fn label(self, name: &str, value: &str) -> Self {
         self.require(LabelRequirement::Equals((
@@ -34,14 +34,16 @@ impl Read {
         )))
     }
 
-    /// Only of objects whose labels meet this, and every other requirement named the same way.
+    /// Reads only objects whose labels meet this requirement. May be called several times; the
+    /// labels must then meet all requirements.
     #[must_use]
     pub fn require(mut self, requirement: LabelRequirement) -> Self {
         self.labels.push(requirement);
         self
     }
 
-    /// Only of objects matching this field selector, as the API server writes it: `spec.nodeName=a`.
+    /// Reads only objects that match this field selector, in the API server's syntax:
+    /// `spec.nodeName=a`.
     #[must_use]
     pub fn matching(mut self, field_selector: &str) -> Self {
         self.field_selector = Some(field_selector.to_owned());
@@ -50,7 +52,12 @@ impl Read {
 }
 
 impl Manifest {
-    /// A plugin of this name, which is also the field manager of its writes. It reads and writes nothing yet.
+    /// A plugin with this name, version and subject. It reads and writes nothing yet.
+    ///
+    /// The name is a DNS label, unique among the plugins of a host. After `pilothouse.dev/` it is
+    /// also the field manager of the plugin's writes. The operator can change both. The version is
+    /// for people: at most 64 printable ASCII characters. The subject is a [`Selection`] or
+    /// [`Subject::Singleton`].
     pub fn new(name: &str, version: &str, subject: impl Into<Subject>) -> Self {
         Self {
             name: name.to_owned(),
@@ -69,27 +76,29 @@ impl Manifest {
         }
     }
 
-    /// It may read these fields of this kind. List what is used and no more: a change elsewhere in an object wakes nobody.
+    /// Declares that the plugin reads these fields of this kind. List only those that it uses,
+    /// because a change to another field then does not run a key.
     #[must_use]
     pub fn reads<'a>(mut self, kind: &Kind, fields: impl IntoIterator<Item = &'a str>) -> Self {
         self.reads.push(Read::new(kind, fields));
         self
     }
 
-    /// It may read what this says: a [`Read`] that is narrowed to namespaces or by selectors.
+    /// Declares a [`Read`], which may be narrowed to namespaces or by selectors.
     #[must_use]
     pub fn reads_only(mut self, read: Read) -> Self {
         self.reads.push(read);
         self
     }
 
-    /// It may read whole objects of this kind.
+    /// Declares that the plugin reads whole objects of this kind.
     #[must_use]
     pub fn reads_whole(self, kind: &Kind) -> Self {
         self.reads(kind, [])
     }
 
-    /// The host keeps an index of this kind by the values at these paths, for [`Filter::index`](crate::Filter::index).
+    /// Declares an index of this kind by the values at these paths, for use with
+    /// [`Filter::index`](crate::Filter::index). The plugin must read the kind.
     #[must_use]
     pub fn indexes<'a>(
         mut self,
@@ -105,13 +114,15 @@ impl Manifest {
         self
     }
 
-    /// It may write objects of this kind.
+    /// Declares that the plugin writes objects of this kind. [`Verb::Update`] replaces the whole
+    /// object, so the plugin must then read the kind whole, or not at all.
     #[must_use]
     pub fn writes(self, kind: &Kind, verbs: impl IntoIterator<Item = Verb>) -> Self {
         self.declare_write(kind, None, verbs, false)
     }
 
-    /// It may write this subresource: `status`, `scale`, `eviction`, `binding`, ….
+    /// Declares that the plugin writes this subresource: `status`, `scale`, `eviction`, `binding`,
+    /// ….
     #[must_use]
     pub fn writes_subresource(
         self,
@@ -122,28 +133,35 @@ impl Manifest {
         self.declare_write(kind, Some(subresource), verbs, false)
     }
 
-    /// Objects of this kind may be members of a [`Children`](crate::Children) action, and so be pruned.
+    /// Declares that objects of this kind may be members of a [`Children`](crate::Children) action.
+    /// The host deletes those that are no longer members. The plugin must read the kind, without
+    /// selectors.
     #[must_use]
     pub fn keeps_children(self, kind: &Kind) -> Self {
         self.declare_write(kind, None, [Verb::Apply, Verb::Delete], true)
     }
 
-    /// What it asks for beyond the host's defaults.
+    /// Asks for other limits than the host's defaults.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How long one reconcile may take, by the clock.
+    /// Limits the CPU time of one reconcile. Fuel is usually used up first; on the wall clock a
+    /// reconcile may take ten times as long. The host's own maximum still applies.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limits.timeout = Some(crate::outcome::milliseconds(timeout));
         self
     }
 
-    /// The JSON Schema of its configuration: the host hands out no other. Draft 2020-12 if `$schema` names none; at most 256 KiB; no
-    /// references to other documents; patterns without look-around and back references.
+    /// The JSON Schema of the plugin's configuration. The host passes only configurations that
+    /// match it. Without a schema the plugin declares that it takes no configuration; if the
+    /// operator has set one, it is passed unchecked.
+    ///
+    /// The schema is of draft 2020-12 unless `$schema` names another. It has at most 256 KiB, no
+    /// references to other documents, and no patterns with look-around or back references.
     #[must_use]
     pub fn config_schema(mut self, schema: &serde_json::Value) -> Self {
         self.config_schema = Some(schema.to_string());
@@ -168,7 +186,7 @@ impl Manifest {
 }
 
 impl Selection {
-    /// Every object of a kind.
+    /// Selects all objects of a kind.
     #[must_use]
     pub fn of(kind: &Kind) -> Self {
         Self {
@@ -180,7 +198,7 @@ impl Selection {
         }
     }
 
-    /// Only those with this label.
+    /// Selects only objects with this label.
     #[must_use]
     pub fn label(self, name: &str, value: &str) -> Self {
         self.require(LabelRequirement::Equals((
@@ -189,28 +207,32 @@ impl Selection {
         )))
     }
 
-    /// Only those whose labels meet this.
+    /// Selects only objects whose labels meet this requirement. May be called several times; the
+    /// labels must then meet all requirements.
     #[must_use]
     pub fn require(mut self, requirement: LabelRequirement) -> Self {
         self.labels.push(requirement);
         self
     }
 
-    /// Only those that match this field selector, in the API server's syntax: `type=kubernetes.io/tls`.
+    /// Selects only objects that match this field selector, in the API server's syntax:
+    /// `type=kubernetes.io/tls`.
     #[must_use]
     pub fn fields(mut self, selector: &str) -> Self {
         self.fields = Some(selector.to_owned());
         self
     }
 
-    /// Only those in this namespace, or in another one given the same way.
+    /// Selects only objects in this namespace. May be called several times, for several namespaces.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.push(namespace.to_owned());
         self
     }
 
-    /// Objects of this kind have the namespace and name of a subject: a key is reconciled when either exists.
+    /// Declares a companion: a kind whose objects have the namespace and name of a subject, as
+    /// Endpoints have those of their Service. A key is then reconciled when either object exists.
+    /// The plugin must read the kind.
     #[must_use]
     pub fn companion(mut self, kind: &Kind) -> Self {
         self.companions.push(kind.clone());

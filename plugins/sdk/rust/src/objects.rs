@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Kind, rfc3339};
 
-/// One of `status.conditions`, as in Kubernetes' `metav1.Condition`. What another controller has left
-/// out of its own is empty.
+/// An entry of `status.conditions`, as in Kubernetes' `metav1.Condition`. Fields that another
+/// controller has left out are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// CamelCase: `Ready`.
+    /// The type, in CamelCase: `Ready`.
     pub r#type: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// CamelCase, for machines: why the status is what it is.
+    /// The reason for the status, in CamelCase, for machines.
     pub reason: String,
-    /// For people.
+    /// The details, for people.
     pub message: String,
-    /// Since when the status is what it is. [`set_condition`] sees to it.
+    /// When the status last changed (RFC 3339). [`set_condition`] sets it.
     pub last_transition_time: String,
-    /// The `metadata.generation` that this is about.
+    /// The `metadata.generation` that the condition was derived from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
 impl Condition {
-    /// It is so, or it is not.
+    /// A condition whose status is `True` or `False`.
     #[must_use]
     pub fn new(r#type: &str, is_so: bool, reason: &str, message: &str) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Condition {
         }
     }
 
-    /// Nobody knows.
+    /// A condition whose status is `Unknown`.
     #[must_use]
     pub fn unknown(r#type: &str, reason: &str, message: &str) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Condition {
         }
     }
 
-    /// About this `metadata.generation`.
+    /// Sets the `metadata.generation` that the condition was derived from.
     #[must_use]
     pub fn observed(mut self, generation: i64) -> Self {
         self.observed_generation = Some(generation);
@@ -56,9 +56,9 @@ impl Condition {
     }
 }
 
-/// Puts a condition in the place of the one of its type, or behind the others. Its
-/// `lastTransitionTime` is `now` when its status is another than before, and stays otherwise, so that
-/// a status which says the same as before is written no second time.
+/// Replaces the condition of the same type, or appends the condition if there is none. Its
+/// `lastTransitionTime` becomes `now` if the status has changed or had no time, and stays as it is
+/// otherwise. A status with the same content is therefore not written again.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Duration) {
     let same_type = |have: &&mut Condition| have.r#type == condition.r#type;
     let Some(have) = conditions.iter_mut().find(same_type) else {
@@ -75,8 +75,8 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, 
     *have = condition;
 }
 
-/// One of `metadata.ownerReferences`: when the owner is deleted, the garbage collector deletes what it
-/// owns.
+/// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
+/// deletes the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
@@ -89,8 +89,9 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// An owner in the same namespace, or in none, that the plugin reads: the host refuses others. The
-    /// uid comes along with whatever is read of an object.
+    /// An owner in the same namespace, or a cluster-scoped one. The host refuses an owner that the
+    /// plugin does not see with this uid, unless the object has it already. The uid is part of
+    /// every object read, whatever fields the manifest names.
     #[must_use]
     pub fn new(kind: &Kind, name: &str, uid: &str) -> Self {
         Self {
@@ -102,7 +103,7 @@ impl OwnerReference {
         }
     }
 
-    /// The one among the owners that sees to the object.
+    /// Marks this owner as the one that manages the object (`controller: true`).
     #[must_use]
     pub fn controller(mut self) -> Self {
         self.controller = true;

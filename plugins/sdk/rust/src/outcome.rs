@@ -1,4 +1,4 @@
-//! What a reconcile returns, and what it was asked.
+//! What a reconcile returns, and its configuration.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::{Action, Failure, Outcome, ReadError, Request};
 
 impl Outcome {
-    /// Nothing to do until something that was read changes.
+    /// An outcome without actions. The key runs again when something it has read changes.
     #[must_use]
     pub fn done() -> Self {
         Self {
@@ -16,14 +16,16 @@ impl Outcome {
         }
     }
 
-    /// One more action, after those before.
+    /// Appends an action. Actions are performed in this order.
     #[must_use]
     pub fn with(mut self, action: impl Into<Action>) -> Self {
         self.actions.push(action.into());
         self
     }
 
-    /// Run this key again after this time, even if nothing it read has changed.
+    /// Runs this key again after this delay, even if nothing it has read has changed. The host
+    /// counts whole milliseconds, and zero means no requeue. A key that repeatedly asks for less
+    /// than a second waits longer each time, from 5 ms up to a second.
     #[must_use]
     pub fn requeue_after(mut self, delay: Duration) -> Self {
         self.requeue_after = Some(milliseconds(delay));
@@ -32,18 +34,20 @@ impl Outcome {
 }
 
 impl Failure {
-    /// Try again, later and later.
+    /// A failure after which the host retries, with a delay that doubles from 5 ms up to 1,000 s.
+    /// The message is for the operator.
     pub fn retry(message: impl Into<String>) -> Self {
         Self::Retry(message.into())
     }
 
-    /// Trying again is useless until something this key read changes.
+    /// A failure after which the host does not retry until something this key has read changes. The
+    /// message is for the operator.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self::Terminal(message.into())
     }
 }
 
-/// A read that is denied, or asks for what the manifest does not declare, is denied again on every try.
+/// A terminal failure, because the read would be refused again on every retry.
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
@@ -56,7 +60,7 @@ impl From<ReadError> for Failure {
     }
 }
 
-/// An object that cannot be decoded cannot be decoded on the next try either.
+/// A terminal failure, because the object could not be decoded on a retry either.
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Self::Terminal(error.to_string())
@@ -64,17 +68,18 @@ impl From<serde_json::Error> for Failure {
 }
 
 impl Request {
-    /// The plugin's configuration.
+    /// Decodes the plugin's configuration.
     ///
     /// # Errors
     ///
-    /// It is not of this type. With a `config-schema` in the manifest the host refuses such a configuration before.
+    /// The configuration cannot be decoded as `T`. If the manifest has a `config_schema`, the host
+    /// refuses a configuration that does not match it before the plugin sees it.
     pub fn configuration<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.config)
     }
 }
 
-/// Whole milliseconds; a time beyond what they can count is as good as never.
+/// Whole milliseconds. A longer time than 64 bits can hold becomes the maximum.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

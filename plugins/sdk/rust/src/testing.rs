@@ -1,4 +1,4 @@
-//! Testing a controller natively: a cluster held in memory that answers as the host does.
+//! Native tests of a controller, with a cluster in memory that answers as the host does.
 
 mod actions;
 mod documents;
@@ -24,52 +24,52 @@ pub use actions::to_json;
 pub use manifest::check_manifest;
 use names::{kind_of, kind_text};
 
-/// Where an object is held, in the order in which objects are listed.
+/// The namespace and name of an object, in the order in which objects are listed.
 type Place = (String, String);
 
-/// An object: its kind as the host prints it, and where it is held.
+/// An object: its kind, as the host prints it, and its namespace and name.
 type Named = (String, Place);
 
-/// What the last turn saw, until what it asks for is done.
+/// What the last reconcile saw, until its outcome is performed.
 #[derive(Default)]
 struct Seen {
     is_under_way: bool,
-    /// The resourceVersions of all there was.
+    /// The resourceVersions of all objects when it began.
     versions: BTreeMap<Named, String>,
-    /// What it has read.
+    /// The objects it has read.
     read: BTreeSet<Named>,
 }
 
 /// A cluster in memory, seen through one manifest.
 ///
-/// It refuses a manifest that the host refuses, cuts objects down to the manifest's fields, denies
-/// kinds the manifest does not read, and refuses an outcome that the host refuses. So a test notices
-/// what is missing from the manifest.
+/// It refuses a manifest that the host refuses, reduces objects to the manifest's fields, denies
+/// reading kinds that the manifest does not declare, and refuses an outcome that the host refuses.
+/// A test therefore notices what is missing in the manifest.
 ///
-/// [`reconcile`](Self::reconcile) is a turn that changes nothing; [`turn`](Self::turn) also does what
-/// the outcome says, and what it leaves is what the next turn sees.
+/// [`reconcile`](Self::reconcile) runs a key without performing its outcome. [`turn`](Self::turn)
+/// also performs it, and the next reconcile sees the result.
 pub struct FakeCluster {
     manifest: Manifest,
     objects: BTreeMap<String, BTreeMap<Place, Value>>,
     now: Duration,
     config: String,
     lines: RefCell<Vec<String>>,
-    /// What a key's turn is told that has none before it.
+    /// The `attempt` of a key that has not been run yet.
     attempt: u32,
     previous: Vec<ActionResult>,
-    /// What each key's next turn is told.
+    /// What the next reconcile of each key is given: `attempt` and `previous`.
     turns: BTreeMap<Place, (u32, Vec<ActionResult>)>,
-    /// What the plugin last applied to each object, or to a subresource of it.
+    /// What the plugin last applied to each object, or to one of its subresources.
     applied: BTreeMap<writes::Target, Value>,
     /// The resourceVersion of the last write.
     version: u64,
     seen: RefCell<Seen>,
-    /// What the outcome that is being done has written.
+    /// The objects that the outcome being performed has written.
     written: BTreeSet<Named>,
 }
 
 impl FakeCluster {
-    /// An empty cluster.
+    /// An empty cluster, at time 0, with the configuration `{}`.
     ///
     /// # Panics
     ///
@@ -95,11 +95,11 @@ impl FakeCluster {
         }
     }
 
-    /// With one more object, whole, in place of any of the same kind and key.
+    /// Adds a whole object. It replaces an object of the same kind, namespace and name.
     ///
     /// # Panics
     ///
-    /// It has no `apiVersion`, `kind` or `metadata.name`.
+    /// The object has no `apiVersion`, `kind` or `metadata.name`.
     #[must_use]
     pub fn with(mut self, object: Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
@@ -115,21 +115,22 @@ impl FakeCluster {
         self
     }
 
-    /// At this time since the Unix epoch.
+    /// Sets the time, since the Unix epoch.
     #[must_use]
     pub fn at(mut self, now: Duration) -> Self {
         self.now = now;
         self
     }
 
-    /// With this configuration of the plugin.
+    /// Sets the plugin's configuration.
     #[must_use]
     pub fn configured(mut self, config: &Value) -> Self {
         self.config = config.to_string();
         self
     }
 
-    /// The next turn is this try: 1 for the first, one more after each failure.
+    /// Sets the `attempt` of the next reconcile of each key: 1 for the first, one more after each
+    /// failure. Also forgets what earlier reconciles have left for later ones.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
@@ -137,7 +138,8 @@ impl FakeCluster {
         self
     }
 
-    /// The next turn is told that this became of the actions of the one before.
+    /// Sets the results that the next reconcile of each key gets as `previous`. Also forgets what
+    /// earlier reconciles have left for later ones.
     #[must_use]
     pub fn previous(mut self, results: impl IntoIterator<Item = ActionResult>) -> Self {
         self.previous = results.into_iter().collect();
@@ -145,12 +147,13 @@ impl FakeCluster {
         self
     }
 
-    /// A turn for this key, of which nothing is written.
+    /// Reconciles a key. The outcome is checked but not performed.
     ///
     /// # Errors
     ///
-    /// What the controller returns; and [`Failure::Terminal`] with the host's words when the host
-    /// would refuse the outcome, as one with a write that the manifest does not declare.
+    /// Those that the controller returns. Also [`Failure::Terminal`] with the host's message if the
+    /// host would refuse the outcome, for example because of a write that the manifest does not
+    /// declare.
     pub fn reconcile<C: Controller>(
         &self,
         namespace: &str,
@@ -172,11 +175,12 @@ impl FakeCluster {
         Ok(outcome)
     }
 
-    /// A turn for this key, and then what its outcome says is done ([`apply`](Self::apply)).
+    /// Reconciles a key and performs its outcome ([`apply`](Self::apply)).
     ///
     /// # Errors
     ///
-    /// Those of [`reconcile`](Self::reconcile); nothing is written then.
+    /// As for [`reconcile`](Self::reconcile). Nothing is written then, and the key's `attempt` goes
+    /// up by one.
     pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
         let place = (namespace.to_owned(), name.to_owned());
         match self.reconcile::<C>(namespace, name) {
@@ -194,14 +198,14 @@ impl FakeCluster {
         }
     }
 
-    /// An object as it is, whole. For what a plugin sees of it, there is [`Cluster`].
+    /// The whole object, as it is stored. [`Cluster`] returns what the plugin sees of it.
     #[must_use]
     pub fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<&Value> {
         let place = (key.namespace.clone(), key.name.clone());
         self.objects.get(&kind_text(kind))?.get(&place)
     }
 
-    /// As a turn begins.
+    /// The state when a reconcile begins.
     fn all_seen(&self) -> Seen {
         let objects = self.objects.iter();
         let objects = objects.flat_map(|(kind, objects)| {
@@ -231,7 +235,7 @@ impl FakeCluster {
             .map_or(self.attempt, |(attempt, _)| *attempt)
     }
 
-    /// The lines logged so far: `INFO message name=value`.
+    /// The lines logged so far, in the form `INFO message name=value`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.borrow().clone()
@@ -243,7 +247,7 @@ impl FakeCluster {
             .ok_or_else(|| ReadError::Denied(format!("{kind} is not among the manifest's reads")))
     }
 
-    /// What is declared of a kind, for reading in this namespace.
+    /// The read that the manifest declares for a kind, if it includes this namespace.
     fn declared_in(&self, kind: &Kind, namespace: &str) -> Result<&Read, ReadError> {
         let read = self.declared(kind)?;
         if read.namespaces.is_empty() || read.namespaces.iter().any(|own| own == namespace) {
@@ -264,7 +268,7 @@ impl FakeCluster {
         Ok(found.map(|object| fields::view(object, &read.fields)))
     }
 
-    /// The paths of the filter's index, for which the manifest must have one.
+    /// The paths of the index that the filter uses. Empty for other filters.
     fn index_paths(&self, kind: &Kind, filter: &Filter) -> Result<&[String], ReadError> {
         let Filter::Index(wanted) = filter else {
             return Ok(&[]);
@@ -348,7 +352,7 @@ impl Cluster for FakeCluster {
     }
 }
 
-/// Whether the selectors of a read let an object through.
+/// True if the object matches the selectors of a read.
 fn is_selected(read: &Read, object: &Value) -> bool {
     let mut labels = read.labels.iter();
     labels.all(|requirement| is_met(requirement, object))

@@ -1,11 +1,12 @@
-//! Time as Kubernetes writes it.
+//! Times in the format of Kubernetes.
 
 use std::time::Duration;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// A time since the Unix epoch, such as [`Cluster::now`](crate::Cluster::now), as objects say it:
-/// RFC 3339, in UTC, to the second (`2026-01-02T03:04:05Z`).
+/// A time since the Unix epoch, such as [`Cluster::now`](crate::Cluster::now), in the format that
+/// objects use: RFC 3339, in UTC, to the second (`2026-01-02T03:04:05Z`). Parts of a second are cut
+/// off.
 #[must_use]
 pub fn rfc3339(time: Duration) -> String {
     let (days, second) = (time.as_secs() / DAY, time.as_secs() % DAY);
@@ -14,10 +15,11 @@ pub fn rfc3339(time: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date that is so many days after 1970-01-01, in the Gregorian calendar.
+/// The date that is `days` days after 1970-01-01, in the Gregorian calendar.
 ///
-/// Years are counted from March, so that the leap day is a year's last, in eras of 400 years, which
-/// are all of the same length (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Years are counted from March, so that the leap day is the last day of a year, and in eras of 400
+/// years, which all have the same length (Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms").
 fn civil(days: u64) -> (u64, u64, u64) {
     const ERA: u64 = 146_097;
     let days = days + 719_468;

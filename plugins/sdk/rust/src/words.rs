@@ -1,11 +1,11 @@
-//! The words the whole contract shares: kinds, keys, label selectors.
+//! Types that the whole contract shares: kinds, keys, label selectors.
 
 use std::fmt;
 
 use crate::{Kind, LabelRequirement, LabelSelector, ObjectKey};
 
 impl Kind {
-    /// `Kind::new("apps", "v1", "Deployment")`.
+    /// A kind of any API group: `Kind::new("apps", "v1", "Deployment")`.
     #[must_use]
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self {
@@ -21,7 +21,7 @@ impl Kind {
         Self::new("", version, kind)
     }
 
-    /// As objects say it: `apps/v1`, or `v1` for the core group.
+    /// The `apiVersion` of its objects: `apps/v1`, or `v1` for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -39,7 +39,7 @@ impl fmt::Display for Kind {
 }
 
 impl ObjectKey {
-    /// The key of an object. The namespace of a cluster-scoped one is empty.
+    /// The key of an object. A cluster-scoped object has an empty namespace.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
@@ -59,7 +59,8 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The selector of objects with all of these labels, as in Kubernetes' `matchLabels`. Without any it selects everything.
+/// A selector for objects that have all of these labels, as Kubernetes' `matchLabels`. Without
+/// labels it selects everything.
 pub fn match_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> LabelSelector
 where
     K: Into<String>,

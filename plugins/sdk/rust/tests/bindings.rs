@@ -1,4 +1,4 @@
-//! `src/bindings.rs` is what the generator makes of `wit/`, no more and no less.
+//! Checks that `src/bindings.rs` is exactly what the generator produces from `wit/`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The fake cluster refuses what the host refuses, in the same words: `wit/cases`, which the host's
-//! tests run too.
+//! The fake cluster refuses what the host refuses, with the same messages. The cases are in
+//! `wit/cases`, and the host's tests run them, too.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn cases(file: &str) -> Vec<Value> {
     serde_json::from_str(&text).expect("the cases are JSON")
 }
 
-/// What is wrong, and where the cases say otherwise.
+/// The names of the cases that gave another result than expected, each with both results.
 fn disagreements(
     cases: &[Value],
     check: impl Fn(&Value) -> Result<(), String>,
@@ -73,7 +73,7 @@ thread_local! {
     static ASKED: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Asks for what a case says.
+/// A controller that returns the actions of the case being tested.
 struct Asks;
 
 impl Controller for Asks {
@@ -87,7 +87,7 @@ impl Controller for Asks {
     }
 }
 
-/// The elements of a list, with those that stand for several written out.
+/// The elements of a list. An element `{"times": n, "of": x}` stands for `n` times `x`.
 fn list(value: &Value) -> Vec<Value> {
     let elements = value.as_array().into_iter().flatten();
     elements

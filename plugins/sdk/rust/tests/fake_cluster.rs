@@ -1,4 +1,5 @@
-//! The fake cluster answers as the host does, so that a controller's tests find what is missing from its manifest.
+//! The fake cluster answers as the host does, so that a controller's tests find what is missing in
+//! its manifest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -157,7 +158,7 @@ fn an_object_of_another_shape_is_a_failure_and_names_it() {
     assert!(matches!(found, Err(Failure::Terminal(message)) if message.contains("v1 Pod b/one")));
 }
 
-/// Applies the object that its configuration holds, and logs the time.
+/// Applies the object in its configuration and logs the time.
 struct Applies;
 
 impl Controller for Applies {

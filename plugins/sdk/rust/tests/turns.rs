@@ -1,4 +1,5 @@
-//! What one turn leaves is what the next one sees: the fake cluster does what an API server would.
+//! The next reconcile sees what the one before has left: the fake cluster performs outcomes as an
+//! API server would.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ fn key() -> ObjectKey {
     ObjectKey::new("default", "a")
 }
 
-/// May do everything to Sites and ConfigMaps.
+/// A manifest that allows everything for Sites and ConfigMaps.
 fn manifest() -> Manifest {
     let verbs = || {
         [
@@ -72,7 +73,7 @@ fn cluster() -> FakeCluster {
     FakeCluster::new(manifest())
 }
 
-/// Does one action.
+/// Performs one action and returns its result.
 fn act(cluster: &mut FakeCluster, action: impl Into<pilothouse_sdk::Action>) -> ActionResult {
     let results = cluster.apply(&key(), &Outcome::done().with(action));
     results.into_iter().next().expect("a result for the action")
@@ -378,7 +379,8 @@ fn what_the_host_refuses_is_not_done() {
     act(&mut cluster(), apply(&secret));
 }
 
-/// Gives a Site a finalizer, a ConfigMap and a status, and takes them away with it.
+/// Keeps a finalizer, a ConfigMap and a status for each Site, and removes the ConfigMap and the
+/// finalizer when the Site is deleted.
 struct Sites;
 
 impl Controller for Sites {
@@ -454,7 +456,7 @@ fn turns_follow_one_another_until_all_is_as_wanted() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Applies without force, and says what it was told.
+/// Applies without force, and logs the attempt and the previous results it was given.
 struct Told;
 
 impl Controller for Told {
@@ -552,7 +554,7 @@ fn one_object_that_cannot_be_deleted_stops_only_what_may_count_on_it() {
     assert_eq!(results[5], ActionResult::Skipped, "after any other failure");
 }
 
-/// Keeps three ConfigMaps, whatever their names.
+/// Keeps three ConfigMaps with generated names.
 struct Three;
 
 impl Controller for Three {
@@ -624,7 +626,8 @@ fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
     assert!(left.as_array().is_none_or(Vec::is_empty), "{left}");
 }
 
-/// Says of its Site that it was seen as it is.
+/// Patches its Site with a `metadata.resourceVersion`, whose value does not matter: the patch then
+/// applies only to the version that the snapshot shows.
 struct Guards;
 
 impl Controller for Guards {

@@ -1,5 +1,6 @@
-//! Clocks without time. The wall clock stands still at the reconcile's own time; the monotonic one starts at zero, moves on a
-//! little each time it is looked at, so that loops waiting for it end, and jumps to whatever is slept for.
+//! Clocks that do not follow real time. The wall clock stands still at the time of the reconcile.
+//! The monotonic clock starts at zero, advances a little on each read, so that a loop that waits
+//! for it ends, and jumps to the end of each sleep.
 
 use pilothouse_core::reader::Reader;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
@@ -7,14 +8,16 @@ use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 use super::trap;
 use crate::state::State;
 
-/// By how much a look at the monotonic clock moves it.
+/// How far each read advances the monotonic clock.
 const STEP_NS: u64 = 1_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Something to wait for. Its representation is the millisecond of the monotonic clock at which it is ready; 0 is ready at once.
+/// Something that a guest can wait for. Its representation is the millisecond of the monotonic
+/// clock at which it becomes ready; 0 is ready immediately.
 pub(super) enum Pollable {}
 
-/// The monotonic clock of one run, in nanoseconds. It owes nothing to the real one, so reading it is not reading the time.
+/// The monotonic clock of one run, in nanoseconds. It does not depend on real time, so reading it
+/// does not make the reconcile depend on time.
 #[derive(Default)]
 pub(super) struct VirtualClock {
     now_ns: u64,
@@ -35,7 +38,7 @@ impl VirtualClock {
         deadline_ns(pollable) <= self.now_ns
     }
 
-    /// Sleeps until the first of them is ready and says which are.
+    /// Sleeps until the first of `pollables` is ready and returns the indices of those that are.
     fn poll(&mut self, pollables: &[Resource<Pollable>]) -> Vec<u32> {
         let first = pollables.iter().map(deadline_ns).min().unwrap_or_default();
         self.now_ns = self.now_ns.max(first);
@@ -50,7 +53,7 @@ fn deadline_ns(pollable: &Resource<Pollable>) -> u64 {
     u64::from(pollable.rep()).saturating_mul(NS_PER_MS)
 }
 
-/// What a stream is waited for by: it never blocks.
+/// What a guest polls to wait for a stream. Streams never block, so it is always ready.
 pub(super) fn ready_at_once() -> Resource<Pollable> {
     VirtualClock::pollable_at(0)
 }
@@ -119,7 +122,8 @@ pub(super) fn define(
     }
 }
 
-/// The time of the reconcile, recorded as read; in `describe`, which has none, the epoch.
+/// The time of the reconcile, which is recorded as read. In `describe`, which has no time, the
+/// epoch.
 fn wall_clock(state: &mut State) -> Datetime {
     let now_ms = state.reader_if_any().map_or(0, Reader::now_ms);
     Datetime {

@@ -1,4 +1,4 @@
-//! Random numbers, which are the same for the same key: see [`secret`](crate::secret).
+//! Random numbers that are the same for the same key: see [`secret`](crate::secret).
 
 use wasmtime::component::LinkerInstance;
 
@@ -6,7 +6,7 @@ use super::super::fuel;
 use super::trap;
 use crate::state::State;
 
-/// Bytes given out in one call. No runtime asks for more than a few dozen.
+/// Most bytes returned by one call. No runtime asks for more than a few dozen.
 const BYTES_PER_CALL: u64 = 64 << 10;
 
 pub(super) fn define(

@@ -1,4 +1,4 @@
-//! Standard streams: input has ended, output becomes lines of the plugin's log.
+//! Standard streams: input is at its end, output becomes lines in the plugin's log.
 
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
@@ -7,9 +7,10 @@ use super::{Absent, clocks, trap};
 use crate::log::Level;
 use crate::state::State;
 
-/// What an output stream says it takes at once.
+/// How many bytes an output stream accepts in one write.
 const WRITABLE_BYTES: u64 = 64 << 10;
-/// A line that grows longer is written in pieces: a guest that never ends its line must not fill the host's memory.
+/// A longer line is logged in pieces, so that a guest that never ends its line cannot fill the
+/// host's memory.
 const LINE_BYTES: usize = 4 << 10;
 /// The representations of the two output streams.
 const STDOUT: u32 = 1;
@@ -25,7 +26,7 @@ pub(super) struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Takes what is written. `line` is told of each line that has ended.
+    /// Takes bytes that the guest writes and calls `line` for each complete line.
     fn write(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
         for piece in bytes
             .split_inclusive(|&byte| byte == b'\n')
@@ -78,7 +79,7 @@ impl State {
         }
     }
 
-    /// Writes what is left of lines that were never ended, and closes the log.
+    /// Logs the unfinished lines and closes the log.
     pub(crate) fn finish_log(&mut self) {
         for stream in [STDOUT, STDERR] {
             self.with_stream(stream, |buffer, line| buffer.flush(line));
@@ -171,7 +172,8 @@ fn output(
                 },
             )
         }
-        // A flush asks that what was written be kept, which it is; ending the line early would break it in two.
+        // Nothing to do: what was written is kept anyway, and logging an unfinished line now would
+        // split it.
         "[method]output-stream.flush" | "[method]output-stream.blocking-flush" => instance
             .func_wrap(
                 function,

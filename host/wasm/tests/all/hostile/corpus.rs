@@ -1,13 +1,13 @@
-//! Guests that load, and then do harm.
+//! Guests that load and then misbehave.
 
 use crate::support::{GET, Guest, LOG, guest};
 
 pub struct Hostile {
-    /// Of the list of hostile guests that the project promises to stand (RATIONALE.md).
+    /// The row in the list of hostile guests that the project promises to withstand (RATIONALE.md).
     pub row: u32,
     pub name: &'static str,
     pub guest: Guest,
-    /// Part of what must be said of each of its runs.
+    /// A part of the error that each of its runs must have.
     pub verdict: &'static str,
 }
 
@@ -16,7 +16,7 @@ const MEMORY: &str = "over limit: memory: asked for ";
 const ANSWER: &str = "over limit: an answer or an argument of more than 4194304 bytes";
 const STACK: &str = "trap: call stack exhausted";
 
-/// A guest with handles: the contract has none of its own, WASI's streams are.
+/// A guest that uses handles. The contract has no resources, so it uses the streams of WASI.
 const HANDLES: &str = r#"
     (import "wasi:cli/stdout@0.2.6" "get-stdout" (func $open (result i32)))
     (import "wasi:io/streams@0.2.6" "[resource-drop]output-stream" (func $drop (param i32)))
@@ -63,7 +63,7 @@ fn cpu() -> Vec<Hostile> {
             3,
             "an endless loop in the allocator",
             FUEL,
-            // Not in describe's, which has nothing to allocate.
+            // There is no such test for `describe`, because nothing is allocated for it.
             guest().reallocating("(loop $l (br $l))"),
         ),
         hostile(
@@ -109,7 +109,7 @@ fn cpu() -> Vec<Hostile> {
     ]
 }
 
-/// A function with a thousand values alive across its own call.
+/// A function that keeps a thousand values alive across a call of itself.
 fn huge_frames() -> &'static str {
     let locals = "(local i64)".repeat(1_000);
     let sets: String = (1..1_000)

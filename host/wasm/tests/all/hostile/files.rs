@@ -1,13 +1,13 @@
-//! Files that do not become plugins.
+//! Files that are refused as plugins.
 
 use crate::support::{Guest, guest};
 
 pub struct File {
-    /// Of the list of hostile guests that the project promises to stand (RATIONALE.md).
+    /// The row in the list of hostile guests that the project promises to withstand (RATIONALE.md).
     pub row: u32,
     pub name: &'static str,
     pub bytes: Vec<u8>,
-    /// Part of what must be said of it.
+    /// A part of the error that loading it must have.
     pub verdict: &'static str,
 }
 
@@ -24,7 +24,7 @@ fn module(items: &str) -> Vec<u8> {
     wat::parse_str(format!("(module {items})")).unwrap()
 }
 
-/// A guest with these items.
+/// A guest with these additional items.
 fn with(items: String) -> Vec<u8> {
     guest().with(items.leak()).module()
 }
@@ -100,7 +100,7 @@ fn starting() -> Vec<File> {
     ]
 }
 
-/// Items of a module inside of a component of the right names.
+/// A component that has the right exports and wraps a module with these items.
 fn component(items: &str) -> Vec<u8> {
     let text = format!(
         r#"(component (core module $m {items} (func (export "f"))) (core instance $i (instantiate $m))

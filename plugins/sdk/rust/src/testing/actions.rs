@@ -1,13 +1,13 @@
-//! Actions in tests: comparing them.
+//! Converts actions to JSON, to compare them in tests.
 
 use serde_json::{Map, Value, json};
 
 use crate::{Action, EventType, Kind, ObjectKey, PatchType, Propagation};
 
-/// An action as JSON, for comparing: `{"apply": {"object": {…}, "force": true}}`.
+/// An action as JSON, for comparisons: `{"apply": {"object": {…}, "force": true}}`.
 ///
-/// Names are those of the contract. Documents are decoded, so that neither spacing nor the order of members counts, and what is
-/// not given is left out.
+/// The names are those of the contract. Documents are decoded, so that neither whitespace nor the
+/// order of members matters. Options that are not set are left out.
 #[must_use]
 pub fn to_json(action: &Action) -> Value {
     let (name, value) = match action {
@@ -76,7 +76,8 @@ pub fn to_json(action: &Action) -> Value {
     Value::Object(Map::from_iter([(name.to_owned(), given(value))]))
 }
 
-/// A document that is not JSON stays the text it is, and so equals no document.
+/// Decodes a document. One that is not JSON becomes a string, which differs from every valid
+/// document.
 fn document(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| Value::from(json))
 }

@@ -1,13 +1,14 @@
-//! Changing JSON documents: what an apply says, and the two patches that have an RFC.
+//! Edits JSON documents: the fields of an apply, merge patches (RFC 7386) and JSON Patches (RFC
+//! 6902).
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// Where a value stands in a document: the names that lead to it.
+/// The path of a value in a document: the names of the members that lead to it.
 pub(super) type Path = Vec<String>;
 
-/// Where an apply's values are: everything that is not an object with members.
+/// The paths of all values that an apply sets: everything except objects that have members.
 pub(super) fn leaves(object: &Value) -> BTreeSet<Path> {
     fn collect(value: &Value, path: &mut Path, found: &mut BTreeSet<Path>) {
         match value.as_object() {
@@ -18,7 +19,7 @@ pub(super) fn leaves(object: &Value) -> BTreeSet<Path> {
                     path.pop();
                 }
             }
-            // Null in an apply is nothing.
+            // A null in an apply sets nothing.
             _ if value.is_null() || path.is_empty() => {}
             _ => {
                 found.insert(path.clone());
@@ -52,7 +53,7 @@ pub(super) fn is_empty_map(value: Option<&Value>) -> bool {
     members.is_some_and(Map::is_empty)
 }
 
-/// Takes a value away, and the objects that are empty without it.
+/// Removes a value, and the objects that become empty thereby.
 pub(super) fn remove(object: &mut Value, path: &[String]) {
     let Some((name, rest)) = path.split_first() else {
         return;
@@ -72,7 +73,7 @@ pub(super) fn remove(object: &mut Value, path: &[String]) {
     }
 }
 
-/// Members in place of, or beside, those that are there.
+/// Merges `members` into an object. Existing members are replaced, others are added.
 pub(super) fn overlay(object: &mut Value, members: Value) {
     let Value::Object(members) = members else {
         *object = members;
@@ -86,7 +87,7 @@ pub(super) fn overlay(object: &mut Value, members: Value) {
     }
 }
 
-/// A member, or none of this name.
+/// Sets a member, or removes it if there is no value.
 pub(super) fn put_member(object: &mut Value, name: &str, value: Option<&Value>) {
     let Some(members) = object.as_object_mut() else {
         return;
@@ -97,7 +98,7 @@ pub(super) fn put_member(object: &mut Value, name: &str, value: Option<&Value>) 
     };
 }
 
-/// RFC 7386.
+/// Applies a merge patch (RFC 7386).
 pub(super) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *object = patch.clone();
@@ -115,15 +116,15 @@ pub(super) fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-/// Why a JSON Patch is not done.
+/// Why a JSON Patch cannot be applied.
 pub(super) enum Unpatched {
-    /// It does not fit the object as it is.
+    /// The patch does not fit the object's current state.
     Misfit(String),
-    /// It is none.
+    /// The body is not a JSON Patch.
     NoPatch(String),
 }
 
-/// RFC 6902. As to the server, what is absent is null to a test.
+/// Applies a JSON Patch (RFC 6902). As on the server, a test treats an absent value as null.
 pub(super) fn json_patch(object: &mut Value, body: &Value) -> Result<(), Unpatched> {
     use Unpatched::{Misfit, NoPatch};
     for step in body.as_array().into_iter().flatten() {

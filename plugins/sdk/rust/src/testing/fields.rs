@@ -1,4 +1,4 @@
-//! What a plugin sees of an object: the host's rules for field paths, on decoded objects.
+//! What a plugin sees of an object: the host's rules for field paths, applied to decoded objects.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,15 @@ use serde_json::{Map, Value};
 /// Most steps of a path.
 const MAX_STEPS: usize = 64;
 
-/// Left out of whole objects, as by the host.
+/// The host removes this annotation from whole objects.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What comes along whatever the manifest's fields are.
+/// The view always contains these fields, whatever the manifest names.
 const ALWAYS: [&str; 3] = [".metadata.namespace", ".metadata.name", ".metadata.uid"];
 
-/// A field that the server does not answer by the object's text: apiVersion, kind, its name, where
-/// it is (the first of these that is there counts), and what it is where it is not there.
+/// A field of a field selector that the server does not simply read from the object: apiVersion,
+/// kind, the field's name in the selector, the paths of its value (the first that is present
+/// counts), and its value if none is present.
 type Typed = (
     &'static str,
     &'static str,
@@ -23,7 +24,7 @@ type Typed = (
     &'static str,
 );
 
-/// As the host has them.
+/// The same table as the host's.
 const TYPED: [Typed; 7] = [
     (
         "v1",
@@ -70,16 +71,17 @@ const TYPED: [Typed; 7] = [
     ),
 ];
 
-/// The wanted parts below one place of an object.
+/// The parts wanted below one position in an object.
 #[derive(Default)]
 struct Node {
-    /// Take the value whole.
+    /// True if the whole value is wanted.
     is_leaf: bool,
     each: Option<Box<Node>>,
     members: BTreeMap<String, Node>,
 }
 
-/// The object cut down to these paths; whole, but for bookkeeping, when there are none.
+/// The object reduced to these paths. Without paths, the whole object except bookkeeping
+/// (`managedFields` and the last-applied annotation).
 pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     if paths.is_empty() {
         return without_bookkeeping(object.clone());
@@ -91,7 +93,7 @@ pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     cut(&[&root], object)
 }
 
-/// Whether the value at the end of these names is in the view, whole.
+/// True if the view contains the whole value at the end of these names.
 pub(super) fn keeps(paths: &[String], names: &[&str]) -> bool {
     let mut all = paths.iter().map(String::as_str).chain(ALWAYS);
     let is_on_the_way = |path: &str| {
@@ -112,8 +114,8 @@ pub(super) fn values(object: &Value, paths: &[String]) -> Vec<String> {
     found
 }
 
-/// Whether an object is selected by a field selector: `spec.nodeName=a,status.phase!=Failed`. A
-/// field that is not there is empty, but for the `TYPED` ones.
+/// True if an object matches a field selector such as `spec.nodeName=a,status.phase!=Failed`. An
+/// absent field is empty, except for those in [`TYPED`].
 pub(super) fn matches(object: &Value, selector: &str) -> bool {
     let mut terms = selector.split(',').filter(|term| !term.is_empty());
     terms.all(|term| {
@@ -150,11 +152,11 @@ fn without_bookkeeping(mut object: Value) -> Value {
     object
 }
 
-/// The steps of a path; `None` is `[*]`.
+/// The steps of a path. `None` stands for `[*]`.
 ///
 /// # Errors
 ///
-/// What the host would say of it.
+/// The host's message for an invalid path.
 pub(super) fn parse(path: &str) -> Result<Vec<Option<String>>, String> {
     let refused = |path: &str, reason: &str, at: usize| {
         format!("field path {path:?}: {reason} at byte {at}; write .name, ['name'] or [*]")
@@ -178,7 +180,7 @@ pub(super) fn parse(path: &str) -> Result<Vec<Option<String>>, String> {
     Ok(steps)
 }
 
-/// The first step and what comes after it.
+/// The first step, and the rest of the text.
 fn parse_step(text: &str) -> Result<(Option<&str>, &str), &'static str> {
     if let Some(after) = text.strip_prefix("[*]") {
         return Ok((None, after));
@@ -197,7 +199,7 @@ fn parse_step(text: &str) -> Result<(Option<&str>, &str), &'static str> {
     Ok((Some(name), after))
 }
 
-/// The steps of a path of a manifest, which was checked when the cluster was made.
+/// The steps of a path in the manifest. The manifest has been checked before, so the path is valid.
 fn steps(path: &str) -> Vec<Option<String>> {
     parse(path).unwrap_or_default()
 }
@@ -216,8 +218,8 @@ impl Node {
     }
 }
 
-/// A value cut down to what several paths want of it: where some say a name and others `[*]`, both
-/// go on.
+/// Reduces a value to the parts that several paths want of it. If some paths name a member and
+/// others use `[*]` at the same level, the result has the parts of both.
 fn cut(nodes: &[&Node], value: &Value) -> Value {
     if nodes.iter().any(|node| node.is_leaf) {
         return value.clone();

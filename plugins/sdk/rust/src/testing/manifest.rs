@@ -1,5 +1,5 @@
-//! The host's check of a manifest, in its words: `wit/cases/manifests.json` holds both to the same
-//! answers.
+//! The host's checks of a manifest, with the host's messages. `wit/cases/manifests.json` tests that
+//! both give the same answers.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::{Kind, Manifest, Subject, Verb, Write};
 
 const CONFIG_SCHEMA_BYTES: usize = 256 << 10;
 
-/// Whether the host would accept this manifest.
+/// Checks a manifest as the host does.
 ///
 /// # Errors
 ///
-/// What the host would say of it.
+/// The host's message for a manifest that it would refuse.
 pub fn check_manifest(manifest: &Manifest) -> Result<(), String> {
     if !is_dns_label(&manifest.name) {
         return Err(format!(
@@ -102,7 +102,7 @@ fn subject(manifest: &Manifest) -> Result<(), String> {
     }
 }
 
-/// Most `[*]` of an index's path.
+/// Most `[*]` in a path of an index.
 const MAX_BRANCHINGS: usize = 2;
 
 fn indexes(manifest: &Manifest) -> Result<(), String> {
@@ -141,7 +141,7 @@ fn writes(manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// What a view leaves out, an update made from it would take away.
+/// An update made from a reduced view would remove the fields that the view lacks.
 fn whole_update(manifest: &Manifest, write: &Write) -> Result<(), String> {
     let of = |kind: &Kind| (kind.group.clone(), kind.kind.clone());
     let reads = manifest.reads.iter();

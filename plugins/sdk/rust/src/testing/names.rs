@@ -1,4 +1,4 @@
-//! Names, and how the host prints kinds.
+//! Names of objects, and kinds as the host prints them.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use crate::{Kind, ObjectKey};
 
 const MAX_NAME: usize = 253;
 
-/// `v1/Pod`, `apps/v1/Deployment`: as the host says it in its messages.
+/// The form in which the host's messages name a kind: `v1/Pod`, `apps/v1/Deployment`.
 pub(super) fn kind_text(kind: &Kind) -> String {
     format!("{}/{}", kind.api_version(), kind.kind)
 }
 
-/// RFC 1123.
+/// True for a DNS label (RFC 1123).
 pub(super) fn is_dns_label(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
@@ -19,7 +19,7 @@ pub(super) fn is_dns_label(name: &str) -> bool {
     bytes.len() <= 63 && edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(is_of_label)
 }
 
-/// Whether this names an object: nothing that could leave its place in a URL.
+/// Checks that this names an object and contains nothing that could change the path of a URL.
 pub(super) fn check_key(key: &ObjectKey) -> Result<(), String> {
     let name = key.name.as_str();
     let is_segment = !matches!(name, "" | "." | "..") && !name.contains(['/', '%']);
@@ -35,13 +35,13 @@ pub(super) fn check_key(key: &ObjectKey) -> Result<(), String> {
     Ok(())
 }
 
-/// The kind of `apiVersion` and `kind`.
+/// The kind given by the fields `apiVersion` and `kind`.
 pub(super) fn kind_from(api_version: &str, kind: &str) -> Kind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     Kind::new(group, version, kind)
 }
 
-/// The kind that an object says it is of.
+/// The kind that an object declares.
 pub(super) fn kind_of(object: &Value) -> Option<Kind> {
     let text = |name: &str| object.get(name).and_then(Value::as_str);
     Some(kind_from(text("apiVersion")?, text("kind")?))

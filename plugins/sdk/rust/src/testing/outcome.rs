@@ -1,5 +1,5 @@
-//! The host's check of an outcome, in its words, before anything is written:
-//! `wit/cases/actions.json` holds both to the same answers.
+//! The host's checks of an outcome before anything is written, with the host's messages.
+//! `wit/cases/actions.json` tests that both give the same answers.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::{
     Update, Verb,
 };
 
-/// What a precondition may test though the plugin does not read the kind.
+/// Metadata that a JSON Patch may test even if the plugin does not read the kind.
 const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "generation"];
-/// What no view of an object has.
+/// Fields that are in no view of an object.
 const BOOKKEPT: [&[&str]; 2] = [
     &["metadata", "managedFields"],
     &[
@@ -30,7 +30,7 @@ const MAX_ACTIONS: usize = 10_000;
 const MAX_EVENTS: usize = 100;
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// Everything that is asked for, or why none of it is done.
+/// Checks all actions. The first error refuses the whole outcome.
 pub(super) fn check(actions: &[Action], cluster: &FakeCluster) -> Result<(), String> {
     if actions.len() > MAX_ACTIONS {
         return Err(format!(
@@ -83,7 +83,7 @@ fn verb_text(verb: Verb) -> &'static str {
     }
 }
 
-/// What is done with a body.
+/// How a body is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Apply,
@@ -92,11 +92,11 @@ enum Use {
     Patch,
 }
 
-/// What the plugin can know of the object that a body is of.
+/// What the plugin can know about the object that a body addresses.
 enum Shown<'a> {
     Object(&'a Value),
     Nothing,
-    /// It does not read the kind there, or not all of it.
+    /// The plugin does not read the kind there, or the object may exist outside its selectors.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ impl Shown<'_> {
 
 struct Check<'a> {
     cluster: &'a FakeCluster,
-    /// What the outcome has written so far.
+    /// The objects that earlier actions of the outcome write.
     written: BTreeSet<(String, String)>,
     has_children: bool,
 }
@@ -138,7 +138,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// An object, permitted and sound, for apply or update.
+    /// Checks the object of an apply or update: it is permitted and valid.
     fn body(
         &self,
         text: &str,
@@ -199,7 +199,7 @@ impl Check<'_> {
         Ok((kind.clone(), key.clone()))
     }
 
-    /// A JSON Patch copies, moves and tests only what the plugin reads.
+    /// Checks that a JSON Patch copies, moves and tests only what the plugin reads.
     fn json_patch_reads(&self, body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), String> {
         for step in body.as_array().into_iter().flatten() {
             let op = step["op"].as_str().unwrap_or_default();
@@ -309,7 +309,7 @@ impl Check<'_> {
         ))
     }
 
-    /// The read through which the plugin sees a kind, in this version or another.
+    /// The read through which the plugin sees a kind, in this version or another one.
     fn read_of(&self, kind: &Kind) -> Option<&Read> {
         let reads = &self.cluster.manifest.reads;
         let exact = reads.iter().find(|read| read.kind == *kind);
@@ -332,7 +332,7 @@ impl Check<'_> {
         }
     }
 
-    /// What a body says of who the object is and who keeps it.
+    /// Checks the identity, owners and finalizers in the metadata of a body.
     fn settle(&self, body: &Value, how: Use, kind: &Kind, key: &ObjectKey) -> Result<(), String> {
         if how == Use::Patch && body.get("$patch").is_some() {
             return Err(metadata("a patch may not replace a whole object"));
@@ -350,6 +350,8 @@ impl Check<'_> {
         let shown = self.shown(kind, key);
         self.owners(fields, &key.namespace, &shown)?;
         finalizers(fields, how, &shown)?;
+        // An earlier action of this outcome may have replaced the object, so its uid is not known
+        // here.
         let is_written = self.written.contains(&(kind_text(kind), key.to_string()));
         if how != Use::Create && !is_written {
             uid(fields, &shown)?;
@@ -357,7 +359,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Only an owner that the plugin sees, with its uid, or one that the object has already.
+    /// Checks owners: each must be an object that the plugin sees, with its uid, or an owner that
+    /// the object already has.
     fn owners(
         &self,
         fields: &Map<String, Value>,
@@ -434,7 +437,8 @@ fn uid(fields: &Map<String, Value>, shown: &Shown<'_>) -> Result<(), String> {
     ))
 }
 
-/// A JSON Patch says where, not what: it may not come near what is checked in other bodies.
+/// Checks a JSON Patch. It is not known what it changes, only where, so it may not touch fields
+/// that are checked in other bodies.
 fn json_patch(body: &Value) -> Result<(), String> {
     const GUARDED: [&str; 3] = ["finalizers", "ownerReferences", "managedFields"];
     let steps = body.as_array().into_iter().flatten();
@@ -463,7 +467,7 @@ fn parse(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))
 }
 
-/// The object that a body is of.
+/// The kind and key that a body addresses.
 pub(super) fn address(object: &Value) -> Result<(Kind, ObjectKey), String> {
     let text = |path: &str| match object.pointer(path) {
         None | Some(Value::Null) => Ok(""),
@@ -480,7 +484,7 @@ pub(super) fn address(object: &Value) -> Result<(Kind, ObjectKey), String> {
     Ok((kind_from(api_version, kind), key))
 }
 
-/// A patch may not carry another object's identity.
+/// Checks that a patch does not carry another object's identity.
 fn same_object(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), String> {
     for (path, wanted) in [
         ("/apiVersion", &kind.api_version()),

@@ -1,33 +1,36 @@
-//! How long a manifest's texts may be, and of what they are made: as the host has it.
+//! The host's rules for the texts in a manifest: their length and their characters.
 
 use super::manifest::at_most;
 use super::names::is_dns_label;
 use crate::{Kind, LabelRequirement, Manifest, Subject};
 
-/// Bytes of all texts but the configuration's schema.
+/// Most bytes of all texts together, without the schema of the configuration.
 const TOTAL: usize = 256 << 10;
-/// Bytes of a plugin's version, and of an index's name.
+/// Most bytes of a plugin's version, and of an index's name.
 const SHORT: usize = 64;
-/// Bytes of a field selector, and of a field path.
+/// Most bytes of a field selector, and of a field path.
 const LONG: usize = 1 << 10;
-/// Conditions of one selector, and values of one condition.
+/// Most conditions of one selector, and most values of one condition.
 const CONDITIONS: usize = 32;
 const VALUES: usize = 64;
-/// Bytes of a wrong text that its error repeats.
+/// Most characters of an invalid text that its error repeats.
 const SHOWN: usize = 80;
 
-/// A DNS subdomain (RFC 1123), `cert-manager.io`: DNS labels with dots between, at most 253 bytes.
+/// True for a DNS subdomain (RFC 1123), such as `cert-manager.io`: DNS labels separated by dots, at
+/// most 253 bytes.
 fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_dns_label)
 }
 
-/// What a CRD may call its kind: a DNS label that begins with a letter, in any case.
+/// True for a name that a CRD may give its kind: a DNS label that begins with a letter, in upper or
+/// lower case.
 fn is_kind(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
         && is_dns_label(&name.to_ascii_lowercase())
 }
 
-/// The name in a label's key, or its value: letters, digits, '-', '_' and '.', at most 63.
+/// True for a label's value, or the name in a label's key: letters, digits, '-', '_' and '.', at
+/// most 63.
 fn is_label_name(name: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
@@ -46,7 +49,7 @@ fn is_printable(text: &str, max: usize) -> bool {
     text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Looks at one text after the other and counts their bytes.
+/// Checks texts one by one and counts their bytes.
 #[derive(Default)]
 struct Texts {
     bytes: usize,
@@ -129,7 +132,7 @@ impl Texts {
     }
 }
 
-/// Each text by itself, and all of them together.
+/// Checks each text, and the size of all of them together.
 pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
     let mut texts = Texts::default();
     let short = "at most 64 printable ASCII characters";

@@ -1,4 +1,4 @@
-//! Doing what an outcome asks for, to the objects in memory, as an API server would.
+//! Performs an outcome on the objects in memory, as the host and an API server would.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::{
     Patch, PatchType, Subject, Update, Verb, rfc3339,
 };
 
-/// The label and the annotation by which the host knows the members of a `children` action.
+/// The label and the annotation by which the host recognises the members of a `children` action.
 const CHILDREN_LABEL: &str = "pilothouse.dev/children-of";
 const CHILDREN_ANNOTATION: &str = "pilothouse.dev/children-of-key";
 
-/// What of `metadata` is for the server to say.
+/// Fields of `metadata` that only the server sets.
 const SERVERS: [&str; 9] = [
     "name",
     "namespace",
@@ -32,37 +32,41 @@ const SERVERS: [&str; 9] = [
     "managedFields",
 ];
 
-/// What was applied: kind, place and subresource.
+/// The target of an apply: kind, namespace and name, subresource.
 pub(super) type Target = (String, Place, Option<String>);
 
 impl FakeCluster {
-    /// Does what an outcome for this key asks for, so that the next turn sees what this one has left.
-    /// What became of each action is what the key's next turn is given as
+    /// Performs the outcome of a reconcile of this key, so that the next reconcile sees the result.
+    /// Returns what became of each action, which the key's next reconcile also gets as
     /// [`previous`](crate::Request::previous).
     ///
-    /// It is done as an API server does it, as far as that can be known without the kinds' schemas:
+    /// Actions have the effect they would have on an API server, as far as that is possible without
+    /// the kinds' schemas:
     ///
-    /// - An apply merges objects member by member and takes away what the plugin had applied and now
-    ///   leaves out. A list is replaced as a whole, but for `metadata.finalizers` and
+    /// - An apply merges objects member by member and removes what the plugin had applied before
+    ///   and now leaves out. A list is replaced as a whole, except for `metadata.finalizers` and
     ///   `metadata.ownerReferences`. Without force, a field that has another value and that the
     ///   plugin has not applied before is a conflict.
-    /// - `status` is written through the subresource `status` alone. Writes to other subresources
-    ///   change nothing here.
-    /// - An object with finalizers that is deleted gets a `deletionTimestamp`, and goes when the last
-    ///   finalizer is removed. Owners are not followed: there is no garbage collector.
-    /// - `children` marks the members with a label and deletes those that are no longer wanted.
-    /// - `resourceVersion`, `uid` and `generation` are kept up. Defaults are not filled in, and
-    ///   schemas, quotas and admission are not looked at.
-    /// - After an action that fails the others are skipped, but for what the contract says of a
-    ///   `delete` and of the removal of a finalizer.
-    /// - The outcome is taken to be that of the last turn, if that one has not been done yet: a
-    ///   generated name is none that an object has which the turn has read, and what is of the
-    ///   version that was seen is of the one that the turn saw.
+    /// - `status` is written only through the subresource `status`. Writes to other subresources
+    ///   have no effect here.
+    /// - Deleting an object that has finalizers sets its `deletionTimestamp`. The object disappears
+    ///   when the last finalizer is removed. There is no garbage collector, so objects survive
+    ///   their owners.
+    /// - `children` marks the members with a label and an annotation, and deletes objects with
+    ///   these marks that are no longer members.
+    /// - `resourceVersion`, `uid` and `generation` are maintained. Defaults are not filled in.
+    ///   Schemas, quotas and admission are not checked.
+    /// - After a failed action the others are skipped, with the exceptions that the contract makes
+    ///   for a failed `delete` and a failed removal of a finalizer.
+    /// - If the last reconcile has not been performed yet, the outcome is taken to be its outcome.
+    ///   A generated name then differs from those of all objects which that reconcile has read. An
+    ///   update, or an apply or merge patch that contains a resourceVersion, is a conflict if the
+    ///   object has changed since that reconcile. A delete checks only its own preconditions.
     ///
     /// # Panics
     ///
-    /// The outcome is one that [`reconcile`](Self::reconcile) refuses, or has a strategic merge patch,
-    /// which needs the kinds' schemas.
+    /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
+    /// merge patch, which cannot be applied without the kinds' schemas.
     pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
         if let Err(reason) = super::outcome::check(&outcome.actions, self) {
             panic!("the host refuses the outcome: {reason}");
@@ -95,7 +99,8 @@ impl FakeCluster {
         results
     }
 
-    /// Somebody deletes this object: it is gone, or waits for its finalizers to be removed.
+    /// Deletes an object as another client would: it disappears, or waits until its finalizers are
+    /// removed.
     pub fn delete(&mut self, kind: &Kind, key: &ObjectKey) {
         self.delete_object(&Delete::new(kind, key));
     }
@@ -153,7 +158,7 @@ impl FakeCluster {
         let mut object = current.clone().unwrap_or_else(|| nothing_of(&kind, &key));
         for path in claimed.difference(&owned).filter(|_| !force) {
             let (have, want) = (at(&object, path), at(&wanted, path));
-            // An empty object says that there is one, and nothing of its members.
+            // An empty object claims that there is an object, but none of its members.
             let is_met = have == want || (is_empty_map(want) && have.is_some_and(Value::is_object));
             if set_key(path).is_none() && have.is_some() && !is_met {
                 return ActionResult::Conflict(format!(
@@ -165,7 +170,7 @@ impl FakeCluster {
         for path in owned.difference(&claimed) {
             match set_key(path) {
                 Some(_) => merge_set(&mut object, path, &before, &Value::Null),
-                // The members that it has now are others'.
+                // Its current members belong to others.
                 None if is_empty_map(at(&before, path)) && !is_empty_map(at(&object, path)) => {}
                 None => remove(&mut object, path),
             }
@@ -181,7 +186,8 @@ impl FakeCluster {
         self.put(&kind, &key, object, current.as_ref())
     }
 
-    /// `number` is the last with which a name was derived for this text.
+    /// Creates an object. `number` is the last number from which a name was derived for this text;
+    /// each derived name takes the next one.
     fn create(&mut self, create: &Create, seed: &str, number: &mut usize) -> ActionResult {
         let (object, kind, key) = loop {
             *number += 1;
@@ -216,7 +222,8 @@ impl FakeCluster {
         if let Some(conflict) = self.version_conflict(&kind, &key, &object, Verb::Update) {
             return conflict;
         }
-        // What it says of finalizers is what the turn saw.
+        // The finalizers in the body are those of the snapshot, which an earlier action of this
+        // outcome may have changed since.
         if self.written.contains(&named(&kind, &key)) {
             put_member(&mut object["metadata"], "finalizers", None);
         }
@@ -248,7 +255,8 @@ impl FakeCluster {
         let new = replaced(&current, object, patch.subresource.as_deref());
         let result = self.put(kind, key, new, Some(&current));
         match result {
-            // Whether a patch changes anything is for the server to see.
+            // The host does not know whether a patch changes anything, so it never reports a patch
+            // as unchanged.
             ActionResult::Unchanged => {
                 let version = current["metadata"]["resourceVersion"].as_str();
                 ActionResult::Done(version.map(str::to_owned))
@@ -354,7 +362,7 @@ impl FakeCluster {
         so_far
     }
 
-    /// A text that depends on the plugin and the key alone. (The host's is another.)
+    /// A text that depends only on the plugin, the subject's kind and the key. The host's differs.
     fn children_label(&self, key: &ObjectKey) -> String {
         let kind = match &self.manifest.subject {
             Subject::Each(selection) => format!("{}/{}", selection.kind.group, selection.kind.kind),
@@ -364,9 +372,10 @@ impl FakeCluster {
         format!("{:016x}", digest(&text))
     }
 
-    /// Whether an object is at another version than the body of a write says, and than the turn
-    /// saw; an update always is of a version. What this outcome has written is at one that nobody
-    /// could have said.
+    /// Returns the conflict, if an object is neither at the version in the body nor at the one that
+    /// the reconcile saw. An update always refers to a version; other writes do so only if the body
+    /// has one. An object that this outcome has written before never conflicts, as its version
+    /// could not be known.
     fn version_conflict(
         &self,
         kind: &Kind,
@@ -391,7 +400,7 @@ impl FakeCluster {
         )))
     }
 
-    /// Stores what a write has made of an object, with what the server keeps up.
+    /// Stores the object that a write has produced, and sets the fields that the server maintains.
     fn put(
         &mut self,
         kind: &Kind,
@@ -441,11 +450,11 @@ impl FakeCluster {
     }
 }
 
-/// What is not done any more, because something failed: the host's rule.
+/// Which of the remaining actions are skipped after a failure, by the host's rule.
 #[derive(Default)]
 struct Stop {
     all: bool,
-    /// No finalizer is removed.
+    /// True if no finalizer is removed any more.
     finalizers: bool,
     objects: BTreeSet<Named>,
 }
@@ -488,7 +497,7 @@ pub(super) fn named(kind: &Kind, key: &ObjectKey) -> Named {
     (kind_text(kind), place_of(key))
 }
 
-/// A name for `generateName` that is the same on every retry. Says whether it has got one.
+/// Derives a name from `generateName`, which is the same on every retry. Returns true if it did.
 pub(super) fn derive_name(object: &mut Value, seed: &str, number: usize) -> bool {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return false;
@@ -506,7 +515,7 @@ pub(super) fn derive_name(object: &mut Value, seed: &str, number: usize) -> bool
     true
 }
 
-/// FNV-1a: the same on every machine and in every version of the standard library.
+/// FNV-1a, which is the same on every machine and in every version of the standard library.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -524,7 +533,7 @@ fn not_found(kind: &Kind, key: &ObjectKey) -> ActionResult {
     ActionResult::NotFound(format!("{} {key} not found", kind_text(kind)))
 }
 
-/// Checked before: an outcome with what is no JSON is refused.
+/// Decodes a document. It is valid, because an outcome with invalid JSON has been refused before.
 fn document(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
@@ -547,7 +556,7 @@ fn nothing_of(kind: &Kind, key: &ObjectKey) -> Value {
     object
 }
 
-/// Everything but what belongs to subresources and to the server.
+/// The members of an object, without `metadata` and `status`.
 fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
     let members = object.as_object().into_iter().flatten();
     members
@@ -555,7 +564,7 @@ fn main_part(object: &Value) -> BTreeMap<&String, &Value> {
         .collect()
 }
 
-/// What of a body a write to the object, or to its subresource `status`, can say.
+/// The part of a body that a write to the object, or to its subresource `status`, can set.
 fn own_part(mut object: Value, subresource: Option<&str>) -> Value {
     if subresource.is_some() {
         return json!({"status": object["status"].take()});
@@ -572,7 +581,8 @@ fn own_part(mut object: Value, subresource: Option<&str>) -> Value {
     object
 }
 
-/// The object with another in its place, as far as a write to it, or to its `status`, can change it.
+/// The result of replacing an object, or its subresource, by another one, limited to what such a
+/// write can change.
 fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value {
     if let Some(subresource) = subresource {
         let mut new = current.clone();
@@ -598,7 +608,7 @@ fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value 
     new
 }
 
-/// Empty and "0" are any.
+/// The resourceVersion of an object. Empty and "0" mean any version and give `None`.
 pub(super) fn version_of(object: &Value) -> Option<String> {
     let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
     Some(version.to_owned()).filter(|version| !matches!(version.as_str(), "" | "0"))
@@ -608,8 +618,8 @@ fn empty_or_absent(list: &Value) -> bool {
     list.as_array().is_none_or(Vec::is_empty)
 }
 
-/// Lists that are sets: those of `metadata` whose elements have owners of their own, with the member
-/// that tells elements apart.
+/// Lists that are treated as sets: those in `metadata` whose elements have separate owners. Returns
+/// the member that identifies an element, or `Some(None)` if the whole element does.
 fn set_key(path: &[String]) -> Option<Option<&'static str>> {
     match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["metadata", "finalizers"] => Some(None),
@@ -618,7 +628,8 @@ fn set_key(path: &[String]) -> Option<Option<&'static str>> {
     }
 }
 
-/// Gives a set these elements in place of those that the plugin had applied before.
+/// Replaces the elements of a set that the plugin had applied before by `wanted`. Elements of
+/// others stay.
 fn merge_set(object: &mut Value, path: &[String], before: &Value, wanted: &Value) {
     let key = set_key(path).flatten();
     let identity = |element: &Value| key.map_or(element.clone(), |key| element[key].clone());
