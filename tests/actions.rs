@@ -1,5 +1,5 @@
-//! The actions that a plugin returns take effect: one kind of action after the other, through the host
-//! to a real API server.
+//! The actions that a plugin returns take effect: one kind of action after the other, through the
+//! host to a real API server.
 
 use anyhow::{Context, Result};
 use pilothouse_tests::{Host, Server, plugin_directory};
