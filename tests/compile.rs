@@ -332,7 +332,7 @@ fn a_file_is_compiled_once_and_tampered_code_is_compiled_again() {
         first.report().total,
         again.report().total
     );
-    // As a host does that is started again.
+    // Another compiler on the same directory, as after a restart of the host.
     let compiler = cached(directory.path());
     assert!(
         load(&compiler, &wasm)

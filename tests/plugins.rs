@@ -625,7 +625,7 @@ async fn in_dev_the_version_in_the_file_runs_however_often_it_breaks() -> Result
     rig.put(&fickle("2.0.0", "trap"))?;
     let has_broken = |plugin: &Value| plugin["keys"]["failed"] == 1;
     rig.host.eventually(FILE, "failing", has_broken).await?;
-    // Twice as often as it takes to quarantine a version under `run`.
+    // More often than the five failures in a row after which `run` quarantines a version.
     for value in 0..10 {
         let panics = "controller_runtime_reconcile_panics_total";
         let before = rig.host.metric(panics, "fickle").await?;

@@ -1,5 +1,5 @@
 //! A file that somebody drops into the directory, without settings, can hurt nobody. The guest
-//! `stranger` does its worst for twenty seconds, beside a neighbour that works.
+//! `stranger` does all the harm it can for twenty seconds, beside a neighbour that works.
 
 use std::time::Duration;
 

@@ -112,6 +112,7 @@ async fn wait_until_idle(host: &mut Host, count: usize) -> Result<()> {
         };
         let is_calm = plugins.len() == count && plugins.iter().all(is_idle);
         calm = if is_calm { calm + 1 } else { 0 };
+        // Idle for two seconds, as plugins may be idle for a moment before their keys are queued.
         if calm == 10 {
             return Ok(());
         }

@@ -132,7 +132,7 @@ struct Witness(Arc<Mutex<Held>>);
 
 struct Held {
     cache: Cache,
-    /// What a replay of the changes alone gives.
+    /// The result of replaying the changes that the cache returned.
     replayed: BTreeMap<ObjectKey, ResourceVersion>,
     /// The newest version of each key so far, also of deleted keys.
     newest: BTreeMap<ObjectKey, ResourceVersion>,
@@ -345,6 +345,7 @@ async fn endpoints_survive(rig: &FaultRig, seed: u64, time: Duration) -> Result<
                 there.remove(&name);
                 rig.delete_pod(&name).await?;
             } else if rig.readdress(&name, &ip).await.is_err() {
+                // The pod does not exist yet.
                 rig.pod(&name, "web", &ip).await?;
             }
             sleep(others.milliseconds(40)).await;

@@ -152,7 +152,7 @@ async fn keys_that_find_no_server_are_said_once_and_not_each_time() -> Result<()
     sleep(seconds(8)).await;
     let log = rig.host().log_lines().split_off(before);
     let warnings: Vec<&Value> = log.iter().filter(|line| line["level"] == "WARN").collect();
-    // At most one for each write that was under way when the fault began.
+    // At most one for each write that was under way when the host noticed the outage.
     assert!((1..=8).contains(&warnings.len()), "{warnings:#?}");
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await

@@ -70,12 +70,14 @@ impl Lines {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             let is_stalled = self.state.is_stalled(&self.seen);
+            // The end comes after all lines. A stalled watch does not end.
             if !is_stalled && self.queue.is_empty() && self.ended.is_some() {
                 return self.ended.take()?.err().map(Err);
             }
             let due = self.queue.front().map(|(due, _)| *due);
             tokio::select! {
                 biased;
+                // Orders come first. They are obeyed also while the watch is stalled.
                 order = self.orders.recv() => match order {
                     Some(Order::Line(line)) => self.push(&line, Instant::now()),
                     Some(Order::Close) | None => return None,
@@ -117,6 +119,8 @@ impl Lines {
     /// Holds a line back if it must be reversed with later ones; otherwise queues it.
     fn order(&mut self, line: String, due: Instant) {
         let count = self.state.to_reverse(&self.seen);
+        // A bookmark's resourceVersion covers the events that are held, so they must be sent before
+        // it.
         if count == 0 || line.contains(r#""type":"BOOKMARK""#) {
             self.release();
             return self.push(&line, due);

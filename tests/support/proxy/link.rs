@@ -185,6 +185,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.mode(cx) {
             Mode::Frozen => return Poll::Pending,
+            // The FIN is sent from here, because the writing side stays pending in this mode.
             Mode::HalfClosed => ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?,
             Mode::Open | Mode::Reset => {}
         }

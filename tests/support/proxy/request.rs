@@ -81,6 +81,7 @@ fn resource_of(path: &str) -> (&str, Option<&str>) {
     };
     let rest: Vec<&str> = segments.skip(versions).collect();
     match rest.as_slice() {
+        // A subresource of the namespace itself, whose path looks like that of a resource in it.
         ["namespaces", _, "status" | "finalize"] => ("namespaces", rest.get(1).copied()),
         ["namespaces", _, resource, rest @ ..] => (resource, rest.first().copied()),
         [resource, rest @ ..] => (resource, rest.first().copied()),

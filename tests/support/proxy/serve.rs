@@ -44,6 +44,7 @@ pub(super) async fn run(port: Port, upstream: Arc<Upstream>, state: Arc<State>) 
             let stream = tokio::select! {
                 stream = accept(&listener) => stream,
                 () = state.until_listener_is_wanted(false) => break,
+                // Takes the tasks of ended connections out of the set.
                 Some(_) = connections.join_next() => continue,
             };
             if state.turns_away() {
@@ -91,6 +92,7 @@ async fn serve(stream: TcpStream, number: u64, upstream: Arc<Upstream>, state: A
         tokio::select! {
             _ = connection.as_mut() => return,
             () = link.until_reset() => return,
+            // When the server closes its connection, the host's ends after the current answer.
             () = session.server_left.notified() => connection.as_mut().graceful_shutdown(),
         }
     }

@@ -303,8 +303,8 @@ fn state(name: &str) -> Told {
             )
         }
         "uninitialised" => {
-            // What a C guest would see in freshly allocated memory: zeros, or what this same
-            // reconcile has left there.
+            // A C guest could read freshly allocated memory: zeros, or what this same reconcile has
+            // left there. Safe Rust cannot, so only the address is reported.
             let old = vec![7_u8; 4096];
             drop(old);
             let fresh: Vec<u8> = Vec::with_capacity(4096);

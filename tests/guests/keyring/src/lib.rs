@@ -1,4 +1,5 @@
-//! For each Secret: applies a ConfigMap of the same name with the length of the Secret's `key`.
+//! For each Secret: applies a ConfigMap of the same name with the length of the base64 text in
+//! the Secret's `key`.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,

@@ -1,4 +1,4 @@
-//! A plugin that is granted only reads of its own kind, and does with them what harm it can. For
+//! A plugin that is granted only reads of its own kind, and does all the harm it can with them. For
 //! each ConfigMap it does what the first part of the ConfigMap's name says. Most of these deeds are
 //! no errors, so that the version is not quarantined, and ask to be run again at once.
 
