@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the Python example: examples/build-python.sh OUTDIR  ->  OUTDIR/hello-python.wasm
 #
-# Needs python3 (3.10 or newer) with venv, and PyPI for the first build. The tool and what it built are kept in a cache outside the
-# checkout, each under the hash of what it was made from: a build with nothing new is a copy.
+# Needs python3 (3.10 or newer) with venv, and PyPI for the first build. The tool and its output are
+# kept in a cache outside the checkout, each under the hash of what it was made from. If nothing has
+# changed, a build only copies the file.
 set -euo pipefail
 
 TOOL=componentize-py==0.25.1
@@ -31,7 +32,8 @@ if [ ! -f "$built" ]; then
     "$venv/bin/pip" install --quiet --disable-pip-version-check "$TOOL"
   fi
   say "building $NAME (about 15 s)"
-  # Built beside its place and moved there, so that an interrupted build leaves nothing that looks finished.
+  # Built under another name and then renamed, so that an interrupted build leaves no file that
+  # looks finished.
   part=$built.$$
   trap 'rm -f "$part"' EXIT
   PYTHONDONTWRITEBYTECODE=1 "$venv/bin/componentize-py" -d ../wit -w controller componentize -p "$NAME" app -o "$part" >/dev/null

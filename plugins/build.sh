@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds this repository's Rust plugins: plugins/build.sh OUTDIR PACKAGE...  ->  OUTDIR/PACKAGE.wasm
 #
-# A plugin is a core module for wasm32-unknown-unknown with its component type embedded; the host makes it a component when it
-# loads it. A project of one's own needs no script: `cargo build --target wasm32-unknown-unknown` (plugins/sdk/rust/README.md).
+# A plugin is a core module for wasm32-unknown-unknown with its component type embedded; the host
+# makes a component of it when it loads it. A project of your own needs no script:
+# `cargo build --target wasm32-unknown-unknown` is enough (plugins/sdk/rust/README.md).
 set -euo pipefail
 
 TARGET=wasm32-unknown-unknown
@@ -15,12 +16,13 @@ usage() {
   exit 2
 }
 
-# The toolchain that `cargo` would use brings the target's standard library.
+# True if the toolchain that `cargo` would use has the target's standard library.
 has_target() {
   command -v rustc >/dev/null && [ -d "$(rustc --print sysroot)/lib/rustlib/$TARGET/lib" ]
 }
 
-# Asked once per toolchain: where rustup cannot be reached, later builds do not wait for it again.
+# Adds the target with rustup. A failure is remembered for each toolchain: where rustup cannot be
+# reached, later builds do not wait for it again.
 add_target() {
   command -v rustup >/dev/null || return 1
   local refused
@@ -33,7 +35,8 @@ add_target() {
   return 1
 }
 
-# Debian builds a Rust for its browsers that is new enough, and ships the standard library's source with it.
+# The Rust with which Debian builds its browsers is new enough, and comes with the source of the
+# standard library.
 has_debian() {
   dpkg -s "${DEBIAN_PACKAGES[@]}" >/dev/null 2>&1
 }
@@ -55,7 +58,8 @@ build_with_target() {
   cargo build --locked --profile guest --target "$TARGET" "$@"
 }
 
-# Debian's compiler has no standard library for the target: build it once, from source, into the shared target directory.
+# Debian's compiler has no standard library for the target, so it is built from source, once, into
+# the shared target directory.
 build_with_debian() {
   local sysroot linker
   sysroot=$(rustc --print sysroot 2>/dev/null || true)
@@ -103,7 +107,8 @@ say "building $* (${build#build_with_})"
 
 for package in "$@"; do
   built="$CARGO_TARGET_DIR/$TARGET/guest/${package//-/_}.wasm"
-  # Untouched when the same, so that a host that watches the directory reloads what changed.
+  # A file that is the same is not touched, so a host that watches the directory reloads only what
+  # changed.
   cmp -s "$built" "$out/$package.wasm" || cp "$built" "$out/$package.wasm"
   say "$out/$package.wasm ($(($(wc -c <"$built") / 1024)) KiB)"
 done

@@ -1,16 +1,17 @@
-//! What a plugin asks for, happens: one kind of action after the other, through the host to a real API server.
+//! The actions that a plugin returns take effect: one kind of action after the other, through the
+//! host to a real API server.
 
 use anyhow::{Context, Result};
 use pilothouse_tests::{Host, Server, plugin_directory};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The guest `actions`, in a namespace of its own.
+/// A server and a host that runs the guest `actions`; the test has a namespace of its own.
 struct Rig {
     server: Server,
     host: Host,
     namespace: String,
-    /// The host reads it for as long as it runs.
+    /// The plugin directory. The host reads it while it runs, so it must not be deleted earlier.
     _plugins: TempDir,
 }
 
@@ -36,13 +37,14 @@ impl Rig {
         format!("{}/{name}", self.config_maps())
     }
 
-    /// A ConfigMap that is none of the guest's own.
+    /// Creates a ConfigMap that is not a key of the guest.
     async fn create(&self, name: &str, data: Value) -> Result<Value> {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
         self.server.api.create(&self.config_maps(), &object).await
     }
 
-    /// Tells the guest what to do, as the key `name`.
+    /// Creates the ConfigMap `name`, which is a key of the guest. Its data tell the guest what to
+    /// do.
     async fn tell(&self, name: &str, data: Value) -> Result<Value> {
         let metadata = json!({"name": name, "labels": {"actions": "true"}});
         let object =
@@ -50,7 +52,7 @@ impl Rig {
         self.server.api.create(&self.config_maps(), &object).await
     }
 
-    /// Changes a ConfigMap's data.
+    /// Merges these fields into a ConfigMap's data.
     async fn change(&self, name: &str, data: Value) -> Result<Value> {
         let patch = json!({"data": data});
         self.server.api.merge(&self.path(name), &patch).await
@@ -64,7 +66,7 @@ impl Rig {
         self.server.api.delete(&self.path(name)).await
     }
 
-    /// Waits until there is such a ConfigMap.
+    /// Waits until the ConfigMap exists and returns it.
     async fn appears(&self, name: &str) -> Result<Value> {
         let is_there = |found: Option<&Value>| found.is_some();
         let found = self
@@ -86,7 +88,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Waits until the data of a ConfigMap is this and nothing else.
+    /// Waits until the data of a ConfigMap is exactly this.
     async fn becomes(&self, name: &str, data: Value) -> Result<()> {
         let is_so = |found: Option<&Value>| found.is_some_and(|found| found["data"] == data);
         self.server
@@ -97,7 +99,7 @@ impl Rig {
         Ok(())
     }
 
-    /// The names of the ConfigMaps that begin like this.
+    /// Returns the names of the ConfigMaps that start with this prefix.
     async fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let list = self.server.api.get(&self.config_maps()).await?;
         let list = list.context("no list")?;
@@ -111,7 +113,7 @@ impl Rig {
             .collect())
     }
 
-    /// How many of the guest's reconciles ended like this.
+    /// Returns how many of the guest's reconciles ended with this result, from the metrics.
     async fn reconciles(&self, result: &str) -> Result<u64> {
         let (_, metrics) = self.host.get("/metrics").await?;
         let series = format!(
@@ -142,7 +144,7 @@ async fn an_object_with_a_generated_name_is_created_once_however_often_its_key_r
         .await?;
     assert_eq!(rig.names("a-made-").await?, made);
     assert_eq!(made.len(), 1, "{made:?}");
-    // Another key's object has another name.
+    // The generated name is made from the key, so another key's object gets another name.
     let of_b = rig.names("b-made-").await?;
     assert_ne!(
         made[0].trim_start_matches("a-made-"),
@@ -160,7 +162,7 @@ async fn an_update_replaces_the_object_that_was_read() -> Result<()> {
         .await?;
     rig.becomes("t", json!({"value": "new", "keep": "1"}))
         .await?;
-    // It was read: what somebody else makes of it wakes the key.
+    // The guest read the ConfigMap, so another client's change of it wakes the key.
     rig.change("t", json!({"value": "other", "keep": null}))
         .await?;
     rig.becomes("t", json!({"value": "new"})).await
@@ -286,7 +288,7 @@ async fn a_finalizer_holds_an_object_until_it_has_been_cleaned_up_after() -> Res
     assert_eq!(rig.get("a-cleaned").await?, None);
 
     rig.delete("a").await?;
-    // The other writer's finalizer is left alone.
+    // The finalizer of the other writer must stay.
     has(json!([other])).await?;
     assert!(rig.get("a-cleaned").await?.is_some(), "released too early");
     let release = json!({"metadata": {"finalizers": null}});
@@ -315,7 +317,7 @@ async fn children_follow_the_list_and_go_with_their_source() -> Result<()> {
     let kept = rig.appears("c").await?;
     assert_eq!(kept["metadata"]["uid"], first["metadata"]["uid"]);
 
-    // A child that somebody else deletes or changes is made again.
+    // A child that another client deletes or changes must be restored.
     rig.delete("c").await?;
     rig.becomes("c", json!({"child-of": "p"})).await?;
     rig.change("c", json!({"child-of": "nobody"})).await?;
@@ -338,7 +340,7 @@ async fn a_key_runs_again_after_the_time_it_asked_for() -> Result<()> {
     let api = &rig.server.api;
     api.eventually(&rig.path("a-count"), "counted to 4", is_four)
         .await?;
-    // Three waits of 200 ms. A key that does not wait would have run hundreds of times.
+    // The key waits 200 ms three times. Without the waits it would run hundreds of times.
     let waits = rig.reconciles("requeue_after").await?;
     assert!((3..30).contains(&waits), "{waits}");
     Ok(())

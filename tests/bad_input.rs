@@ -1,4 +1,5 @@
-//! Bad input gets one clear line, harms nobody else, and ends the host only when nothing can run.
+//! Bad input is reported in one clear line and harms no other plugin. It ends the host only when
+//! nothing can run.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ fn options(plugins: &Path, kubeconfig: &Path) -> HostOptions {
     }
 }
 
-/// The host must end, with an error whose one line says all of this.
+/// Expects the host to end with an error, one line of which contains all of these parts.
 async fn expect_end(options: &HostOptions, says: &[&str]) -> Result<()> {
     let (status, log) = Host::fails(options).await?;
     assert!(!status.success(), "{log}");
@@ -43,7 +44,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A kubeconfig for a server and a token.
+/// Returns a kubeconfig for this server and this token.
 fn kubeconfig(server: &str, token: &str) -> String {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "here",
@@ -95,7 +96,7 @@ async fn a_kubeconfig_that_is_missing_or_broken_ends_the_host() -> Result<()> {
     expect_end(&unknown, &["there", "here"]).await
 }
 
-/// As after a power cut: the host is there first.
+/// As after a power cut, when the host is up before the API server.
 #[tokio::test]
 async fn a_host_without_a_server_waits_for_it_and_says_so() -> Result<()> {
     let mut server = Server::start_own(ServerOptions::default()).await?;
@@ -123,7 +124,7 @@ async fn a_host_without_a_server_waits_for_it_and_says_so() -> Result<()> {
         plugin["state"] == "loading"
     })
     .await?;
-    // Some tries later it is still the same line.
+    // The host retries, but does not repeat the line.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(waiting().len(), 1, "{}", host.log());
 
@@ -168,12 +169,13 @@ async fn an_address_in_use_ends_the_host() -> Result<()> {
         &kubeconfig("https://127.0.0.1:1", "t"),
     )?;
     let mut options = options(plugins.path(), &config);
-    // The last --listen wins.
+    // `Host` adds a --listen of its own; the last one on the command line wins.
     options.arguments = vec!["--listen".into(), taken.local_addr()?.to_string()];
     expect_end(&options, &["cannot listen on", "--listen"]).await
 }
 
-/// Files that are not plugins, and what `/plugins` must say of each.
+/// Writes files that are not plugins. Returns their names, each with a part of the reason that
+/// `/plugins` must report.
 fn not_plugins(directory: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     write(directory, "text.wasm", "hello")?;
     write(directory, "empty.wasm", "")?;
@@ -201,7 +203,7 @@ fn not_plugins(directory: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     ])
 }
 
-/// Every `old` after a `prefix` becomes `new`, which is of the same length.
+/// Replaces `old` by `new`, which has the same length, wherever it stands shortly after `prefix`.
 fn replace(bytes: &[u8], prefix: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let starts: Vec<usize> = (0..bytes.len() - old.len())

@@ -1,4 +1,5 @@
-//! The cluster side of the host, without plugins, against a real API server: a cache follows its kind, every kind of write is accepted.
+//! The cluster side of the host, without plugins, against a real API server: a cache follows its
+//! kind, and the server accepts every kind of write.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy knows the tests of an integration test, but not its helpers"
@@ -28,11 +29,11 @@ use pilothouse_core::unchanged::Applied;
 use pilothouse_tests::{Server, ServerOptions};
 use serde_json::{Value, json};
 
-/// Two field managers, so that one can be in the other's way.
+/// Two field managers, so that one can conflict with the other.
 const MANAGER: &str = "plugin-a";
 const OTHER_MANAGER: &str = "plugin-b";
 
-/// A server as the host sees it, and a namespace there.
+/// A server with the host's connection to it, and a namespace on it.
 struct Rig {
     server: Server,
     cluster: ApiCluster,
@@ -55,7 +56,7 @@ impl Rig {
         })
     }
 
-    /// An object of this kind in the namespace.
+    /// Returns an object of this kind in the namespace.
     fn object(&self, kind: &Kind, name: &str, fields: Value) -> Value {
         let mut object = fields;
         object["apiVersion"] = kind.api_version().into();
@@ -92,7 +93,7 @@ impl Rig {
             .result
     }
 
-    /// A write that must be done.
+    /// Makes a write that must succeed.
     async fn does(&self, kind: &Kind, name: &str, operation: Operation) -> Result<()> {
         done(&self.write(kind, name, operation).await)
     }
@@ -108,7 +109,7 @@ impl Rig {
         done(&result.await)
     }
 
-    /// What a ConfigMap says.
+    /// Returns the value of `x` in a ConfigMap's data, null if there is no such ConfigMap.
     async fn data(&self, name: &str) -> Result<Value> {
         let path = format!("/api/v1/namespaces/{}/configmaps/{name}", self.namespace);
         let found = self.server.api.get(&path).await?;
@@ -170,7 +171,7 @@ fn event(note: &str) -> Operation {
     }
 }
 
-/// A cache, and what the list-watch said about itself.
+/// A cache, and the states that its list-watch reported.
 #[derive(Clone)]
 struct Sink {
     namespace: String,
@@ -185,7 +186,8 @@ impl Sink {
         }
     }
 
-    /// Of the test's own objects: a cluster with controllers puts some into every namespace.
+    /// Returns the names of the test's own objects. A cluster with controllers adds others to every
+    /// namespace; those have longer names.
     fn names(&self) -> Vec<String> {
         let held = self.held.lock().unwrap();
         let all = held.0.list(Some(&self.namespace));
@@ -197,7 +199,7 @@ impl Sink {
         self.held.lock().unwrap().1.clone()
     }
 
-    /// Until the names are these.
+    /// Waits until the cache holds exactly these names.
     async fn shows(&self, names: &[&str]) -> Result<()> {
         for _ in 0..1000 {
             if self.names() == names {
@@ -227,7 +229,8 @@ impl CacheSink for Sink {
     }
 }
 
-/// What a plugin hears of a patch of an object of this kind that the server refuses, and what the log does. The plugin reads nothing.
+/// Sends a patch of an object of this kind that the server refuses, for a plugin that reads
+/// nothing. Returns what the plugin hears of it, then what the log says.
 async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
     let manifest = Manifest {
         name: "p".into(),
@@ -279,7 +282,8 @@ async fn what_the_server_quotes_of_a_secret_reaches_neither_the_plugin_nor_the_l
     let value = "aHVudGVyMg==";
     let secret = rig.object(&secrets, "a", json!({"data": {"password": value}}));
     rig.does(&secrets, "a", create(&secret)).await?;
-    // What planning lets nobody do who does not read it: a value goes where the server does not take it.
+    // Planning refuses this patch from a plugin that does not read the Secret: it copies a value to
+    // a field in which the server refuses and quotes it.
     let copy = json!([
         {"op": "add", "path": "/metadata/labels", "value": {}},
         {"op": "copy", "from": "/data/password", "path": "/metadata/labels/x"},
@@ -311,8 +315,9 @@ async fn what_the_server_quotes_of_a_secret_reaches_neither_the_plugin_nor_the_l
     Ok(())
 }
 
-/// What the watch has seen is compacted away once something else has happened; it notices when it is opened again, after it has
-/// been quiet for two seconds.
+/// Compacts the history that the watch has seen. The watch notices when it is reopened, after it
+/// has been quiet for two seconds. Another kind has to change before, or else nothing would be
+/// newer than what the watch has seen.
 async fn compact_behind_the_watch(rig: &Rig) -> Result<()> {
     let secrets = Kind::new("", "v1", "Secret");
     let secret = rig.object(&secrets, "s", json!({}));
@@ -323,7 +328,7 @@ async fn compact_behind_the_watch(rig: &Rig) -> Result<()> {
     Ok(())
 }
 
-/// What happens to the kind, and what the cache must make of it.
+/// Changes objects of the kind, and waits each time until the cache shows it.
 async fn change_under(cache: &Sink, rig: &Rig) -> Result<()> {
     let kind = config_maps();
     cache.shows(&["a", "b", "c", "d", "e"]).await?;
@@ -341,7 +346,7 @@ async fn change_under(cache: &Sink, rig: &Rig) -> Result<()> {
     cache.shows(&[]).await
 }
 
-/// The cache of a source, fed while something happens.
+/// Runs a list-watch of this source while `happens` runs. Returns its cache.
 async fn follow(
     rig: &Rig,
     source: &Source,
@@ -382,7 +387,7 @@ async fn follows_through_a_compaction(is_streaming: bool) -> Result<()> {
     let change = async |cache: &Sink| change_under(cache, &rig).await;
     let cache = follow(&rig, &source, settings, change).await?;
     let mut states = vec![WatchState::Listing, WatchState::Watching];
-    // After a compaction, and only then, the kind is listed again.
+    // The kind is listed again after a compaction, and only then.
     if rig.server.is_own() {
         states.extend(states.clone());
     }
@@ -400,7 +405,8 @@ async fn a_cache_that_is_streamed_follows_its_kind_through_a_compaction() -> Res
     follows_through_a_compaction(true).await
 }
 
-/// A quiet kind's position stays fresh by the bookmarks of its short watches: nothing of what it has seen can be compacted away.
+/// The bookmarks of short watches keep the position of a quiet kind fresh, so that a compaction
+/// cannot remove what it continues from.
 #[tokio::test]
 async fn the_cache_of_a_quiet_kind_keeps_up_with_the_server() -> Result<()> {
     let rig = Rig::start(ServerOptions::default()).await?;
@@ -455,7 +461,7 @@ async fn a_cache_of_some_objects_follows_those() -> Result<()> {
             rig.does(&kind, name, labelled(name, app)).await?;
         }
         cache.shows(&["a", "d"]).await?;
-        // What stops matching arrives as deleted.
+        // An object that stops matching arrives as deleted.
         rig.does(&kind, "a", labelled("a", "z")).await?;
         rig.does(&kind, "c", labelled("c", "y")).await?;
         cache.shows(&["c", "d"]).await
@@ -535,7 +541,7 @@ async fn a_deployment_has_a_status_and_a_scale_of_their_own() -> Result<()> {
 async fn a_pod_can_be_bound_and_evicted() -> Result<()> {
     let rig = Rig::start(ServerOptions::default()).await?;
     let pods = Kind::new("", "v1", "Pod");
-    // No scheduler binds it first.
+    // No scheduler has this name, so none binds the pod first.
     let spec = json!({"containers": [{"name": "c", "image": "i"}], "schedulerName": "none"});
     let pod = rig.object(&pods, "p", json!({"spec": spec}));
     rig.does(&pods, "p", create(&pod)).await?;
@@ -592,7 +598,8 @@ async fn an_event_about_an_object_without_namespace_is_written_too() -> Result<(
     )
 }
 
-/// A finalizer action's patch of a ConfigMap that has these finalizers, as far as its tests know.
+/// Returns the patch of a finalizer action for a ConfigMap that has these finalizers. Its `test`
+/// operations check the uid and the finalizers.
 fn guarded(uid: &str, have: &Value, wanted: &Value) -> Operation {
     let body = json!([
         {"op": "test", "path": "/metadata/uid", "value": uid},

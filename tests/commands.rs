@@ -1,4 +1,4 @@
-//! What the commands print that end by themselves, and with which status they end.
+//! The output and the exit status of the commands that end by themselves.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path of letters")
 }
 
-/// What a command that succeeds prints.
+/// Runs a command that must succeed without a complaint. Returns what it prints.
 fn printed(arguments: &[&str]) -> Result<String> {
     let output = run(arguments)?;
     let complaint = String::from_utf8(output.stderr)?;
@@ -31,14 +31,14 @@ fn printed(arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// What a command says is wrong, and with which status it ends.
+/// Runs a command that must fail. Returns its exit status and its error output.
 fn refused(arguments: &[&str]) -> Result<(Option<i32>, String)> {
     let output = run(arguments)?;
     assert!(!output.status.success(), "{arguments:?}");
     Ok((output.status.code(), String::from_utf8(output.stderr)?))
 }
 
-/// As `| head -n 0`: the reader goes before anything is written.
+/// As with `| head -n 0`, the reader goes away before anything is written.
 #[test]
 fn a_reader_that_goes_away_ends_a_command_in_silence_with_its_usual_status() -> Result<()> {
     let (good, bad) = (guest("hello-rust"), tempfile::NamedTempFile::new()?);
@@ -70,7 +70,7 @@ fn a_reader_that_goes_away_ends_a_command_in_silence_with_its_usual_status() -> 
     Ok(())
 }
 
-/// Answers one request in this way. Says where.
+/// Answers one request with these bytes. Returns the address.
 fn answers_once(answer: &'static [u8]) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
@@ -202,7 +202,7 @@ async fn check_asks_the_cluster_that_is_named_whether_it_serves_the_kinds() -> R
         complaint.contains("widgets.wasm: the server has no kind example.dev/v1/Widget"),
         "{complaint}"
     );
-    // All of it is said before that all the same.
+    // The reports of both plugins are printed nevertheless.
     let said = String::from_utf8(output.stdout)?;
     for part in ["widgets 1.0.0", "hello-rust"] {
         assert!(said.contains(part), "{said}");
@@ -227,7 +227,7 @@ fn the_version_says_what_a_report_of_a_fault_should() -> Result<()> {
     Ok(())
 }
 
-/// A shell reads the script without a complaint.
+/// `bash -n` must read the script without a complaint.
 #[test]
 fn the_completions_for_bash_are_a_script_that_bash_takes() -> Result<()> {
     let script = printed(&["completions", "bash"])?;

@@ -1,4 +1,5 @@
-//! Compiling a stranger's file: in a process of its own that has limits, once, and never from a cache that somebody else has written.
+//! Compiling an untrusted file: in a process of its own with limits, only once, and never from a
+//! cache entry that another has written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -59,16 +60,17 @@ fn rust_guest() -> Vec<u8> {
     fs::read(guest("hello-rust")).expect("the guest")
 }
 
-/// Functions that each pass the scan and take their time together.
+/// Returns a component of functions that each pass the scan and together take long to compile.
 fn bomb(functions: usize, additions: usize) -> Vec<u8> {
-    // i = i * 3 + (i >> 1), in LEB128 and opcodes: 13 bytes.
+    // i = i * 3 + (i >> 1): 13 bytes of opcodes and LEB128.
     let step = [
         0x20, 0, 0x42, 3, 0x7e, 0x20, 0, 0x42, 1, 0x88, 0x7c, 0x21, 0,
     ];
     repeated(functions, additions, &step)
 }
 
-/// So many functions from a number to a number that do this so often with it.
+/// Returns a component of this many functions from an i64 to an i64, each of which repeats `step`
+/// this often.
 fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
     let mut body = vec![0];
     for _ in 0..times {
@@ -85,7 +87,7 @@ fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
         section(10, &[leb(functions), code].concat()),
     ]
     .concat();
-    // A component of the right names around it.
+    // The component around the module, which exports the right names.
     let mut component = b"\0asm\x0d\0\x01\0".to_vec();
     component.extend(section(1, &module));
     component.extend(section(4, &[b"\0asm\x0d\0\x01\0".as_slice()].concat()));
@@ -95,7 +97,7 @@ fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
             vec![0],
             leb(name.len()),
             name.as_bytes().to_vec(),
-            // Sort instance, number 0, no type.
+            // Sort: instance; index 0; no type.
             vec![5, 0, 0],
         ]
         .concat()
@@ -128,7 +130,7 @@ fn a_plugin_compiled_by_another_process_runs() {
     assert!(plugin.report().compiled.is_some() && plugin.report().native_bytes > 1_000);
 }
 
-/// A line of `/proc/PID/status`.
+/// Returns the value of a line of `/proc/PID/status`.
 fn status(pid: u32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mut lines = status.lines();
@@ -145,7 +147,7 @@ fn the_other_process_has_no_way_to_more_rights_and_only_the_calls_for_computing(
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
-        // It waits for its input, having limited itself.
+        // The child limits itself first and then waits for its input.
         let filters = || status(child.id(), "Seccomp:").is_some_and(|mode| mode == "2");
         let waiting = Instant::now();
         while !filters() && waiting.elapsed() < Duration::from_secs(30) {
@@ -170,7 +172,7 @@ fn what_is_wrong_with_a_file_is_said_as_if_it_were_compiled_here() {
     ] {
         assert_eq!(refused(&with_child(), bytes), refused(&here, bytes));
     }
-    // Only a compiler finds this out: two memories.
+    // An error that only the compiler finds: the module has two memories.
     let mut broken = bomb(1, 1);
     let at = broken
         .windows(4)
@@ -183,7 +185,8 @@ fn what_is_wrong_with_a_file_is_said_as_if_it_were_compiled_here() {
 
 #[test]
 fn a_file_that_grows_many_times_when_compiled_is_refused() {
-    // To a float and back, which must trap where that cannot be done: two bytes of six that become dozens.
+    // Converts to a float and back. The way back must trap where it is not possible, so two of
+    // these six bytes become dozens.
     let bytes = repeated(100, 1_000, &[0x20, 0, 0xb9, 0xb0, 0x21, 0]);
     let error = refused(&with_child(), &bytes);
     assert!(error.contains("its native code is larger than"), "{error}");
@@ -225,8 +228,9 @@ fn a_file_that_takes_too_long_or_too_much_ends_the_other_process_and_nothing_els
     );
 }
 
-/// Found by chance (`host/wasm/tests/all/mutations.rs`): its component-type section sends wit-component's merging of worlds into a recursion
-/// without end. A process that makes a component of it dies.
+/// Found by mutating files at random (`host/wasm/tests/all/mutations.rs`). Its component-type
+/// section makes wit-component's merging of worlds recurse without end: a process that makes a
+/// component of it dies.
 const ENDLESS_WORLD: &[u8] = include_bytes!("files/endless-world.wasm");
 
 #[test]
@@ -258,7 +262,7 @@ fn an_executable_that_is_no_compiler_is_said_to_be_none() {
     }
 }
 
-/// How long runs of a well-behaved plugin take while `act` goes on.
+/// Returns the p50 and the p99 of a well-behaved plugin's reconciles while `act` runs.
 fn latency_while(plugin: &Arc<WasmPlugin>, act: impl FnOnce()) -> [Duration; 2] {
     let has_ended = AtomicBool::new(false);
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
@@ -300,7 +304,8 @@ fn a_compile_bomb_does_not_slow_down_who_runs() {
         assert!(error.contains("3 s of CPU time"), "{error}");
     });
     println!("a run, p50 and p99: alone {alone:?}, beside a compile bomb {beside:?}");
-    // The machine may have a core less to give than it had; a host that compiled in its own threads would be slower by far.
+    // The bomb may take away one core. A host that compiled in its own threads would be slower by
+    // far.
     assert!(beside[0] < alone[0] * 3 + Duration::from_millis(1));
 }
 
@@ -327,7 +332,7 @@ fn a_file_is_compiled_once_and_tampered_code_is_compiled_again() {
         first.report().total,
         again.report().total
     );
-    // A host that is started again.
+    // Another compiler on the same directory, as after a restart of the host.
     let compiler = cached(directory.path());
     assert!(
         load(&compiler, &wasm)

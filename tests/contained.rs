@@ -1,4 +1,4 @@
-//! A guest that misbehaves is an error of its key, and nothing more.
+//! A guest that misbehaves causes an error of its key and nothing more.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use pilothouse_tests::{Host, Server, guest, plugin_directory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, load};
 use serde_json::{Value, json};
 
-/// A key that makes the guest misbehave, and what the host says of it.
+/// The name of a key that makes the guest misbehave, and a part of the error that the host reports.
 const BAD: &[(&str, &str)] = &[
     (
         "trap",
@@ -43,7 +43,8 @@ async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {label: "true"}}});
         server.api.create(&configmaps, &object).await
     };
-    // A version that breaks on most of its keys is not fit to run at all; see tests/plugins.rs.
+    // A version that fails on most of its keys is quarantined (tests/plugins.rs), so most keys are
+    // good.
     for number in 0..2 * BAD.len() {
         create(&format!("well-{number}"), "misbehave").await?;
     }
@@ -118,7 +119,8 @@ fn a_panic_before_there_is_a_manifest_is_told_in_its_own_words() -> Result<()> {
     Ok(())
 }
 
-/// A plugin's lines have its own fields, and the number of the run, as the host's lines about it have.
+/// A plugin's log lines carry its fields and the id of the reconcile, like the host's lines about
+/// it.
 fn its_lines_are_the_run_s(lines: &[Value], namespace: &str) {
     let about = |message: &str, name: &str| {
         let object = format!("{namespace}/{name}");
@@ -150,7 +152,7 @@ fn its_lines_are_the_run_s(lines: &[Value], namespace: &str) {
     );
 }
 
-/// What went wrong with an object, from the log.
+/// Returns the errors of an object's reconciles, from the log.
 fn failures(log: &str, object: &str) -> Vec<String> {
     let lines = log
         .lines()

@@ -1,5 +1,5 @@
-//! The cases of the contract (`wit/cases`), which SDKs hold their fakes against, are what the host
-//! answers.
+//! The host answers as the cases of the contract (`wit/cases`) say. SDKs check their fakes against
+//! the same cases.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy knows the tests of an integration test, but not its helpers"
@@ -26,7 +26,7 @@ fn cases(file: &str) -> Vec<Value> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The cases of which the host says something else than they do, and what.
+/// Returns the cases that the host answers differently, each with both answers.
 fn disagreements(
     cases: &[Value],
     host: impl Fn(&Value) -> Result<(), String>,
@@ -72,7 +72,7 @@ fn the_host_says_of_every_outcome_what_the_cases_say() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Asks for what a case says.
+/// A plugin that asks for the actions of a case.
 struct Asks {
     manifest: Manifest,
     actions: Vec<Action>,
@@ -91,7 +91,7 @@ impl Plugin for Asks {
     }
 }
 
-/// The elements of a list, with those that stand for several written out.
+/// Returns the elements of a list. An element with `times` and `of` stands for several equal ones.
 fn list(value: &Value) -> Vec<Value> {
     let elements = value.as_array().into_iter().flatten();
     elements

@@ -1,4 +1,5 @@
-//! `make run`: an API server, the host with the shipped plugins, and a Service whose pods come, turn ready, change and go.
+//! `make run`: an API server, the host with the shipped plugins, and a Service whose pods are
+//! created, turn ready, change and are deleted.
 
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-/// What happens, step by step.
+/// The steps of the demonstration.
 struct Story<'a> {
     api: &'a Api,
     started: Instant,
@@ -136,7 +137,8 @@ impl Story<'_> {
             .map(drop)
     }
 
-    /// Says what was done, waits for the Endpoints that must follow, and says how long that took.
+    /// Prints what was done, waits for the Endpoints that must follow, and prints how long they
+    /// took.
     async fn show(&self, what: &str, wanted: &str) -> Result<()> {
         println!("{:7.2}s  {what}", self.started.elapsed().as_secs_f64());
         let done = Instant::now();
@@ -153,7 +155,7 @@ impl Story<'_> {
     }
 }
 
-/// Ready addresses, then the others with a `!`.
+/// Returns the ready addresses, then the others, each with a `!` before it.
 fn describe(endpoints: &Value) -> String {
     let collect = |list: &str, mark: &str| {
         let subsets = endpoints["subsets"].as_array().into_iter().flatten();
@@ -181,7 +183,7 @@ async fn watch(api: &Api) -> Result<()> {
             );
         }
         last = Some(found);
-        // The server answers at all, so that its end is noticed.
+        // Fails when the server no longer answers, which ends the demonstration.
         api.request_text(Method::GET, "/readyz").await?;
         sleep(Duration::from_millis(200)).await;
     }

@@ -1,12 +1,12 @@
-//! What a plugin applies stays so: others' changes of it are undone, and nothing is written while
-//! there are none.
+//! What a plugin applies stays as applied: changes by others are undone, and without such changes
+//! nothing is written.
 
 use anyhow::Result;
 use pilothouse_tests::{Host, Server, plugin_directory};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The guest `sparse`, and a ConfigMap `web` for which it keeps a Deployment.
+/// The guest `sparse`, and a ConfigMap `web`, for which the guest keeps a Deployment.
 struct Rig {
     server: Server,
     host: Host,
@@ -57,7 +57,8 @@ impl Rig {
         self.server.requests("patch", "deployments").await
     }
 
-    /// Until the guest has seen all that has happened: it has served what came last.
+    /// Waits until the guest has seen everything so far: it has served a ConfigMap that was created
+    /// last.
     async fn settle(&self) -> Result<()> {
         self.ask_for("last").await?;
         self.expect("last", "of three replicas", |found| {
@@ -92,7 +93,7 @@ async fn a_status_that_changes_causes_no_applies() -> Result<()> {
     let path = format!("{}/status", rig.deployment("web"));
     rig.server.api.merge(&path, &status).await?;
     rig.settle().await?;
-    // The test's own patch is one, the new Deployment another.
+    // One is the test's own patch, the other creates the new Deployment.
     assert_eq!(rig.applies().await?, before + 2);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The endpoints plugin keeps a real API server right.
+//! The endpoints plugin keeps the Endpoints of a real API server right.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use pilothouse_tests::{Api, Host, Server, plugin_directory};
 use serde_json::{Value, json};
 
-/// A server, the host with the endpoints plugin, and a namespace.
+/// A server, a host with the endpoints plugin, and a namespace.
 struct Rig {
     server: Server,
     host: Host,
@@ -50,7 +50,7 @@ impl Rig {
             .await
     }
 
-    /// A running pod with an address, ready or not.
+    /// Creates a running pod with this address, ready or not.
     async fn create_pod(&self, name: &str, app: &str, ip: &str, is_ready: bool) -> Result<()> {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
@@ -93,8 +93,8 @@ impl Rig {
         Ok(found.unwrap_or_default())
     }
 
-    /// Makes sure that these Endpoints, of a Service that is deleted, are still there. A real API server
-    /// deletes them with their Service, but does not always come to it.
+    /// Makes sure that these Endpoints still exist after their Service has been deleted. A real
+    /// cluster deletes them with the Service, but not always in time.
     async fn put_back(&self, mut endpoints: Value) -> Result<()> {
         let name = endpoints["metadata"]["name"]
             .as_str()
@@ -125,7 +125,7 @@ impl Rig {
     }
 }
 
-/// Ready and not-ready addresses.
+/// Returns the ready and the not-ready addresses.
 fn addresses(endpoints: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
     let collect = |list: &str| {
         let subsets = endpoints["subsets"].as_array().into_iter().flatten();
@@ -211,7 +211,7 @@ async fn a_pod_that_is_being_deleted_is_left_out() -> Result<()> {
     rig.create_service("web", json!({"app": "web"})).await?;
     rig.create_pod("a", "web", "10.1.0.1", true).await?;
     rig.expect("web", &["10.1.0.1"], &[]).await?;
-    // A finalizer keeps the pod there, terminating, for as long as the test looks.
+    // A finalizer keeps the pod in the state Terminating while the test checks.
     rig.api()
         .merge(
             &rig.path("pods", "a"),
@@ -241,7 +241,7 @@ async fn what_is_not_its_own_it_leaves_alone() -> Result<()> {
         "name": "leader", "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"},
     }});
     rig.api().create(&collection, &leader).await?;
-    // The plugin has seen both by the time it has served a service that came after them.
+    // Once the plugin has served a Service that was created later, it has seen both.
     rig.create_service("web", json!({"app": "web"})).await?;
     rig.expect("web", &[], &[]).await?;
 
@@ -317,7 +317,7 @@ async fn a_host_that_was_killed_in_the_middle_of_its_work_ends_it_after_a_restar
     for name in &services {
         rig.create_service(name, json!({"app": "web"})).await?;
     }
-    // Every service's Endpoints are now to be rewritten; the host dies while it does so.
+    // Every Service's Endpoints must now be rewritten. The host is killed while it does so.
     rig.create_pod("b", "web", "10.1.0.2", true).await?;
     rig.expect("s0", &["10.1.0.1", "10.1.0.2"], &[]).await?;
     rig.host.kill().await?;
@@ -339,7 +339,8 @@ async fn an_idle_cluster_costs_no_writes() -> Result<()> {
     rig.expect("web", &["10.1.0.1"], &[]).await?;
     let before = rig.server.requests("patch", "endpoints").await?;
     assert!(before > 0, "the plugin writes by apply");
-    // Touches the service where the plugin does not look, and a pod's label that selects nothing.
+    // Changes a field of the Service that the plugin does not read, and a label of the pod that no
+    // Service selects by.
     rig.api()
         .merge(
             &rig.path("services", "web"),

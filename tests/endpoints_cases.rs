@@ -1,4 +1,4 @@
-//! Upstream's endpoints cases, as data, through the built plugin: the files under `plugins/endpoints/cases`.
+//! Upstream's endpoints cases as data (`plugins/endpoints/cases`), run through the built plugin.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy knows the tests of an integration test, but not its helpers"
@@ -18,7 +18,7 @@ use pilothouse_tests::{guest, run_in_memory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};
 
-/// The plugin, and what it last wanted done.
+/// The plugin, and the last outcome that it returned.
 struct Recorded {
     plugin: Arc<WasmPlugin>,
     outcome: Mutex<Option<Outcome>>,
@@ -36,7 +36,7 @@ impl Plugin for Recorded {
     }
 }
 
-/// What the plugin wants done about a key of a cluster with these objects.
+/// Returns the actions that the plugin wants for a key when the cluster has these objects.
 fn actions(plugin: &Arc<WasmPlugin>, objects: &[Value], key: &ObjectKey) -> Result<Vec<Value>> {
     let recorded = Arc::new(Recorded {
         plugin: plugin.clone(),
@@ -57,7 +57,7 @@ fn actions(plugin: &Arc<WasmPlugin>, objects: &[Value], key: &ObjectKey) -> Resu
     Ok(actions.iter().map(to_json).collect())
 }
 
-/// An action as the cases write it.
+/// Returns an action in the form that the cases use.
 fn to_json(action: &Action) -> Value {
     let parse = |text: &str| {
         serde_json::from_str::<Value>(text)
@@ -142,7 +142,7 @@ fn every_case_holds_through_the_built_plugin() -> Result<()> {
     Ok(())
 }
 
-/// A pod as a node writes one: what the controller does not read is there too.
+/// Returns a pod as a node writes it, with fields that the controller does not read.
 fn pod(number: usize) -> Value {
     let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
         .map(|name| json!({"type": name, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}));

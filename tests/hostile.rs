@@ -1,5 +1,6 @@
-//! A guest in a real language that asks for what no plugin should get, through the hub that the host uses: every run of every key has the
-//! verdict stated here, nothing that was refused becomes a write, and a neighbour in the same hub goes on.
+//! A guest in a real language asks for what no plugin should get, through the hub that the host
+//! uses. Every reconcile of a key has the result stated here, each time. A refused outcome has no
+//! writes, and another plugin in the same hub keeps running.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ const FINALIZER_ACTION: &str = "are changed by a finalizer action alone";
 const SEEN_VERSION: &str = "\\\"resourceVersion\\\":\\\"1\\\"";
 const NO_NAMESPACE: &str = "is not a namespace's name";
 
-/// A key, and part of what must be said of it: an error, or the writes.
+/// The case's number, the name of its key, and a part of the result: the text of the error, or the
+/// writes.
 const CASES: &[(u32, &str, &str)] = &[
     (
         8,
@@ -58,7 +60,7 @@ const CASES: &[(u32, &str, &str)] = &[
         "json-two-documents",
         "action 1 (apply): invalid JSON: trailing characters",
     ),
-    // What is sent is what was checked: the last one counts.
+    // With a duplicate field the last one counts, both for the check and for what is sent.
     (10, "json-duplicate", NO_NAME),
     (10, "json-surrogate", "action 1 (apply): invalid JSON: "),
     (
@@ -121,7 +123,7 @@ const CASES: &[(u32, &str, &str)] = &[
     (20, "metadata-by-json-patch", "may not change finalizers"),
     (20, "finalizer-by-odd-path", "is not a JSON Pointer"),
     (21, "uid-of-another", "body is of uid \"uid-well\""),
-    // Whatever it says, the update is of what it saw.
+    // Whatever version the body claims, the update is of the version that the plugin saw.
     (21, "version-stale", SEEN_VERSION),
     (21, "version-empty", SEEN_VERSION),
     (21, "version-huge", SEEN_VERSION),
@@ -129,7 +131,7 @@ const CASES: &[(u32, &str, &str)] = &[
     (22, "generate-name", "name\\\":\\\"x-"),
     (22, "generate-no-name", NO_NAME),
     (21, "update-without-name", NO_NAME),
-    // The host says which object it saw.
+    // The host adds the uid of the object that the plugin saw.
     (23, "delete-by-name", "uid: Some(\"uid-delete-by-name\")"),
     (24, "giant", "an API server takes at most 3145728"),
     (24, "giant-patch", "an API server takes at most 3145728"),
@@ -138,7 +140,7 @@ const CASES: &[(u32, &str, &str)] = &[
         "read-secrets",
         "v1/Secret is not among the manifest's reads",
     ),
-    // The same each time; see below.
+    // These must only be the same in every reconcile, which `run` checks.
     (18, "hash-order", "seen"),
     (18, "addresses", "seen"),
     (18, "uninitialised", "seen"),
@@ -155,7 +157,7 @@ fn plugin(engine: &Engine, name: &str, options: RunOptions) -> Arc<WasmPlugin> {
     Arc::new(plugin.with(&policy, options))
 }
 
-/// A hub with a ConfigMap for each case, and a neighbour that greets.
+/// A hub with a ConfigMap for each case. If there is a neighbour, it greets each of them.
 struct Rig {
     hub: Hub,
     hostile: PluginId,
@@ -196,9 +198,10 @@ impl Rig {
         }
     }
 
-    /// Runs every key once. Says what became of those of the hostile plugin, and how long the others took.
+    /// Runs every key once. Returns the results of the hostile plugin, and how long the reconciles
+    /// of the other one took.
     fn round(&mut self) -> (Vec<(String, String)>, Vec<Duration>) {
-        // Beyond every back-off; what is run now is due again only after that.
+        // Longer than every back-off. A key that runs now is not due again within this round.
         self.now += Duration::from_secs(3_600);
         let (mut hostile, mut others) = (vec![], vec![]);
         while let Some(turn) = self.next(1_700_000_000_000) {
@@ -210,7 +213,7 @@ impl Rig {
         (hostile, others)
     }
 
-    /// Runs every key once. Says how long each took.
+    /// Runs every key once. Returns how long each took.
     fn turns(&mut self) -> Vec<Duration> {
         self.now += Duration::from_secs(3_600);
         let mut times = vec![];
@@ -220,7 +223,8 @@ impl Rig {
         times
     }
 
-    /// The next key to run. No server is there to be asked about what the keys that fail have read.
+    /// Returns the next key to run. When the hub wants to fetch what failing keys have read, it
+    /// hears that there is no server.
     fn next(&mut self, wall_clock_ms: u64) -> Option<Turn> {
         loop {
             match self.hub.next(self.now, wall_clock_ms) {
@@ -247,7 +251,8 @@ impl Rig {
                 self.hub.settled(&turn, soon, Executed::default(), self.now);
             }
             Err(error) => {
-                // As if the guest had said so itself: a version that breaks on most keys would be put in quarantine, and not run again.
+                // Reported as the guest's own failure. A version that breaks on most of its keys
+                // would be quarantined and not run again.
                 let error = Failure::Retry(error.to_string());
                 let error = TurnError::Run(RunError::Failure(error));
                 self.hub
@@ -262,7 +267,7 @@ impl Rig {
 
 fn verdict(decision: &Decision) -> String {
     match &decision.result {
-        // How long it took is not the same every time.
+        // The text of the error contains the time taken, which varies.
         Err(TurnError::Run(RunError::OutOfFuel { fuel, .. })) => {
             format!("over limit: fuel: {fuel}")
         }
@@ -282,7 +287,7 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times[times.len() * 99 / 100]
 }
 
-/// Every case so often. Returns the neighbour's p99 alone and beside.
+/// Runs every case this often. Returns the neighbour's p99 alone and beside the hostile plugin.
 fn run(rounds: usize, options: RunOptions) -> [Duration; 2] {
     let engine = Engine::new(&EngineOptions::default()).expect("an engine");
     let hostile = plugin(&engine, "hostile", options);
@@ -366,7 +371,8 @@ fn the_same_request_gives_the_same_bytes_and_fuel_in_a_thousand_runs() {
             if how == "fresh" {
                 assert!(fuels.iter().all(|fuel| *fuel == fuels[0]), "{key}");
             }
-            // A reused instance's allocator finds its memory otherwise than a fresh one's does, and takes a few steps more or less.
+            // In a reused instance the allocator finds its memory in another state than in a fresh
+            // one, and takes a few steps more or less.
             let is_near = |fuel: &u64| fuel.abs_diff(fuels[0]) < fuels[0] / 20;
             assert!(fuels.iter().all(is_near), "{how} {key}");
             println!("{how} {key}: {} of fuel, then {}", fuels[0], fuels[1]);
@@ -409,7 +415,7 @@ fn a_guest_that_counts_its_calls_is_found_out_in_its_second() {
         "{said:?}"
     );
     assert_eq!(plugin.totals().differed, 2);
-    // A map of Rust's has another seed than the map before it: its order is a function of what the instance did before.
+    // Each new Rust map has another seed, so its order depends on what the instance did before.
     let plugin = self::plugin(&engine, "hostile", options);
     let mut rig = Rig::new(plugin.clone(), None, &["hash-order"]);
     let said: Vec<String> = (0..2)
@@ -417,7 +423,7 @@ fn a_guest_that_counts_its_calls_is_found_out_in_its_second() {
         .map(|(_, said)| said)
         .collect();
     assert!(said[1].starts_with("is not deterministic: "), "{said:?}");
-    // A well-behaved one is not.
+    // A well-behaved guest is deterministic.
     let plugin = self::plugin(&engine, "hello-rust", options);
     let mut rig = Rig::new(plugin.clone(), None, &["friend"]);
     for _ in 0..100 {

@@ -1,4 +1,5 @@
-//! What is watched is what plugins asked for, once, and no more of it than they need.
+//! The host watches only what plugins ask for, each kind once, and holds no more of it than they
+//! need.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use anyhow::{Context, Result};
 use pilothouse_tests::{Host, HostOptions, Server, ServerOptions, guest, plugin_directory};
 use serde_json::{Value, json};
 
-/// What `/informers` says.
+/// Returns the content of `/informers`.
 async fn informers(host: &Host) -> Result<Vec<Value>> {
     let (_, body) = host.get("/informers").await?;
     Ok(serde_json::from_str(&body)?)
@@ -44,7 +45,7 @@ async fn pod(server: &Server, namespace: &str, name: &str, app: &str) -> Result<
     server.api.create(&collection, &pod).await.map(drop)
 }
 
-/// Until the guest `narrow` has seen these pods.
+/// Waits until the guest `narrow` has seen exactly these pods.
 async fn has_seen(server: &Server, pods: &str) -> Result<Value> {
     let path = "/api/v1/namespaces/one/configmaps/summary";
     let is_wanted =
@@ -109,7 +110,7 @@ async fn a_plugin_that_narrows_its_reads_needs_permission_for_these_alone() -> R
     Ok(())
 }
 
-/// May the user `narrow` do in this namespace what the plugin does there, and nothing anywhere else.
+/// Allows the user `narrow` in this namespace what the plugin does there, and nothing elsewhere.
 async fn allow(server: &Server, namespace: &str) -> Result<()> {
     let group = "/apis/rbac.authorization.k8s.io/v1";
     let metadata = json!({"namespace": namespace, "name": "narrow"});
@@ -153,7 +154,7 @@ async fn the_values_of_secrets_are_read_by_whom_the_operator_names_and_by_nobody
             .all(|informer| informer["source"] != "v1/Secret"),
         "{informers:?}"
     );
-    // Allowed after all, while the host runs.
+    // The operator allows it while the host runs.
     std::fs::write(plugins.path().join("keyring.toml"), "secret-values = true")?;
     let note = format!("/api/v1/namespaces/{namespace}/configmaps/a");
     let is_wanted =
@@ -242,7 +243,7 @@ async fn what_does_not_fit_into_the_caches_stops_its_own_plugins_only() -> Resul
     Ok(())
 }
 
-/// `endpoints` reads three kinds, `hello-rust` one.
+/// `endpoints` reads three kinds, `hello-rust` reads one.
 #[tokio::test]
 async fn a_plugin_for_whose_list_watches_there_is_no_room_waits_and_stops_nobody() -> Result<()> {
     let server = Server::start().await?;
@@ -271,7 +272,7 @@ async fn a_plugin_for_whose_list_watches_there_is_no_room_waits_and_stops_nobody
     Ok(())
 }
 
-/// `fickle` reads the metadata of pods, `endpoints` whole pods.
+/// `fickle` reads only the metadata of pods, `endpoints` reads whole pods.
 #[tokio::test]
 async fn a_plugin_that_wants_more_of_a_kind_than_fits_stops_nobody_who_reads_less_of_it()
 -> Result<()> {
@@ -312,7 +313,7 @@ async fn a_plugin_that_wants_more_of_a_kind_than_fits_stops_nobody_who_reads_les
     let reason = waits["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("limit"), "{reason}");
 
-    // The other one goes on, and nothing is wrong with what it sees.
+    // The other plugin keeps running, and its view of the pods is not affected.
     let before = pods().await?["objects"].as_u64().unwrap_or_default();
     pod(&server, "two", "late", "web").await?;
     for _ in 0..400 {

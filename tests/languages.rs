@@ -1,4 +1,5 @@
-//! Any language: the same controller in Rust and in Python does the same.
+//! A plugin can be written in any language: the same controller in Rust and in Python does the
+//! same.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use anyhow::{Context, Result};
 use pilothouse_tests::{Host, Server, plugin_directory};
 use serde_json::{Value, json};
 
-/// What the plugin makes of the same two ConfigMaps.
+/// Returns what the plugin writes for two ConfigMaps, which are the same for every plugin.
 async fn greetings(plugin: &str) -> Result<BTreeMap<String, Value>> {
     let server = Server::start().await?;
     let namespace = server.namespace().await?;

@@ -1,4 +1,5 @@
-//! `/metrics` says what docs/metrics.md says, from the start, under the names and labels that dashboards know.
+//! `/metrics` has what docs/metrics.md documents, from the start, with the names and labels that
+//! existing dashboards use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,8 +10,9 @@ use serde_json::json;
 
 const DOCUMENT: &str = include_str!("../docs/metrics.md");
 
-/// Name, type and labels as dashboards know them, from Kubernetes' own component metrics, controller-runtime and client-go. Written
-/// down a second time, so that what is wrong in the code and in the document alike is found.
+/// Name, type and labels as Kubernetes' component metrics, controller-runtime and client-go have
+/// them, which dashboards rely on. This is a second copy: it finds an error that the code and the
+/// document share.
 const UPSTREAM: [(&str, &str, &str); 29] = [
     ("process_cpu_seconds_total", "counter", ""),
     ("process_start_time_seconds", "gauge", ""),
@@ -111,7 +113,7 @@ const UPSTREAM: [(&str, &str, &str); 29] = [
     ),
 ];
 
-/// A name's type and labels.
+/// Type and labels by name.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
 /// One line of the text format.
@@ -130,7 +132,7 @@ impl Sample {
     }
 }
 
-/// What was scraped, in the classic format.
+/// An answer of `/metrics` in the classic text format.
 struct Scrape {
     types: BTreeMap<String, String>,
     samples: Vec<Sample>,
@@ -157,7 +159,7 @@ impl Scrape {
         Ok(Self { types, samples })
     }
 
-    /// Of each name that has samples.
+    /// Returns the names that have samples.
     fn families(&self) -> Families {
         let mut families = Families::new();
         for sample in &self.samples {
@@ -203,7 +205,7 @@ fn sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// The rows of the table.
+/// Returns the rows of the document's tables.
 fn documented() -> Families {
     let rows = DOCUMENT.lines().filter(|line| line.starts_with("| `"));
     let families = rows.map(|row| {
@@ -253,7 +255,7 @@ async fn every_metric_is_documented_and_there_from_the_start_at_zero() -> Result
     known.retain(|name, _| !name.starts_with("pilothouse_"));
     assert_eq!(known, upstream());
 
-    // Nothing of this plugin's has happened yet.
+    // This plugin has done nothing yet.
     let of_plugin = |sample: &&Sample| {
         sample
             .labels
@@ -279,7 +281,7 @@ async fn every_metric_is_documented_and_there_from_the_start_at_zero() -> Result
         assert!(scrape.samples.iter().any(is_there), "{priority}");
     }
 
-    // Of what every start does there is something to see.
+    // What happens at every start has been counted.
     let kind = [
         ("name", "pilothouse"),
         ("group", ""),
@@ -350,13 +352,14 @@ async fn what_a_plugin_does_is_counted_and_its_limit_holds_its_writes() -> Resul
         tokio::time::sleep(std::time::Duration::from_millis(25)).await;
         scrape = Scrape::of(&host).await?;
     }
-    // The metrics of one scrape are read one after the other, and the last of the writes may have ended in between.
+    // The metrics of one scrape are read one after the other. The last write may have ended between
+    // two of them, so scrape once more.
     let scrape = Scrape::of(&host).await?;
     let count = |name: &str| scrape.value(name, &of_plugin);
     assert!(count("workqueue_adds_total") >= 3.0);
     assert!(count("workqueue_work_duration_seconds_count") >= 3.0);
     assert!(count("controller_runtime_reconcile_time_seconds_count") >= 3.0);
-    // One at once, the next after 1.25 s.
+    // The burst allows one at once; the next one waits 1.25 s.
     let waited = scrape.value("rest_client_rate_limiter_duration_seconds_sum", &patch);
     assert!(waited > 1.2, "{waited}");
     let log = host.log();

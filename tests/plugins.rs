@@ -1,4 +1,5 @@
-//! Plugins come, change and go while the host runs, and what the operator says of them holds.
+//! Plugins are added, changed and removed while the host runs, and the operator's settings take
+//! effect.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use pilothouse_tests::{
 };
 use serde_json::{Value, json};
 
-/// A server, a host, and a directory that the test puts plugins into.
+/// A server, a host, and the plugin directory.
 struct Rig {
     server: Server,
     directory: tempfile::TempDir,
@@ -59,7 +60,7 @@ impl Rig {
         })
     }
 
-    /// Another host in the place of the first, as an operator runs it.
+    /// Replaces the host by a new one, which is started with `run`.
     async fn start_again(&mut self, arguments: &[&str]) -> Result<()> {
         self.host.ask_to_end()?;
         self.host.end().await?;
@@ -67,14 +68,15 @@ impl Rig {
         Ok(())
     }
 
-    /// As an operator runs it, with all granted: versions that break are put in quarantine, or rolled back.
+    /// A host that is started with `run`, with everything granted. It quarantines or rolls back
+    /// versions that break.
     async fn judging() -> Result<Self> {
         let rig = Self::new("run").await?;
         replace(&rig.at("pilothouse.toml"), b"grants = \"as-requested\"")?;
         Ok(rig)
     }
 
-    /// On a server that holds everybody to their rights; none if the tests are given a server.
+    /// A host on a server that checks permissions. `None` if the environment provides the server.
     async fn with_rbac() -> Result<Option<Self>> {
         let server = Server::start_with(ServerOptions {
             rbac: true,
@@ -91,7 +93,7 @@ impl Rig {
         self.directory.path().join(name)
     }
 
-    /// As a careful tool does: written beside, then renamed.
+    /// Writes a file beside the plugin file and renames it, as a careful tool does.
     fn put(&self, bytes: &[u8]) -> Result<()> {
         replace(&self.at(FILE), bytes)
     }
@@ -118,7 +120,7 @@ impl Rig {
         self.server.api.merge(&path, &patch).await
     }
 
-    /// Waits until the plugin has written this about a subject.
+    /// Waits until the plugin has written this value about an object.
     async fn seen(&self, name: &str, field: &str, value: &str) -> Result<()> {
         let path = format!("{}/{name}-seen", self.config_maps());
         let is_wanted =
@@ -162,7 +164,7 @@ impl Rig {
             .await
     }
 
-    /// Waits until this is said of it.
+    /// Waits until the plugin's problem contains this text.
     async fn problem(&self, part: &str) -> Result<Value> {
         let is_said = |plugin: &Value| {
             let problem = plugin["problem"].as_str().unwrap_or_default();
@@ -191,7 +193,7 @@ async fn a_plugin_that_is_dropped_in_runs_and_one_that_is_taken_out_leaves_nothi
     let rig = Rig::new("dev").await?;
     rig.subject("a").await?;
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
-    // The host has begun without any.
+    // The host was started with an empty directory.
     rig.is_noticed().await?;
     rig.state("running").await?;
     rig.seen("a", "version", "1.0.0").await?;
@@ -217,7 +219,7 @@ async fn a_plugin_that_is_dropped_in_runs_and_one_that_is_taken_out_leaves_nothi
 #[tokio::test]
 async fn a_removed_plugin_runs_what_is_queued_before_another_of_its_name_begins() -> Result<()> {
     const SUBJECTS: usize = 60;
-    // So that it takes three seconds.
+    // With this limit the queued keys take three seconds.
     let limit = ["--plugin-api-qps", "20", "--plugin-api-burst", "1"];
     let mut rig = Rig::with_arguments("dev", Server::start().await?, &limit).await?;
     for number in 0..SUBJECTS {
@@ -229,7 +231,7 @@ async fn a_removed_plugin_runs_what_is_queued_before_another_of_its_name_begins(
     rig.state("leaving").await?;
     let last = format!("{}/s9-seen", rig.config_maps());
     assert_eq!(rig.server.api.get(&last).await?, None);
-    // One that writes nothing.
+    // This version writes nothing.
     rig.put(&fickle("2.0.0", "reads-own"))?;
     rig.is_noticed().await?;
     rig.version("2.0.0").await?;
@@ -267,7 +269,7 @@ async fn a_new_version_takes_the_place_of_the_old_one_and_a_broken_file_does_not
     rig.subject("b").await?;
     rig.seen("b", "version", "2.0.0").await?;
 
-    // Half a file, as a slow copy leaves it for a while.
+    // Half a file, as a slow copy leaves it for some time.
     let whole = fickle("3.0.0", "nothing-bad");
     std::fs::write(rig.at(FILE), &whole[..whole.len() / 2])?;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -289,7 +291,7 @@ async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_aga
     rig.settings("[config]\ngreeting = \"servus\"")?;
     rig.seen("a", "greeting", "servus").await?;
 
-    // Settings for all are below the plugin's own.
+    // The plugin's own settings override the shared ones.
     replace(
         &rig.at("pilothouse.toml"),
         b"paused = true\n[config]\ngreeting = \"salve\"",
@@ -304,7 +306,7 @@ async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_aga
         .await?;
     assert_eq!(concurrency, 3.0);
 
-    // A mistake is named, and the settings before it hold.
+    // A mistake is named, and the previous settings stay in force.
     rig.settings("paused = true\nconcurency = 5")?;
     let is_noticed = |plugin: &Value| plugin["problem"].is_string();
     let plugin = rig.host.eventually(FILE, "noticed", is_noticed).await?;
@@ -318,7 +320,7 @@ async fn settings_are_applied_while_the_plugin_runs_and_without_compiling_it_aga
     Ok(())
 }
 
-/// A schema of `greeting` and nothing else.
+/// A schema that allows `greeting` and nothing else.
 fn greeting(of_type: &str) -> Value {
     json!({
         "type": "object",
@@ -345,7 +347,7 @@ async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Resu
     rig.host.wait_until_ready().await?;
     rig.seen("a", "greeting", "hello").await?;
 
-    // The earlier settings hold, all of them, and it goes on.
+    // All previous settings stay in force, and the plugin keeps running.
     rig.settings("paused = true\n[config]\ngreting = \"servus\"")?;
     let plugin = rig.problem("'greting' was unexpected").await?;
     assert_eq!(plugin["state"], "running", "{plugin}");
@@ -357,7 +359,7 @@ async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Resu
     let message = "settings not applied; the earlier ones hold";
     assert_eq!(rig.logged(message), 1, "{}", rig.host.log());
 
-    // Another version may want something else, and waits for it.
+    // Another version may need another configuration, and waits for it.
     rig.put(&fickle_with_schema(
         "2.0.0",
         "nothing-bad",
@@ -420,7 +422,7 @@ async fn in_run_a_plugin_may_read_its_own_kind_until_more_is_granted() -> Result
     while !is_there().await {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // All it does is refused, so it is not fit to run.
+    // Every reconcile is refused, so the version is quarantined.
     let plugin = rig.state("quarantined").await?;
     let reason = plugin["reason"].as_str().unwrap_or_default();
     assert!(
@@ -511,12 +513,13 @@ async fn a_version_that_breaks_on_everything_is_rolled_back() -> Result<()> {
         event["reason"] == "PluginRolledBack" && note.starts_with("fickle")
     });
     assert!(rolled_back.count() >= 1, "{events}");
-    // The very same file is not tried again, as when a volume is swapped for other reasons.
+    // A file with the same content is not tried again, as when a volume is swapped for other
+    // reasons.
     rig.put(&fickle("3.0.0", "denied"))?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let plugin = rig.version("1.0.0").await?;
     assert_eq!(plugin["state"], "running", "{plugin}");
-    // A version that does better is given its chance.
+    // A new version is tried.
     rig.put(&fickle("4.0.0", "nothing-bad"))?;
     rig.seen("g", "version", "4.0.0").await
 }
@@ -549,7 +552,7 @@ async fn settings_hold_for_what_runs_while_another_version_waits() -> Result<()>
     let mut rig = Rig::new("dev").await?;
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
     rig.host.wait_until_ready().await?;
-    // A second plugin of that name is refused, and waits for the first to go.
+    // A second plugin of the same name is refused until the first has gone.
     replace(&rig.at("twin.wasm"), &fickle("2.0.0", "nothing-bad"))?;
     let is_refused = |plugin: &Value| {
         let reason = plugin["reason"].as_str().unwrap_or_default();
@@ -565,7 +568,7 @@ async fn settings_hold_for_what_runs_while_another_version_waits() -> Result<()>
     rig.state("paused").await?;
     rig.subject("a").await?;
     std::fs::remove_file(rig.at(FILE))?;
-    // Of the twin there are other settings: none.
+    // The settings of `fickle.wasm` do not apply to the twin, which has none.
     rig.seen("a", "version", "2.0.0").await
 }
 
@@ -585,13 +588,14 @@ async fn without_an_earlier_version_a_broken_one_is_put_in_quarantine() -> Resul
     );
     let quarantined = rig.host.metric("pilothouse_plugin_quarantined", "fickle");
     assert_eq!(quarantined.await?, 1.0);
-    // What needs no key to run again is no reason to try it again, and nobody says that it runs.
+    // Settings that need no key to run again do not end the quarantine, and nothing claims that the
+    // plugin runs.
     rig.settings("weight = 3")?;
     let stays = "settings applied; the plugin stays in quarantine";
     rig.host.logs(stays).await?;
     assert_eq!(rig.logged("plugin runs with other settings"), 0);
     assert_eq!(rig.host.plugin(FILE).await?["state"], "quarantined");
-    // Who resumes it has it tried again, and is told the truth.
+    // `resume` tries the plugin again and reports its real state.
     let runs = async || {
         rig.host
             .metric("controller_runtime_reconcile_panics_total", "fickle")
@@ -599,7 +603,7 @@ async fn without_an_earlier_version_a_broken_one_is_put_in_quarantine() -> Resul
     };
     let before = runs().await?;
     let said = rig.host.command(&["resume", "fickle"]).await?;
-    // It may have broken again by then.
+    // By then the plugin may have broken again.
     let said = said.unwrap_or_default();
     let is_true = said == "fickle is running"
         || (said.starts_with("fickle is quarantined: ") && said.contains("trap"));
@@ -621,7 +625,7 @@ async fn in_dev_the_version_in_the_file_runs_however_often_it_breaks() -> Result
     rig.put(&fickle("2.0.0", "trap"))?;
     let has_broken = |plugin: &Value| plugin["keys"]["failed"] == 1;
     rig.host.eventually(FILE, "failing", has_broken).await?;
-    // Twice as often as condemns a version elsewhere.
+    // More often than the five failures in a row after which `run` quarantines a version.
     for value in 0..10 {
         let panics = "controller_runtime_reconcile_panics_total";
         let before = rig.host.metric(panics, "fickle").await?;
@@ -650,7 +654,8 @@ async fn resume_says_what_keeps_the_plugin_from_running() -> Result<()> {
     Ok(())
 }
 
-/// A host whose directory has two plugins in it, of which the first must be compiled and the second is in the code cache.
+/// Starts a host with two plugins. The first must be compiled, and its compilation is held; the
+/// second is in the code cache.
 async fn one_of_two_is_compiled(first: &[u8], second: &[u8]) -> Result<(Rig, Held)> {
     let (server, directory) = (Server::start().await?, tempfile::tempdir()?);
     let cache = directory.path().join("cache");
@@ -720,7 +725,7 @@ async fn of_two_files_of_one_name_the_first_runs_whichever_is_ready_first() -> R
     Ok(())
 }
 
-/// Two DNS providers, two ingress classes.
+/// As for two DNS providers or two ingress classes.
 #[tokio::test]
 async fn the_same_file_runs_twice_under_two_names() -> Result<()> {
     let mut rig = Rig::new("dev").await?;
@@ -749,7 +754,7 @@ async fn the_same_file_runs_twice_under_two_names() -> Result<()> {
     rig.seen("a", "greeting", "one").await?;
     let said = rig.host.command(&["pause", "one"]).await?;
     assert!(said.is_ok());
-    // It does not take by force what the other one has written.
+    // A plugin does not overwrite fields that the other one owns.
     rig.host.command(&["resume", "two"]).await?.ok();
     rig.subject("b").await?;
     rig.seen("b", "greeting", "two").await?;
@@ -770,7 +775,7 @@ async fn the_same_file_runs_twice_under_two_names() -> Result<()> {
         assert!(runs.await? >= 1.0, "{name}");
     }
 
-    // A name that another plugin has is refused, and nothing stops for it.
+    // A name that another plugin has is refused, and both plugins keep running.
     replace(&rig.at("two.toml"), b"name = \"one\"")?;
     let is_refused = |plugin: &Value| {
         let problem = plugin["problem"].as_str().unwrap_or_default();
@@ -795,7 +800,7 @@ async fn the_same_file_runs_twice_under_two_names() -> Result<()> {
 #[tokio::test]
 async fn settings_that_change_while_the_host_drains_drop_nothing_that_is_queued() -> Result<()> {
     const SUBJECTS: usize = 60;
-    // So that it takes three seconds.
+    // With this limit the queued keys take three seconds.
     let limit = ["--plugin-api-qps", "20", "--plugin-api-burst", "1"];
     let mut rig = Rig::with_arguments("dev", Server::start().await?, &limit).await?;
     for number in 0..SUBJECTS {
@@ -866,7 +871,7 @@ async fn an_operator_pauses_resumes_and_rolls_back_by_command() -> Result<()> {
     Ok(())
 }
 
-/// Swaps `..data`, as the kubelet does.
+/// Swaps the link `..data`, as the kubelet does.
 fn swap_volume(volume: &Path, number: usize) -> Result<()> {
     let (name, link) = (format!("..data_{number}"), volume.join("..data_tmp"));
     let folder = volume.join(&name);
@@ -879,7 +884,7 @@ fn swap_volume(volume: &Path, number: usize) -> Result<()> {
     Ok(std::fs::rename(link, volume.join("..data"))?)
 }
 
-/// A ConfigMap's volume: all files change at once, by one renamed link.
+/// In the volume of a ConfigMap all files change at once, by renaming one link.
 #[tokio::test]
 async fn a_mounted_volume_that_changes_is_followed() -> Result<()> {
     let mut rig = Rig::new("dev").await?;
@@ -918,7 +923,7 @@ async fn where_settings_are_required_a_plugin_without_them_waits_and_one_that_ru
     rig.seen("b", "greeting", "").await
 }
 
-/// A digest that a text names.
+/// Returns the first sha256 digest in a text.
 fn digest_in(text: &Value) -> String {
     let text = text.as_str().unwrap_or_default();
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
@@ -1099,7 +1104,7 @@ async fn what_was_accepted_outlives_the_host_and_the_file() -> Result<()> {
     Ok(())
 }
 
-/// Lets the service account `fickle` do this everywhere.
+/// Allows the service account `fickle` these verbs in all namespaces.
 async fn allow(rig: &Rig, name: &str, resources: &[&str], verbs: &[&str]) -> Result<()> {
     let rules = json!([{"apiGroups": [""], "resources": resources, "verbs": verbs}]);
     let (version, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
@@ -1121,7 +1126,7 @@ async fn an_identity_that_is_given_while_the_plugin_runs_holds_for_its_next_writ
     let Some(mut rig) = Rig::with_rbac().await? else {
         return Ok(());
     };
-    // It may read all that the host lets the plugin read, and write nothing.
+    // The identity may read everything that the host lets the plugin read, but write nothing.
     let reads = ["configmaps", "pods"];
     allow(&rig, "fickle-reads", &reads, &["list", "watch"]).await?;
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
@@ -1163,7 +1168,7 @@ async fn a_plugin_with_an_identity_reads_and_writes_what_that_may_and_no_more() 
     rig.is_refused_as_itself().await?;
     allow(&rig, "fickle-writes", &["configmaps"], &["create", "patch"]).await?;
     rig.seen("a", "version", "1.0.0").await?;
-    // Pods are granted by the operator, and not by the cluster.
+    // The operator grants reads of pods, but the cluster does not.
     rig.seen("a", "pods", "denied").await?;
 
     let binding = format!("{RBAC}/clusterrolebindings/fickle-reads");
@@ -1238,7 +1243,7 @@ fn check_says_what_a_file_is_and_fails_for_what_would_not_load() -> Result<()> {
     Ok(())
 }
 
-/// The host runs with what `pilothouse rbac` prints, and with nothing else.
+/// The host runs with the permissions that `pilothouse rbac` prints, and no others.
 #[tokio::test]
 async fn the_printed_permissions_are_enough_for_the_host() -> Result<()> {
     let server = Server::start_with(ServerOptions {
@@ -1288,7 +1293,8 @@ async fn the_printed_permissions_are_enough_for_the_host() -> Result<()> {
     Ok(())
 }
 
-/// As `kubectl apply` does it: one after the other, on a cluster where nothing has been prepared.
+/// As with `kubectl apply`, the objects are created one after the other in a cluster without
+/// preparation.
 #[tokio::test]
 async fn the_printed_permissions_can_be_applied_to_an_empty_cluster() -> Result<()> {
     let server = Server::start().await?;
@@ -1323,7 +1329,7 @@ async fn the_printed_permissions_can_be_applied_to_an_empty_cluster() -> Result<
     Ok(())
 }
 
-/// Creates one of the printed objects, which come in an order in which each can be created.
+/// Creates one of the printed objects. They are printed in an order in which each can be created.
 async fn create_yaml(server: &Server, document: &str) -> Result<()> {
     let value = |key: &str| {
         let line = document.lines().find_map(|line| line.strip_prefix(key));
@@ -1341,7 +1347,8 @@ async fn create_yaml(server: &Server, document: &str) -> Result<()> {
     server.api.create_yaml(&path, document).await
 }
 
-/// Twenty versions, one after the other, while objects change all the time: in the end every object's last state has been seen.
+/// Twenty versions are installed one after the other while objects change all the time. In the end
+/// the last state of every object has been seen.
 #[tokio::test]
 async fn no_key_is_lost_while_versions_change_under_load() -> Result<()> {
     const SUBJECTS: usize = 40;
@@ -1355,7 +1362,7 @@ async fn no_key_is_lost_while_versions_change_under_load() -> Result<()> {
     let swaps = async {
         for number in 1..=20 {
             let version = format!("2.0.{number}");
-            // Of the same length as the first.
+            // The file has room for a version of this length only.
             let version = if number < 10 {
                 version
             } else {

@@ -1,4 +1,5 @@
-//! A reconcile is a function: the same request on the same snapshot gives the same answer, byte for byte, for the same fuel.
+//! A reconcile is a function: the same request on the same snapshot gives the same answer, byte for
+//! byte, and uses the same fuel.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy knows the tests of an integration test, but not its helpers"
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 const RUNS: usize = 100;
 
-/// All of a run that may not vary.
+/// What must be the same in every run.
 #[derive(Clone, Debug, PartialEq)]
 struct Run {
     outcome: Outcome,
@@ -27,7 +28,7 @@ struct Run {
     memory_bytes: usize,
 }
 
-/// The plugin, and how it ran.
+/// The plugin, and its runs so far.
 struct Recorded {
     plugin: WasmPlugin,
     runs: Mutex<Vec<Run>>,
@@ -50,7 +51,8 @@ impl Plugin for Recorded {
     }
 }
 
-/// Runs the guest again and again for one key of a cluster with these objects, where it has something to do.
+/// Runs the guest many times for one key of a cluster with these objects. The guest must have
+/// something to do.
 fn runs_the_same_each_time(name: &str, objects: &[Value], key: &ObjectKey) -> Result<()> {
     let engine = Engine::new(&EngineOptions::default())?;
     let file = std::fs::read(guest(name))?;

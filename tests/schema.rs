@@ -1,5 +1,5 @@
-//! The schema of a configuration is a stranger's: whatever it says, it is held against a configuration in a process of its own, which ends
-//! soon, and takes nobody with it.
+//! The JSON schema of a configuration is untrusted. The host checks the configuration against it in
+//! a process of its own with limits, so no schema can stop the host.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,9 +8,9 @@ use anyhow::Result;
 use pilothouse_tests::{Host, Server, fickle, fickle_with_schema};
 use serde_json::{Value, json};
 
-/// What the guest `fickle` declares, and what is said of it.
+/// Behaviours of the guest `fickle`, which choose its schema, and a part of the error.
 const HOSTILE: [(&str, &str); 2] = [
-    // Two to the power of forty.
+    // Evaluates one definition 2^40 times.
     (
         "slow-schema",
         "config-schema: evaluating it needs more than 1 s of CPU time",
@@ -18,7 +18,7 @@ const HOSTILE: [(&str, &str); 2] = [
     ("deep-schema", "has overflowed its stack"),
 ];
 
-/// What `pilothouse check` says, and whether it is well.
+/// Returns whether `pilothouse check` succeeds, and its output.
 fn check(plugin: &[u8], settings: &str) -> Result<(bool, String)> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("fickle.wasm");
@@ -80,7 +80,7 @@ fn a_schema_that_is_none_or_refers_to_others_is_refused_with_the_manifest() -> R
     Ok(())
 }
 
-/// As far as cycles go the library stops by itself.
+/// The library stops at cycles by itself.
 #[test]
 fn a_schema_that_refers_to_itself_ends() -> Result<()> {
     for schema in [

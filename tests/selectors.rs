@@ -1,4 +1,4 @@
-//! The host answers field selectors as the API server does.
+//! The host evaluates field selectors as the API server does.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use pilothouse_core::selector::FieldSelector;
 use pilothouse_tests::Server;
 use serde_json::{Value, json};
 
-/// Objects of a kind, with a status where it is written apart, and selectors of them.
+/// Objects of one kind, each with its status or null, and selectors to try on them.
 struct Case {
     kind: (&'static str, &'static str),
-    /// Below `/api/v1` or `/apis/…`, `NS` for the namespace.
+    /// The path below the server's address, with `NS` in place of the namespace.
     collection: &'static str,
     objects: Vec<(Value, Value)>,
     selectors: &'static [&'static str],
 }
 
-/// An object with further members.
+/// Returns the object with these members added.
 fn with(mut object: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().into_iter().flatten() {
         object[name] = value.clone();

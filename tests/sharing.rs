@@ -1,4 +1,4 @@
-//! Plugins share what the host watches, and get kinds that come later.
+//! Plugins share the host's watches, and can use kinds that are defined later.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ async fn plugins_that_read_the_same_kind_share_one_watch() -> Result<()> {
     if !server.is_own() {
         return Ok(());
     }
-    // All three read ConfigMaps, each with a view of its own.
+    // All three plugins read ConfigMaps, each with a view of its own.
     let plugins = plugin_directory(&["hello-rust", "hello-python", "misbehaving"]);
     let mut host = Host::ready(plugins.path(), server.kubeconfig()).await?;
-    // The kind is listed; its watch follows.
+    // When the host is ready the kind has been listed, but its watch may not be open yet.
     let mut open = server.open_watches("configmaps").await?;
     for _ in 0..100 {
         if open > 0 {

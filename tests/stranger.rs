@@ -1,5 +1,5 @@
-//! A file that somebody drops into the directory, with no settings at all, can hurt nobody: the guest
-//! `stranger` does what it can for twenty seconds, beside a neighbour that works.
+//! A file that somebody drops into the directory, without settings, can hurt nobody. The guest
+//! `stranger` does all the harm it can for twenty seconds, beside a neighbour that works.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use pilothouse_tests::{Host, HostOptions, Neighbour, Server, guest, plugin_direc
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-/// What the guest does, each for some keys. Those that fail are fewer than those that do not, or the
-/// version would be in quarantine and do nothing.
+/// The guest's deeds, each done by several keys. Fewer keys fail than do not: otherwise the version
+/// would be quarantined and do nothing.
 const HARMLESS_LOOKING: &[&str] = &["events", "labels", "names", "selector", "denied", "log"];
 const FAILING: &[&str] = &["refused", "forged", "loop", "memory"];
 
-/// How long it has.
+/// How long the stranger may try.
 const TIME: Duration = Duration::from_secs(20);
 
-/// A write of the neighbour's user is answered within this time, on any machine.
+/// The neighbour must follow a change of a pod within this time, on any machine.
 const ANSWERED: Duration = Duration::from_secs(30);
 
-/// What one file may take, over what the host had before it came.
+/// What one file may cost the host in addition: bytes of memory, bytes of log, open files.
 const MEMORY: u64 = 128 << 20;
 const LOG: usize = 4 << 20;
 const DESCRIPTORS: f64 = 32.0;
-/// Twenty lists, and as many watches, each asked for anew after nine seconds of quiet.
+/// Twenty lists, and as many watches, each of which is reopened after nine seconds of quiet.
 const REQUESTS: u64 = 200;
 
 #[derive(Debug)]
@@ -33,9 +33,9 @@ struct Figures {
     descriptors: f64,
     /// Lists and watches of the stranger's kind.
     reads: u64,
-    /// Events that were written.
+    /// Requests that create Events.
     events: u64,
-    /// How often the hub was held, for whatever, for a second and more.
+    /// How often the hub's lock was held for a second or longer, for any reason.
     long_holds: f64,
 }
 

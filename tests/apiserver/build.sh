@@ -10,7 +10,7 @@ readonly kept_builds=3
 readonly cache="${PILOTHOUSE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pilothouse}/testserver"
 readonly definitions=internal/openapi/zz_generated.openapi.go
 
-# What the environment may not change about the build.
+# The build must not depend on these variables of the environment.
 export GOTOOLCHAIN=local GOWORK=off GOFLAGS=-buildvcs=false CGO_ENABLED=0
 
 say() { echo "testserver: $*" >&2; }
@@ -43,8 +43,8 @@ generate_definitions() {
     rmdir "$fresh"
 }
 
-# One line for every hundred packages; whatever is not a package's name, such
-# as an error, is passed on.
+# Prints one line for every hundred packages. Passes on every line that is not
+# the name of a package, such as an error.
 show_progress() {
     awk '/[ #]/ { print; next } ++n % 100 == 0 { print "testserver: " n " packages compiled" } { fflush() }' >&2
 }
@@ -56,7 +56,7 @@ compile() {
         -X $version.gitTreeState=clean -X $version.gitCommit=pilothouse-test" . 2>&1 | show_progress
 }
 
-# Whoever runs an older binary keeps it: a file in use outlives its name.
+# Deleting a binary does not disturb a process that still runs it.
 forget_old_builds() {
     find "$cache" -mindepth 1 -maxdepth 1 -type d -printf '%T@ %p\n' |
         sort -rn | tail -n "+$((kept_builds + 1))" | cut -d' ' -f2- | xargs -r -d '\n' rm -rf

@@ -1,4 +1,5 @@
-//! `make bench`: what the host, the boundary and the whole loop cost. Ratios are within one run; machines differ.
+//! `make bench`: the cost of the host, of the boundary to the guest and of the whole loop. Compare
+//! the figures of one run only; those of other machines differ.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 fn main() -> Result<()> {
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` also runs the benches, to check that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -45,7 +46,7 @@ fn load(engine: &Engine, name: &str) -> Result<Arc<WasmPlugin>> {
     )?))
 }
 
-/// A hub with one plugin and these objects in its caches.
+/// Returns a hub with one plugin and these objects in its caches.
 fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> {
     let mut hub = Hub::default();
     let settings = Settings {
@@ -73,7 +74,8 @@ fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> 
     Ok(hub)
 }
 
-/// The median time of one whole turn: hand out, run, plan, register.
+/// Returns the median time of one reconcile: take the key, run the guest, plan its actions,
+/// register its reads.
 fn time_turns(
     plugin: Arc<dyn Plugin>,
     config: &str,
@@ -103,7 +105,7 @@ fn time_turns(
     Ok(times[times.len() / 2])
 }
 
-/// The key is run again, whatever the outcome.
+/// Ends the reconcile so that the key runs again a second later, whatever its outcome was.
 fn again(hub: &mut Hub, turn: &Turn, now: Duration) {
     hub.settled(turn, Some(Duration::from_secs(1)), Executed::default(), now);
 }
@@ -129,7 +131,7 @@ fn pod(number: usize, app: &str) -> Value {
     })
 }
 
-/// A guest that lists 1,000 pods of three fields, against one that does not.
+/// A guest that lists 1,000 pods with three fields each, against one that reads nothing.
 fn boundary(engine: &Engine) -> Result<()> {
     println!(
         "the boundary: 1,000 pods of {} bytes, three fields of each",
@@ -174,7 +176,8 @@ fn boundary(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// The endpoints controller as a guest, against the same code called natively on the same hub.
+/// The endpoints controller as a guest, against the same code linked into this process, on the same
+/// hub.
 fn overhead(engine: &Engine) -> Result<()> {
     let wasm = load(engine, "endpoints")?;
     let native = Arc::new(Native {
@@ -202,7 +205,7 @@ fn overhead(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// The endpoints crate, linked in.
+/// The endpoints controller, linked into this process.
 struct Native {
     manifest: Manifest,
 }
@@ -241,7 +244,7 @@ fn action(action: sdk::Action) -> Action {
     }
 }
 
-/// The SDK's cluster, on the host's reader.
+/// The SDK's `Cluster`, served by the host's reader.
 struct ReaderCluster<'a>(std::cell::RefCell<&'a mut Reader>);
 
 fn kind(kind: &sdk::Kind) -> Kind {
@@ -311,7 +314,8 @@ impl sdk::Cluster for ReaderCluster<'_> {
     fn log(&self, _: sdk::Level, _: &str, _: &[(&str, &str)]) {}
 }
 
-/// From a pod's readiness changing at the server to the Endpoints that say so, through the whole loop.
+/// The time from a change of a pod's readiness on the server to the Endpoints that show it, through
+/// the whole loop.
 async fn latency() -> Result<()> {
     println!("the whole loop: a pod's status is written; until its Service's Endpoints are");
     let server = Server::start().await?;

@@ -1,4 +1,5 @@
-//! `make bench`: what one more plugin costs. A hundred of them, on the same ten thousand objects.
+//! `make bench`: the memory that each further plugin costs, up to a hundred plugins on the same ten
+//! thousand objects.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +13,7 @@ const OBJECTS: usize = 10_000;
 const COUNTS: [usize; 3] = [1, 50, 100];
 
 fn main() -> Result<()> {
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` also runs the benches, to check that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -51,7 +52,7 @@ async fn create(server: &Server, number: usize) -> Result<()> {
     server.api.create(path, &object).await.map(drop)
 }
 
-/// A host that plugins come to; its memory with each of [`COUNTS`].
+/// Starts a host, adds plugins, and prints its memory with each number of plugins in [`COUNTS`].
 async fn measure(server: &Server, what: &str, settings: &str, does: &str) -> Result<()> {
     let (plugins, code) = (tempfile::tempdir()?, tempfile::tempdir()?);
     std::fs::write(plugins.path().join("pilothouse.toml"), settings)?;
@@ -94,7 +95,8 @@ async fn measure(server: &Server, what: &str, settings: &str, does: &str) -> Res
     Ok(())
 }
 
-/// Waits until so many plugins have run everything, or have queued it.
+/// Waits until there are `count` plugins, each of which has run all keys or, if paused, has queued
+/// them.
 async fn wait_until_idle(host: &mut Host, count: usize) -> Result<()> {
     let mut calm = 0;
     for _ in 0..3000 {
@@ -110,6 +112,7 @@ async fn wait_until_idle(host: &mut Host, count: usize) -> Result<()> {
         };
         let is_calm = plugins.len() == count && plugins.iter().all(is_idle);
         calm = if is_calm { calm + 1 } else { 0 };
+        // Idle for two seconds, as plugins may be idle for a moment before their keys are queued.
         if calm == 10 {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The same pods from the same API server, held by `kube_runtime::reflector` and by this host's list-watch and cache: memory and time.
-//! Each is a process of its own.
+//! Memory and time to hold the same pods of the same API server: `kube_runtime::reflector` against
+//! this host's list-watch and cache. Each runs in a process of its own.
 #![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
 
 use std::path::Path;
@@ -23,15 +23,15 @@ use serde_json::{Value, json};
 const PODS: usize = 10_000;
 const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
 
-/// Requests in flight while the pods are made.
+/// How many requests are in flight while the pods are created.
 const AT_ONCE: usize = 16;
 
-/// Each is measured so often, one after the other in turns; the medians count.
+/// How often each of the two is measured, in turns. The medians are reported.
 const ROUNDS: usize = 3;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` also runs the benches, to check that they build.
     if arguments.iter().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -45,10 +45,11 @@ fn main() -> Result<()> {
     }
 }
 
-/// What a process took: milliseconds until everything was there, and resident bytes then.
+/// Milliseconds until a process held all the pods, and how much its resident memory had grown by
+/// then, in bytes.
 type Figures = (u64, usize);
 
-/// In a child process: measures, and says what came out in one line.
+/// Runs in a child process: measures and prints the figures in one line.
 fn report<Held>(hold: impl FnOnce() -> Result<Held>) -> Result<()> {
     let (before, started) = (resident()?, Instant::now());
     let held = hold()?;
@@ -58,7 +59,7 @@ fn report<Held>(hold: impl FnOnce() -> Result<Held>) -> Result<()> {
     Ok(())
 }
 
-/// Resident bytes of this process.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> Result<usize> {
     let statm = std::fs::read_to_string("/proc/self/statm")?;
     let pages = statm.split(' ').nth(1).context("no resident pages")?;
@@ -116,7 +117,7 @@ fn child(who: &str, kubeconfig: &Path) -> Result<Figures> {
     Ok((time.parse()?, bytes.parse()?))
 }
 
-/// Makes the pods, and says how large one is as the server sends it.
+/// Creates the pods. Returns the size in bytes of one pod as the server sends it.
 async fn fill(api: &Api) -> Result<usize> {
     futures::stream::iter(0..PODS)
         .map(|number| async move { api.create(PODS_PATH, &pod(number)).await.map(drop) })
@@ -127,7 +128,7 @@ async fn fill(api: &Api) -> Result<usize> {
     Ok(one.context("no pod")?.to_string().len())
 }
 
-/// A pod as a real cluster has them: about 4 KB of JSON.
+/// Returns a pod of about 4 KB of JSON, as in a real cluster.
 fn pod(number: usize) -> Value {
     let app = format!("app-{}", number % 100);
     let environment: Vec<Value> = (0..20)
@@ -164,7 +165,7 @@ async fn kube_rs(kubeconfig: &str) -> Result<reflector::Store<Pod>> {
     Ok(store)
 }
 
-/// A cache, and nothing behind it.
+/// A sink with a cache and nothing else.
 #[derive(Clone)]
 struct Sink(Arc<Mutex<Cache>>);
 

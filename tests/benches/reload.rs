@@ -1,4 +1,5 @@
-//! `make bench`: how long a swap stops a plugin, and what its neighbours feel of twenty in a row.
+//! `make bench`: how long swapping versions stops a plugin, and how much twenty swaps in a row
+//! delay other plugins.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -12,12 +13,12 @@ use tokio::time::Instant;
 
 const SWAPS: usize = 20;
 const SUBJECTS: usize = 200;
-/// Requests that change subjects, at once.
+/// How many requests that change objects are in flight.
 const LANES: usize = 8;
 const FILE: &str = "fickle.wasm";
 
 fn main() -> Result<()> {
-    // `cargo test` runs benches too, to see that they build.
+    // `cargo test` also runs the benches, to check that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return Ok(());
     }
@@ -100,7 +101,8 @@ impl Bench<'_> {
         let mut fresh = self
             .under_load("swaps, compiled", &mut neighbour, compiled)
             .await?;
-        // The same versions once more: now nothing but the swaps themselves.
+        // The same versions again: they come from the code cache, so only the swaps themselves cost
+        // time.
         let cached = self.swaps();
         let mut known = self
             .under_load("swaps, from the code cache", &mut neighbour, cached)
@@ -135,7 +137,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How long the neighbour's users wait while subjects change as fast as the server takes it, until this is over.
+    /// Changes objects as fast as the server accepts it, until `until` ends. Meanwhile measures how
+    /// long the other plugin takes to follow its changes.
     async fn under_load(
         &self,
         what: &str,
@@ -197,7 +200,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Subjects whose last state the last version has not seen.
+    /// Returns how many objects the last version has not seen in their last state.
     async fn lost(&self) -> Result<usize> {
         let mut lost = 0;
         for number in 0..SUBJECTS {

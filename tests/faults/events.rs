@@ -1,4 +1,5 @@
-//! A watch whose events come again, late, in the wrong order, garbled or not at all: the cache never goes back and keeps nothing stale.
+//! A watch whose events are repeated, late, reordered, garbled or missing: the cache never goes
+//! back and keeps nothing stale.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use pilothouse_tests::{FaultOptions, FaultRig, HEALED};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// What becomes of an event.
+/// Returns the text to send in place of an event.
 type Garble = fn(&Value) -> String;
 
 fn seconds(seconds: u64) -> Duration {
@@ -24,7 +25,7 @@ async fn events_that_come_again_never_move_the_cache_back() -> Result<()> {
     rig.readdress("a", "10.1.1.1").await?;
     rig.delete_pod("b").await?;
     rig.is_right_within(HEALED).await?;
-    // Both pods as they were before, `b` as it was before it was deleted.
+    // The events of both pods before the changes, and of `b` before it was deleted.
     let mut old = rig.proxy.lines(watches("pods"));
     old.retain(PassedLine::is_change);
     assert!(old.len() >= 6, "{old:?}");
@@ -37,7 +38,7 @@ async fn events_that_come_again_never_move_the_cache_back() -> Result<()> {
     for old in &old {
         assert_eq!(rig.proxy.inject(watches("pods"), &old.text), 1);
     }
-    // The host has read them all when it knows what came after.
+    // When the host knows of a later change, it has read them all.
     rig.pod("c", "web", "10.1.0.3").await?;
     rig.is_right_within(HEALED).await?;
     assert!(!rig.was_published("10.1.0.1") && !rig.was_published("10.1.0.2"));
@@ -58,7 +59,7 @@ async fn events_of_two_objects_in_the_wrong_order_are_both_known() -> Result<()>
     rig.is_right_within(HEALED).await?;
     let of_two = reversed.hits();
     assert!(of_two >= 1);
-    // And of one object: the newest counts.
+    // Two events of one object: the newer counts.
     rig.readdress("a", "10.1.2.1").await?;
     rig.readdress("a", "10.1.2.2").await?;
     rig.is_right_within(HEALED).await?;
@@ -69,12 +70,12 @@ async fn events_of_two_objects_in_the_wrong_order_are_both_known() -> Result<()>
 #[tokio::test]
 async fn an_old_list_never_moves_the_cache_back() -> Result<()> {
     let mut rig = FaultRig::without_host(FaultOptions::default()).await?;
-    // Lists are played again below, not streams of events.
+    // The test replays lists, so the host must not get its lists as streams of events.
     let no_streams = || watches(ANY).streamed_lists(true);
     rig.proxy.on(no_streams()).answer(Answer::status(422));
     rig.start_host().await?;
     rig.web().await?;
-    // Not the first list, which was empty.
+    // A relist, as the first list was empty.
     rig.proxy.forget();
     assert_eq!(rig.proxy.inject(watches("pods"), &error_event(410)), 1);
     rig.proxy.until_seen(lists("pods"), 1, HEALED).await?;
@@ -86,7 +87,7 @@ async fn an_old_list_never_moves_the_cache_back() -> Result<()> {
     rig.readdress("a", "10.1.1.1").await?;
     rig.delete_pod("b").await?;
     rig.is_right_within(HEALED).await?;
-    // Once: a server that says so again and again has gone back.
+    // Only once: a server that repeats an old state has really gone back.
     let again = rig.proxy.on(complete_lists("pods")).times(1).answer(old);
     rig.proxy.inject(watches("pods"), &error_event(500));
     rig.stays_right_for(seconds(4)).await?;

@@ -1,4 +1,5 @@
-//! Kinds that go and come back, a namespace that ends, and more data than one likes: the host stays within its bounds.
+//! Kinds that are deleted and come back, a namespace that is deleted, and large lists: the host
+//! stays within its bounds.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ async fn a_kind_that_goes_and_comes_back_takes_its_plugin_along_and_no_other() -
         .await?;
     rig.proxy.forget();
     sleep(seconds(4)).await;
-    // The kind, or what kinds there are.
+    // Requests for the kind, and for the discovery of its group.
     let asked = rig.proxy.seen(all().under("/apis/example.dev"));
     assert!(is_patient(&asked, seconds(4)), "{asked:?}");
     rig.readdress("a", "10.1.1.1").await?;
@@ -58,7 +59,7 @@ async fn a_kind_that_goes_and_comes_back_takes_its_plugin_along_and_no_other() -
     size_is("2").await
 }
 
-/// A kind's plural and scope, before and after it was deleted and made anew.
+/// Deletes a kind and defines it anew. `before` and `after` are its plural and its scope.
 async fn is_made_anew(before: (&str, &str), after: (&str, &str)) -> Result<()> {
     let options = FaultOptions {
         guests: &["endpoints", "widgets"],
@@ -144,7 +145,7 @@ async fn a_namespace_that_is_being_deleted_is_no_hot_loop() -> Result<()> {
     let namespace = format!("/api/v1/namespaces/{}", rig.namespace);
     rig.server.api.delete(&namespace).await?;
     rig.proxy.forget();
-    // Nothing new is accepted there any more.
+    // A namespace that is being deleted accepts no new objects.
     rig.server.api.delete(&rig.path("endpoints", "web")).await?;
     sleep(seconds(3)).await;
     let asked = rig.proxy.seen(writes("endpoints"));
@@ -178,7 +179,8 @@ async fn lists_again_and_again_take_no_more_memory() -> Result<()> {
         rig.is_right_within(HEALED).await?;
         held.push(rig.host().memory()? >> 20);
     }
-    // The allocator sets aside some for each thread; a list that is never freed would be 7 times 20 MB more by now.
+    // The allocator keeps some memory for each thread. If lists were never freed, it would be 7
+    // times 20 MB more by now.
     assert!(held[7] < held[0] + 110, "{held:?} MiB, for 20 MB of text");
     let labels = "kind=\"Pod\"";
     let objects = rig

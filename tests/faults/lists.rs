@@ -1,4 +1,4 @@
-//! LISTs that are never answered, cut short or expire between pages, and many of them at once.
+//! LISTs that are never answered, are cut short or expire between pages, and many LISTs at once.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A Service with pods, a server that lists two of them at a time and streams no lists, and no host yet.
+/// Sets up a Service with five pods, and a server that lists two pods a page and streams no lists.
+/// No host is started yet.
 async fn in_pages() -> Result<FaultRig> {
     in_pages_with(FaultOptions::default()).await
 }
@@ -191,12 +192,13 @@ async fn many_plugins_that_start_at_once_list_each_kind_once() -> Result<()> {
     }
     rig.web().await?;
 
-    // Everything breaks at once, and nobody answers for a while.
+    // All connections break at once, and the server stays unreachable for a while.
     rig.proxy.forget();
     rig.proxy.turn_away();
     rig.proxy.reset(all());
     sleep(seconds(3)).await;
-    // Each kind once a second, and twice at once: the watch breaks, the server is probed.
+    // Each kind asks once a second, and two requests more come at once: the watch breaks and the
+    // server is probed.
     let turned_away = rig.proxy.turned_away();
     let allowed = kinds.len()..=kinds.len() * (3 + 2);
     assert!(allowed.contains(&turned_away), "{turned_away}");

@@ -1,4 +1,5 @@
-//! The proxy of the fault tests does what its words say: before a server of three lines, without host and API server.
+//! Tests of the proxy that the fault tests use. Behind it is a tiny server; there is neither a host
+//! nor an API server.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy knows the tests of an integration test, but not its helpers"
@@ -30,17 +31,17 @@ use tokio::time::{Instant, timeout};
 
 const PODS: &str = "/api/v1/pods";
 const WATCH: &str = "/api/v1/pods?watch=true&resourceVersion=1";
-/// Long enough for what is to come, and short enough to wait for what is not.
+/// Long enough for what must come, and short enough to wait for what must not come.
 const MOMENT: Duration = Duration::from_millis(300);
 const SOON: Duration = Duration::from_secs(5);
 
-/// A server, the proxy before it, and a client.
+/// A server, the proxy in front of it, and a client.
 struct Rig {
     proxy: Proxy,
     client: Client,
-    /// What the server sends on every watch.
+    /// Lines that the server sends on every open watch.
     lines: broadcast::Sender<String>,
-    /// What came to the server.
+    /// The requests that reached the server.
     asked: Arc<Mutex<Vec<String>>>,
     server: JoinSet<()>,
     _directory: tempfile::TempDir,
@@ -91,7 +92,7 @@ impl Rig {
         let request = Request::get(WATCH).body(Body::empty())?;
         let response = self.client.send(request).await?;
         ensure!(response.status() == 200);
-        // The server subscribes before it answers.
+        // The server subscribes to `lines` before it answers, so no line is lost.
         Ok(Watch(response.into_body()))
     }
 
@@ -107,7 +108,8 @@ impl Rig {
 struct Watch(Body);
 
 impl Watch {
-    /// What comes next: a line, an end that was announced, or a broken connection.
+    /// Returns what comes next: a line, `None` when the body ends regularly, or the error of a
+    /// broken connection.
     async fn next(&mut self) -> Option<Result<String, kube::Error>> {
         let frame = timeout(SOON, self.0.frame())
             .await

@@ -1,6 +1,7 @@
-//! Faults at random: whatever happens to watches and lists, in the end the cache is what the server has, and it never went back.
+//! Random faults: whatever happens to watches and lists, in the end the cache equals what the
+//! server stores, and it never went back.
 //!
-//! A failure names its seed; `PILOTHOUSE_FAULT_SEED` plays it again, as far as timing lets it.
+//! A failure names its seed. `PILOTHOUSE_FAULT_SEED` replays it, as far as timing allows.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy knows the tests of an integration test, but not its helpers"
@@ -25,7 +26,7 @@ use pilothouse_tests::{FaultRig, HEALED, Server};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// SplitMix64.
+/// The generator SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -49,14 +50,14 @@ fn seeds(count: u64) -> Vec<u64> {
     }
 }
 
-/// One fault after the other, each over before the next.
+/// Causes one fault after another. Each is over before the next begins.
 async fn faults_for(time: Duration, proxy: &Proxy, random: &mut Random) {
     let end = Instant::now() + time;
     while Instant::now() < end {
         fault(proxy, random).await;
         sleep(random.milliseconds(500)).await;
         proxy.heal().await;
-        // What was held back is under way before the next fault may break the connection.
+        // Gives held-back lines the time to pass before the next fault may break the connection.
         sleep(Duration::from_millis(50)).await;
     }
 }
@@ -113,7 +114,7 @@ async fn fault(proxy: &Proxy, random: &mut Random) {
     }
 }
 
-/// Of any watch, on all that are open of its resource.
+/// Sends an earlier event of some watch again, on all open watches of its resource.
 fn replay_a_line(proxy: &Proxy, random: &mut Random) {
     let lines = proxy.lines(watches(ANY));
     let is_event = |line: &str| !line.contains(r#""type":"BOOKMARK""#);
@@ -125,15 +126,15 @@ fn replay_a_line(proxy: &Proxy, random: &mut Random) {
     }
 }
 
-/// A cache, and what a plugin would make of its changes.
+/// A cache that checks its changes, as a plugin would see them.
 #[derive(Clone)]
 struct Witness(Arc<Mutex<Held>>);
 
 struct Held {
     cache: Cache,
-    /// The changes, played on nothing.
+    /// The result of replaying the changes that the cache returned.
     replayed: BTreeMap<ObjectKey, ResourceVersion>,
-    /// The newest that was there of each key, also of those that are gone.
+    /// The newest version of each key so far, also of deleted keys.
     newest: BTreeMap<ObjectKey, ResourceVersion>,
     wrongs: Vec<String>,
 }
@@ -148,7 +149,7 @@ impl Witness {
         })))
     }
 
-    /// resourceVersion by name.
+    /// Returns the resourceVersion of each object, by name.
     fn shows(&self, namespace: &str) -> BTreeMap<String, String> {
         let held = self.0.lock().unwrap();
         let objects = held.cache.list(Some(namespace));
@@ -196,7 +197,7 @@ impl CacheSink for Witness {
     fn state(&mut self, _: WatchState) {}
 }
 
-/// Ten ConfigMaps that come, change and go. Returns the names of all that ever were.
+/// Creates, changes and deletes up to ten ConfigMaps. Returns every name that was used.
 async fn write_for(
     time: Duration,
     server: &Server,
@@ -227,7 +228,7 @@ async fn write_for(
     Ok(names)
 }
 
-/// resourceVersion by name.
+/// Returns the resourceVersion of each object, by name.
 async fn stored(server: &Server, collection: &str) -> Result<BTreeMap<String, String>> {
     let list = server.api.get(collection).await?.context("no list")?;
     let objects = list["items"].as_array().into_iter().flatten();
@@ -293,7 +294,8 @@ async fn a_cache_survives(server: &Server, seed: u64, time: Duration) -> Result<
         replayed == wanted_names(&held.cache, &namespace),
         "{replayed:?}"
     );
-    // Each that lived longer than the faults was announced; that is said by `replayed`. None was made up.
+    // The check of `replayed` shows that each object of the end was announced. Here: no object was
+    // made up.
     let known = held
         .newest
         .keys()
@@ -329,7 +331,7 @@ async fn a_cache_is_what_the_server_has_after_minutes_of_faults() -> Result<()> 
     Ok(())
 }
 
-/// Pods come, change and go.
+/// Creates, changes and deletes pods while faults happen. In the end the Endpoints must be right.
 async fn endpoints_survive(rig: &FaultRig, seed: u64, time: Duration) -> Result<()> {
     let mut random = Random(seed);
     let mut others = Random(seed ^ 1);
@@ -343,6 +345,7 @@ async fn endpoints_survive(rig: &FaultRig, seed: u64, time: Duration) -> Result<
                 there.remove(&name);
                 rig.delete_pod(&name).await?;
             } else if rig.readdress(&name, &ip).await.is_err() {
+                // The pod does not exist yet.
                 rig.pod(&name, "web", &ip).await?;
             }
             sleep(others.milliseconds(40)).await;

@@ -1,4 +1,5 @@
-//! Requests that are refused, fail, have no answer or an unknown outcome: nothing is done twice, nobody else waits, nothing spins.
+//! Requests that are refused, fail, or get no answer: nothing is done twice, other keys do not
+//! wait, and nothing is repeated in a hot loop.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The times between requests.
+/// Returns the times between consecutive requests.
 fn pauses(seen: &[Seen]) -> Vec<Duration> {
     seen.windows(2)
         .map(|pair| pair[1].at - pair[0].at)
@@ -32,7 +33,8 @@ async fn a_server_that_says_how_long_it_wants_to_be_left_alone_is_left_alone() -
     rig.proxy.on(watches("pods")).times(2).answer(busy.clone());
     rig.proxy.reset(watches("pods"));
     rig.proxy.until_seen(watches("pods"), 3, HEALED).await?;
-    // The server is probed when the watch breaks, before it has said anything.
+    // Only the pauses after a refusal count. When the watch breaks, the server is probed before it
+    // has refused anything.
     let asked = pauses(&rig.proxy.seen(watches("pods")));
     assert!(
         asked[..2].iter().all(|pause| *pause >= seconds(2)),
@@ -140,7 +142,7 @@ async fn a_create_of_unknown_outcome_makes_one_object() -> Result<()> {
         let metadata = json!({"name": name, "labels": {"actions": "true"}});
         let task = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"do": "create"}});
         rig.create("configmaps", &task).await?;
-        // It writes this when it has heard that there is such an object.
+        // The guest writes the report once it has heard that the object already exists.
         let report = rig.path("configmaps", &format!("{name}-report"));
         let is_there = |found: Option<&Value>| found.is_some();
         rig.server
@@ -202,14 +204,14 @@ async fn a_write_that_conflicts_for_seconds_is_not_repeated_in_a_hot_loop() -> R
         .answer(Answer::status(409));
     rig.readdress("a", "10.1.1.1").await?;
     sleep(seconds(3)).await;
-    // 5 ms, doubled each time, is ten times in three seconds.
+    // With a back-off of 5 ms, doubled each time, about ten attempts fit into three seconds.
     let attempts = rig.proxy.seen(writes("endpoints")).len();
     assert!((3..=14).contains(&attempts), "{attempts}");
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
 }
 
-/// Another client that changes the object 50 times a second, in what no plugin cares for.
+/// Another client that changes the object 50 times a second, in a field that no plugin reads.
 async fn second_writer(rig: &FaultRig, path: &str, time: Duration) -> Result<()> {
     let end = Instant::now() + time;
     let mut ticks = interval(Duration::from_millis(20));
@@ -262,7 +264,7 @@ async fn an_update_that_always_comes_too_late_is_not_repeated_in_a_hot_loop() ->
     let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "target"}, "data": {"value": "0"}});
     rig.create("configmaps", &target).await?;
     let path = rig.path("configmaps", "target");
-    // By the time the host knows a version there are five newer ones.
+    // When the host learns of a version there are five newer ones.
     let late = rig.proxy.on(watches("configmaps"));
     let late = late.delay_lines(Duration::from_millis(100));
     let asking = async {
@@ -284,12 +286,13 @@ async fn an_update_that_always_comes_too_late_is_not_repeated_in_a_hot_loop() ->
     let answers = rig.proxy.answers(puts());
     let conflicts = answers.iter().filter(|answer| answer.status == 409).count();
     assert!(conflicts >= 3, "{answers:?}");
-    // 5 ms, doubled each time, is ten times in four seconds, whatever changes meanwhile.
+    // With a back-off of 5 ms, doubled each time, about ten attempts fit into four seconds. The
+    // changes by the other client must not add to them.
     assert!(during <= 14, "{during} in four seconds");
     Ok(())
 }
 
-/// Services of one pod each; returns the pods' names.
+/// Creates services with one pod each. Returns the names of the pods.
 async fn services(rig: &FaultRig, count: usize) -> Result<Vec<String>> {
     let mut pods = Vec::new();
     for number in 0..count {
@@ -323,8 +326,9 @@ async fn a_plugin_that_is_turned_away_asks_once_at_a_time_and_not_for_each_key()
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await?;
     let in_all = rig.proxy.seen(writes("endpoints")).len();
-    // As many as may run at once are under way when the first refusal comes. Then one at a time, each a second after the last; one
-    // more is due when the fourth second ends.
+    // As many writes as may run at once (16) are under way when the first refusal comes. After that
+    // one write at a time is tried, each a second after the last: four. One more is due when the
+    // fourth second ends.
     let allowed = 16 + 4 + 1;
     assert!((4..=allowed).contains(&refused), "{refused} refused");
     let needed = pods.len() + refused;
@@ -341,7 +345,7 @@ async fn a_plugin_that_is_turned_away_for_long_stays_away() -> Result<()> {
     let refusing = rig.proxy.on(writes("endpoints")).answer(busy);
     readdress_all(&rig, &pods[..1]).await?;
     rig.proxy.until_seen(writes("endpoints"), 1, HEALED).await?;
-    // Until the host has read it.
+    // Gives the host the time to read the refusal.
     sleep(Duration::from_millis(300)).await;
     readdress_all(&rig, &pods[1..]).await?;
     sleep(seconds(10)).await;

@@ -1,4 +1,5 @@
-//! An API server that freezes, dies, forgets or goes back in time: the Endpoints come right, and the log says so in one line.
+//! An API server that freezes, dies, forgets its history or goes back in time: the Endpoints become
+//! right again, and the log has one line for it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The host speaks to the server itself, whose process is what the test is about.
+/// The host connects to the server without the proxy, as the test is about the server's process.
 fn direct() -> FaultOptions {
     FaultOptions {
         is_direct: true,
@@ -24,7 +25,7 @@ fn direct() -> FaultOptions {
     }
 }
 
-/// Until no kind is in trouble any more.
+/// Waits until all three kinds are watched.
 async fn is_watching_again(rig: &FaultRig) -> Result<()> {
     for _ in 0..200 {
         if rig.host().metric("pilothouse_watch_up", "").await? >= 3.0 {
@@ -57,7 +58,8 @@ async fn a_server_that_was_frozen_for_a_minute_is_followed_again_when_it_thaws()
     freezes_for(seconds(60)).await
 }
 
-/// How often the Endpoints were really written, as far as the answers came through: what changes nothing has no new version.
+/// Returns how many versions of the Endpoints were written, as far as the answers came through. A
+/// write that changes nothing makes no new version.
 fn effects(rig: &FaultRig) -> usize {
     let answers = rig.proxy.answers(writes("endpoints"));
     let done = answers
@@ -75,7 +77,7 @@ async fn dies_times(times: u32) -> Result<()> {
     rig.web().await?;
     for number in 0..times {
         rig.proxy.forget();
-        // The host may be in the middle of writing this.
+        // The host may be in the middle of writing this when the server dies.
         rig.readdress("a", &format!("10.1.1.{number}")).await?;
         rig.server.kill().await?;
         sleep(Duration::from_millis(300)).await;
@@ -86,7 +88,7 @@ async fn dies_times(times: u32) -> Result<()> {
         let left = HEALED.saturating_sub(ready.elapsed());
         let right = rig.is_right_within(left).await;
         right.with_context(|| format!("death {number}"))?;
-        // `a` and the new pod are one change each.
+        // The changes of `a` and of the new pod cause one write each.
         let effects = effects(&rig);
         assert!((1..=2).contains(&effects), "death {number}: {effects}");
     }
@@ -104,10 +106,11 @@ async fn a_server_that_is_killed_a_hundred_times_is_followed_each_time() -> Resu
     dies_times(100).await
 }
 
-/// What the log says since line `from`, for three kinds: one warning, and one line that it is over.
+/// Checks the log from line `from` on: for all three kinds together it has one warning, and one
+/// line when the incident is over.
 fn says_one_line_per_incident(rig: &FaultRig, from: usize) -> Result<()> {
     let log = rig.host().log_lines().split_off(from);
-    // A list that had to be made anew is no incident.
+    // A relist is not an incident.
     let is_incident =
         |line: &&Value| line.get("plugin").is_none() && line["message"] != "listed anew";
     let lines = log.iter().filter(is_incident);
@@ -129,7 +132,7 @@ async fn the_log_has_one_line_when_an_incident_begins_and_one_when_it_is_over() 
 
     let before = rig.host().log_lines().len();
     rig.server.pause().await?;
-    // It is to be noticed after 15.
+    // The host notices after 15 seconds.
     sleep(seconds(16)).await;
     rig.server.resume().await?;
     is_watching_again(&rig).await?;
@@ -140,7 +143,7 @@ async fn the_log_has_one_line_when_an_incident_begins_and_one_when_it_is_over() 
 async fn keys_that_find_no_server_are_said_once_and_not_each_time() -> Result<()> {
     let rig = FaultRig::start().await?;
     rig.web().await?;
-    // Watches go on, and nothing can be written.
+    // The watches go on, but nothing can be written.
     rig.proxy.on(writes("endpoints")).reset();
     let before = rig.host().log_lines().len();
     for number in 0..20 {
@@ -149,7 +152,7 @@ async fn keys_that_find_no_server_are_said_once_and_not_each_time() -> Result<()
     sleep(seconds(8)).await;
     let log = rig.host().log_lines().split_off(before);
     let warnings: Vec<&Value> = log.iter().filter(|line| line["level"] == "WARN").collect();
-    // As many as were being written at once.
+    // At most one for each write that was under way when the host noticed the outage.
     assert!((1..=8).contains(&warnings.len()), "{warnings:#?}");
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
@@ -205,7 +208,7 @@ async fn a_server_restored_from_a_backup_is_noticed_and_followed() -> Result<()>
     rig.web().await?;
     let backup = rig.server.save().await?;
     rig.is_right_within(HEALED).await?;
-    // The host has seen resourceVersions that will be far in the future.
+    // After the restore the host knows resourceVersions that lie far in the future.
     rig.delete_pod("b").await?;
     rig.service("new").await?;
     for number in 0..50 {
@@ -213,7 +216,8 @@ async fn a_server_restored_from_a_backup_is_noticed_and_followed() -> Result<()>
     }
     rig.is_right_within(HEALED).await?;
     rig.server.restore(&backup).await?;
-    // `b` is back, `new` never was, and `a` is where it was at first; then this.
+    // The restored server has `b` again, does not know `new`, and has `a` at its first address.
+    // Then `c` is created.
     rig.pod("c", "web", "10.1.0.3").await?;
     rig.is_right_within(seconds(60)).await?;
     rig.readdress("a", "10.1.2.1").await?;
@@ -231,8 +235,9 @@ async fn a_server_restored_from_a_backup_is_noticed_and_followed() -> Result<()>
     Ok(())
 }
 
-/// Two servers of one etcd, of which the second has lost its connection to it: it serves what its watch cache has, and what only etcd
-/// can say (quorum reads, writes) has no answer.
+/// Two API servers share one etcd, and the second has lost its connection to it. The second serves
+/// what its watch cache holds. It does not answer what only etcd can answer: quorum reads and
+/// writes.
 #[tokio::test]
 async fn a_second_server_that_is_behind_takes_no_cache_back_in_time() -> Result<()> {
     let mut rig = FaultRig::start().await?;

@@ -1,4 +1,5 @@
-//! A watch that breaks, falls silent, lies or cannot be had: the Endpoints come right by themselves, and the server is not hammered.
+//! A watch that breaks, falls silent, delivers wrong data or cannot be opened: the Endpoints become
+//! right by themselves, and the server is not hammered.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 const KINDS: [&str; 3] = ["endpoints", "pods", "services"];
 
-/// Quiet for so long, a connection is taken for dead.
+/// A connection that is silent for this long is considered dead.
 const NOTICED: Duration = Duration::from_secs(15);
 
 fn seconds(seconds: u64) -> Duration {
@@ -63,7 +64,7 @@ async fn breaks_every_second(times: usize) -> Result<()> {
             rig.proxy.reset(watches(ANY));
         }
     };
-    // About a hundred a second for as long as connections break.
+    // About a hundred writes a second for as long as connections break.
     let writing = stream::iter(0..times * 100)
         .map(anyhow::Ok)
         .try_for_each(|number| {
@@ -148,7 +149,7 @@ async fn a_network_that_swallows_everything_is_recovered_from_when_it_does_no_mo
     rig.delete_pod("b").await?;
     sleep(seconds(14)).await;
     assert!(rig.is_behind().await?, "nothing passes");
-    // As after a partition: connections that both sides still hold go on.
+    // As after a network partition: connections that both sides still hold continue.
     rig.proxy.heal().await;
     rig.is_right_within(HEALED).await
 }
@@ -159,7 +160,7 @@ async fn connections_that_are_dead_for_good_cost_no_more_than_the_deadline_of_a_
 {
     let rig = FaultRig::start().await?;
     rig.web().await?;
-    // As when a gateway has forgotten them: also the one that the next write is sent on.
+    // As when a gateway has forgotten the connections, including the one that the next write uses.
     assert!(rig.proxy.freeze(all()) >= KINDS.len());
     rig.readdress("a", "10.1.1.1").await?;
     assert!(rig.is_behind().await?);
@@ -177,7 +178,7 @@ async fn a_watch_slower_than_its_changes_delays_no_other_kind() -> Result<()> {
     rig.proxy.until_open(watches("pods"), 1, HEALED).await?;
     assert!(slow.hits() >= 1);
     let before = rig.host().memory()?;
-    // More than 500 kB of events.
+    // These are more than 500 kB of events.
     for number in 0..600 {
         let ip = format!("10.1.{}.{}", 1 + number / 250, number % 250);
         rig.readdress("a", &ip).await?;
@@ -192,7 +193,7 @@ async fn a_watch_slower_than_its_changes_delays_no_other_kind() -> Result<()> {
     assert!(rig.is_behind().await?, "the watch is slower");
     let grown = rig.host().memory()?.saturating_sub(before) >> 20;
     assert!(grown < 32, "{grown} MiB for one object");
-    // The same watch goes on, faster.
+    // The same watch must continue, faster.
     rig.proxy.forget();
     slow.lift();
     rig.is_right_within(HEALED).await?;
@@ -274,7 +275,7 @@ async fn what_was_deleted_while_the_host_was_cut_off_is_noticed() -> Result<()> 
     rig.proxy.reset(all());
     rig.delete_pod("a").await?;
     rig.delete_service("gone").await?;
-    // The deletions are not in any history either.
+    // After this the history does not contain the deletions either.
     rig.server.compact().await?;
     sleep(seconds(2)).await;
     assert!(rig.is_behind().await?, "the host is cut off");
@@ -305,7 +306,7 @@ async fn etcd_may_forget_its_history_as_often_as_it_likes() -> Result<()> {
         let lists = rig.proxy.seen(complete_lists(resource)).len();
         assert!(lists <= 8, "{lists} lists of {resource} in five seconds");
     }
-    // No Service has changed since long before what is remembered.
+    // The last change of a Service is long before the history that is left.
     let lists = rig.proxy.seen(complete_lists("services")).len();
     assert!(lists >= 1, "{lists}");
     Ok(())
@@ -321,7 +322,7 @@ async fn a_server_that_is_behind_is_asked_for_what_it_has_and_not_hammered() -> 
     rig.proxy.reset(watches("pods"));
     rig.readdress("a", "10.1.1.1").await?;
     sleep(seconds(5)).await;
-    // Once a second the watch, and once a second the question where the server is.
+    // The host asks once a second for the watch, and once a second for the server's newest version.
     for seen in [
         rig.proxy.seen(watches("pods")),
         rig.proxy.seen(lists("pods")),
@@ -329,7 +330,7 @@ async fn a_server_that_is_behind_is_asked_for_what_it_has_and_not_hammered() -> 
         assert!(is_patient(&seen, seconds(5)), "{seen:?}");
     }
     assert!(behind.hits() >= 1);
-    // It has asked for the newest there is, and does not wait for the end of this.
+    // The host has asked for the newest list, and so does not have to wait until the fault is over.
     let newest = rig.proxy.seen(complete_lists("pods").versioned(false));
     assert!(!newest.is_empty());
     rig.is_right_within(seconds(1)).await?;

@@ -1,4 +1,4 @@
-//! kubectl's requests, from a test.
+//! The requests that kubectl makes, for tests.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// How long something that is promised within a second may take on a noisy machine before the test gives up. The promise itself is
-/// measured by `make bench`.
+/// How long a test waits for something that is promised within a second, as the machine may be
+/// busy. `make bench` measures the promise itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An API server, by paths.
+/// An API server; objects are addressed by paths.
 #[derive(Clone)]
 pub struct Api {
     client: Client,
@@ -37,7 +37,7 @@ impl Api {
             .await
     }
 
-    /// As `kubectl create -f`.
+    /// Creates an object as `kubectl create -f` does.
     pub async fn create_yaml(&self, collection: &str, yaml: &str) -> Result<()> {
         let request = Request::post(collection)
             .header(http::header::CONTENT_TYPE, "application/yaml")
@@ -66,7 +66,8 @@ impl Api {
             .map(drop)
     }
 
-    /// Waits until the object at `path` is as wanted; says what it was when it never is.
+    /// Waits until the object at `path` (`None` if there is none) is as wanted, and returns it. The
+    /// error shows the object as it is then.
     pub async fn eventually(
         &self,
         path: &str,

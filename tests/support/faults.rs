@@ -1,4 +1,5 @@
-//! What a fault test stands on: a server, the proxy before it, the host, and Services whose Endpoints tell what the host knows.
+//! The setup of a fault test: a server, a proxy in front of it, a host with the endpoints plugin,
+//! and Services whose Endpoints show what the host knows.
 //!
 //! ```ignore
 //! #[tokio::test]
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 use crate::proxy::{Proxy, watches};
 use crate::{Host, HostOptions, Server, ServerOptions, plugin_directory};
 
-/// So long after a fault is over everything is right.
+/// Everything must be right this long after a fault is over.
 pub const HEALED: Duration = Duration::from_secs(10);
 
 /// How a [`FaultRig`] is set up.
@@ -31,9 +32,9 @@ pub const HEALED: Duration = Duration::from_secs(10);
 pub struct FaultOptions {
     pub server: ServerOptions,
     pub guests: &'static [&'static str],
-    /// The host does not go through the proxy.
+    /// The host connects to the server directly, not through the proxy.
     pub is_direct: bool,
-    /// More of the host's command line.
+    /// Further arguments of the host.
     pub arguments: &'static [&'static str],
 }
 
@@ -49,7 +50,7 @@ impl Default for FaultOptions {
 }
 
 impl FaultOptions {
-    /// A server without watch cache, which forgets at once what it is told to forget.
+    /// Options with a server without watch cache, in which a compaction takes effect at once.
     pub fn forgetful() -> Self {
         let server = ServerOptions {
             no_watch_cache: true,
@@ -62,7 +63,7 @@ impl FaultOptions {
     }
 }
 
-/// See the module.
+/// A server, a proxy, a host and a namespace; see the module.
 pub struct FaultRig {
     pub server: Server,
     pub proxy: Proxy,
@@ -77,7 +78,7 @@ pub struct FaultRig {
 type Addresses = BTreeMap<String, BTreeSet<String>>;
 
 impl FaultRig {
-    /// With the endpoints plugin, ready.
+    /// Starts everything, with the endpoints plugin, and waits until the host is ready.
     pub async fn start() -> Result<Self> {
         Self::start_with(FaultOptions::default()).await
     }
@@ -88,7 +89,8 @@ impl FaultRig {
         Ok(rig)
     }
 
-    /// For faults that are there first; [`FaultRig::start_host`] follows.
+    /// Starts the server and the proxy only, for faults that come before the host starts. Call
+    /// [`FaultRig::start_host`] after it.
     pub async fn without_host(options: FaultOptions) -> Result<Self> {
         let server = Server::start_own(options.server).await?;
         let proxy = Proxy::before(server.kubeconfig()).await?;
@@ -130,13 +132,15 @@ impl FaultRig {
         self.host.as_ref().expect("the test has started the host")
     }
 
-    /// In the test's namespace; without a name the collection.
+    /// Returns the path of an object in the test's namespace, or of the collection if `name` is
+    /// empty.
     pub fn path(&self, resource: &str, name: &str) -> String {
         let path = format!("/api/v1/namespaces/{}/{resource}/{name}", self.namespace);
         path.trim_end_matches('/').to_owned()
     }
 
-    /// The Service `web` with the pods `a` at 10.1.0.1 and `b` at 10.1.0.2, and their Endpoints.
+    /// Creates the Service `web` with the pods `a` at 10.1.0.1 and `b` at 10.1.0.2, and waits for
+    /// its Endpoints.
     pub async fn web(&self) -> Result<()> {
         self.service("web").await?;
         self.pod("a", "web", "10.1.0.1").await?;
@@ -144,7 +148,7 @@ impl FaultRig {
         self.is_right_within(HEALED).await
     }
 
-    /// A Service of the pods that [`FaultRig::pod`] puts behind it.
+    /// Creates a Service; [`FaultRig::pod`] adds pods to it.
     pub async fn service(&self, name: &str) -> Result<()> {
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
@@ -157,7 +161,7 @@ impl FaultRig {
         self.server.api.delete(&self.path("services", name)).await
     }
 
-    /// A ready pod behind a Service.
+    /// Creates a ready pod of a Service.
     pub async fn pod(&self, name: &str, service: &str, ip: &str) -> Result<()> {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": service}},
@@ -185,7 +189,8 @@ impl FaultRig {
         self.server.api.create(&collection, object).await.map(drop)
     }
 
-    /// Waits until every Service has the Endpoints that its pods make, and nothing else has any.
+    /// Waits until every Service has exactly the Endpoints that its pods make, and nothing else has
+    /// any. It is an error if that takes longer than `time`.
     pub async fn is_right_within(&self, time: Duration) -> Result<()> {
         let deadline = Instant::now() + time;
         loop {
@@ -202,12 +207,14 @@ impl FaultRig {
         }
     }
 
-    /// Whether the host has not made the Endpoints yet what they should be: a fault has an effect.
+    /// Returns whether the Endpoints are not yet what they should be, which shows that a fault has
+    /// an effect.
     pub async fn is_behind(&self) -> Result<bool> {
         Ok(self.found().await? != self.wanted().await?)
     }
 
-    /// The Endpoints are right, and nobody writes any for so long. A cache that goes back for a moment makes two writes of it.
+    /// Waits until the Endpoints are right, and checks that nobody writes any for `time`. A cache
+    /// that goes back for a moment would cause two writes.
     pub async fn stays_right_for(&self, time: Duration) -> Result<()> {
         self.is_right_within(HEALED).await?;
         let before = self.versions().await?;
@@ -218,14 +225,14 @@ impl FaultRig {
         Ok(())
     }
 
-    /// Enough of the host's log to see what happened last.
+    /// Returns the last lines of the host's log.
     fn end_of_log(&self) -> String {
         let log = self.host().log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 
-    /// The resourceVersions of the Endpoints.
+    /// Returns the names and resourceVersions of the Endpoints.
     async fn versions(&self) -> Result<Vec<Value>> {
         let endpoints = self.items("endpoints").await?;
         let metadata = endpoints.iter().map(|endpoints| &endpoints["metadata"]);
@@ -234,7 +241,8 @@ impl FaultRig {
             .collect())
     }
 
-    /// Whether the host was told of Endpoints with this address since the proxy last forgot.
+    /// Returns whether the host's watch delivered Endpoints with this address since
+    /// [`Proxy::forget`].
     pub fn was_published(&self, ip: &str) -> bool {
         let lines = self.proxy.lines(watches("endpoints"));
         let address = format!("\"{ip}\"");

@@ -1,15 +1,15 @@
-//! The guest `fickle` in many versions, without compiling it for each.
+//! Versions of the guest `fickle`, made by changing its bytes instead of compiling each.
 
 use serde_json::Value;
 
 use crate::guest;
 
-/// A version of it, and what it does.
+/// Returns the plugin with this version and behaviour.
 pub fn fickle(version: &str, does: &str) -> Vec<u8> {
     named_fickle("fickle", version, does)
 }
 
-/// A version of it that declares this of its configuration.
+/// Returns the plugin with this schema of its configuration.
 pub fn fickle_with_schema(version: &str, does: &str, schema: &Value) -> Vec<u8> {
     const ROOM: usize = 1024 - "fickle-schema=".len();
     let mut bytes = fickle(version, does);
@@ -22,7 +22,7 @@ pub fn fickle_with_schema(version: &str, does: &str, schema: &Value) -> Vec<u8> 
     bytes
 }
 
-/// The same under another name, of at most ten letters.
+/// Returns the plugin under this name, which has at most ten letters.
 pub fn named_fickle(name: &str, version: &str, does: &str) -> Vec<u8> {
     let mut bytes = std::fs::read(guest("fickle")).expect("the guest fickle");
     write_over(

@@ -1,4 +1,4 @@
-//! The real host binary, for one test.
+//! The real host binary, started for one test.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,18 +32,19 @@ impl Default for HostOptions {
     }
 }
 
-/// The variable in whose directory a host takes commands, and whoever commands it looks for it.
+/// The environment variable with the directory in which a host listens for commands. Those who send
+/// commands look for it there.
 pub const RUNTIME_DIRECTORY: &str = "XDG_RUNTIME_DIR";
 
-/// The variable in whose directory a host remembers what has been accepted.
+/// The environment variable with the directory in which a host remembers what was accepted.
 pub const STATE_DIRECTORY: &str = "XDG_STATE_HOME";
 
 pub struct Host {
     child: Child,
     address: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// Its user's directory, where it takes commands and remembers what has been accepted. It goes
-    /// with the host, also where that is killed.
+    /// The directory that both variables name for this host. It is deleted when the value is
+    /// dropped, also after the host was killed.
     runtime: tempfile::TempDir,
 }
 
@@ -91,7 +92,7 @@ impl Host {
         )
     }
 
-    /// Runs the host until it ends by itself; says how, and what it logged.
+    /// Runs the host until it ends by itself. Returns its exit status and its log.
     pub async fn fails(options: &HostOptions) -> Result<(ExitStatus, String)> {
         let runtime = tempfile::tempdir()?;
         let (mut child, log) = spawn(options, runtime.path())?;
@@ -118,24 +119,25 @@ impl Host {
         bail!("the host does not get ready:\n{}", self.log())
     }
 
-    /// Where it answers.
+    /// The address at which the host serves HTTP.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What [`RUNTIME_DIRECTORY`] is for it.
+    /// The value of [`RUNTIME_DIRECTORY`] for this host.
     pub fn runtime_directory(&self) -> &Path {
         self.runtime.path()
     }
 
-    /// `GET` of the host's own address: status and body.
+    /// Sends a `GET` to the host. Returns the status and the body.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         let (head, body) = self.request("GET", path, &[]).await?;
         let status = head.split(' ').nth(1).context("no HTTP status")?.parse()?;
         Ok((status, body))
     }
 
-    /// A request without body to the host's own address: the answer's head and body, as they came.
+    /// Sends a request without a body to the host. Returns the head and the body of the answer as
+    /// they came.
     pub async fn request(
         &self,
         method: &str,
@@ -152,7 +154,8 @@ impl Host {
         Ok((head.to_owned(), body.to_owned()))
     }
 
-    /// Runs one of the commands that ask a running host; its output, or what it says is wrong.
+    /// Runs a command that asks a running host. Returns its output, or its error output if it
+    /// fails.
     pub async fn command(&self, arguments: &[&str]) -> Result<Result<String, String>> {
         let address = self.address.to_string();
         let binary = std::env::var("PILOTHOUSE_BIN").context("PILOTHOUSE_BIN is not set")?;
@@ -169,7 +172,7 @@ impl Host {
         })
     }
 
-    /// What `/plugins` says of a file.
+    /// Returns the entry of a plugin file in `/plugins`.
     pub async fn plugin(&self, file: &str) -> Result<Value> {
         let (_, body) = self.get("/plugins").await?;
         let plugins: Vec<Value> = serde_json::from_str(&body)?;
@@ -179,7 +182,7 @@ impl Host {
             .with_context(|| format!("no plugin {file} in {body}"))
     }
 
-    /// Waits until `/plugins` says of a file what is wanted.
+    /// Waits until the entry of a plugin file in `/plugins` is as wanted, and returns it.
     pub async fn eventually(
         &self,
         file: &str,
@@ -197,12 +200,13 @@ impl Host {
         bail!("{file} never was {what}; it is {last}\n{}", self.log())
     }
 
-    /// As `kill -9` does.
+    /// Kills the host, as `kill -9` does.
     pub async fn kill(&mut self) -> Result<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// As Kubernetes does: SIGTERM, and 30 s.
+    /// Ends the host as Kubernetes does: SIGTERM, and 30 s to end. Returns its exit status and its
+    /// log.
     pub async fn terminate(mut self) -> Result<(ExitStatus, String)> {
         self.ask_to_end()?;
         let status = self.end().await?;
@@ -214,13 +218,13 @@ impl Host {
         signal(self.child.id().context("the host has ended")?, "-TERM")
     }
 
-    /// Waits for its end, for as long as Kubernetes would.
+    /// Waits until the host has ended, for 30 s as Kubernetes does by default.
     pub async fn end(&mut self) -> Result<ExitStatus> {
         let status = tokio::time::timeout(Duration::from_secs(30), self.child.wait()).await;
         Ok(status.context("the host does not end within 30 s of SIGTERM")??)
     }
 
-    /// Waits until it has logged this message.
+    /// Waits until the host has logged this message. Returns the first such line.
     pub async fn logs(&self, message: &str) -> Result<Value> {
         for _ in 0..1200 {
             if let Some(line) = find_line(&self.log, message) {
@@ -231,13 +235,15 @@ impl Host {
         bail!("the host never logged {message:?}:\n{}", self.log())
     }
 
-    /// A metric's value, added up over all series whose labels contain these; none is 0.
+    /// Returns the sum of a metric over all series whose labels contain this text; 0 if there is no
+    /// such series.
     pub async fn metric(&self, name: &str, labels: &str) -> Result<f64> {
         let (_, text) = self.get("/metrics").await?;
         Ok(sum_of(&text, name, labels))
     }
 
-    /// Waits until it compiles something, and keeps it from going on with that until what is returned is dropped.
+    /// Waits until the host compiles a plugin, and stops the compiling process until the returned
+    /// value is dropped.
     pub async fn hold_compiling(&self) -> Result<Held> {
         let id = self.child.id().context("the host has ended")?;
         let held = async {
@@ -252,7 +258,7 @@ impl Host {
         held.context("the host compiles nothing")?
     }
 
-    /// Bytes of memory it holds now.
+    /// Returns the host's resident memory in bytes.
     pub fn memory(&self) -> Result<u64> {
         let id = self.child.id().context("the host has ended")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -261,7 +267,7 @@ impl Host {
         Ok(kilobytes.context("no VmRSS")?.parse::<u64>()? * 1024)
     }
 
-    /// What it has logged, line by line.
+    /// Returns the log, one JSON value for each line.
     pub fn log_lines(&self) -> Vec<Value> {
         let log = self.log();
         let lines = log.lines();
@@ -270,13 +276,14 @@ impl Host {
             .collect()
     }
 
-    /// Everything it has logged.
+    /// Returns the whole log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 }
 
-/// What a metric is in an answer of `/metrics`, added up over all series whose labels contain these.
+/// Returns the sum of a metric in an answer of `/metrics`, over all series whose labels contain
+/// this text.
 pub fn sum_of(metrics: &str, name: &str, labels: &str) -> f64 {
     let is_of_metric = |line: &&str| {
         let rest = line.strip_prefix(name).unwrap_or_default();
@@ -287,7 +294,7 @@ pub fn sum_of(metrics: &str, name: &str, labels: &str) -> f64 {
     values.sum()
 }
 
-/// A process that is stopped.
+/// A stopped process, which continues when this is dropped.
 pub struct Held(u32);
 
 impl Held {
@@ -299,7 +306,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // It may have been ended for other reasons.
+        // The process may have ended meanwhile.
         let _ = signal(self.0, "-CONT");
     }
 }
@@ -311,7 +318,7 @@ fn signal(process: u32, signal: &str) -> Result<()> {
     Ok(())
 }
 
-/// The process that compiles for a host.
+/// Returns the id of the process that compiles for this host, if there is one.
 fn compiling(host: u32) -> Option<u32> {
     let threads = std::fs::read_dir(format!("/proc/{host}/task")).ok()?;
     let children = threads.flatten().filter_map(|thread| {
@@ -348,7 +355,7 @@ fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::Name
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log.reopen()?)
-        // Ctrl-C is for whoever started the host, who then ends it.
+        // Ctrl-C reaches only the test or the demonstration, which then ends the host.
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
@@ -356,7 +363,7 @@ fn spawn(options: &HostOptions, runtime: &Path) -> Result<(Child, tempfile::Name
     Ok((child, log))
 }
 
-/// The first log line with this message.
+/// Returns the first log line with this message.
 fn find_line(log: &tempfile::NamedTempFile, message: &str) -> Option<Value> {
     let text = std::fs::read_to_string(log.path()).ok()?;
     let mut lines = text

@@ -1,6 +1,7 @@
-//! What the tests stand on: a real API server, the real host binary, real guests.
+//! What the tests need: a real API server, the real host binary, real guests.
 //!
-//! The Makefile builds all of these and says where they are; a test that misses one says so and how to get it.
+//! The Makefile builds all of them and passes their paths. A test that does not find one says
+//! which, and how to get it.
 
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ pub use memory::run_in_memory;
 pub use neighbour::Neighbour;
 pub use server::{Server, ServerOptions, Snapshot};
 
-/// A guest, as built by `make plugins` or `make guests`.
+/// Returns the path of a guest, which `make plugins` or `make guests` has built.
 pub fn guest(name: &str) -> PathBuf {
     let directories =
         std::env::var("PILOTHOUSE_GUESTS").expect("PILOTHOUSE_GUESTS is not set; run `make test`");
@@ -33,7 +34,7 @@ pub fn guest(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("no guest {name}.wasm in {directories}; run `make test`"))
 }
 
-/// A plugin directory with these guests.
+/// Returns a plugin directory with these guests.
 pub fn plugin_directory(guests: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for name in guests {

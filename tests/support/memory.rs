@@ -1,4 +1,5 @@
-//! A plugin without host and server: one run, on objects held in memory, through the hub that the host uses.
+//! Runs a plugin without a host and a server: one reconcile on objects in memory, through the hub
+//! that the host uses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,12 @@ use pilothouse_core::object::Object;
 use pilothouse_core::plugin::Plugin;
 use serde_json::Value;
 
-/// Runs the plugin for one key of a cluster with these objects. False if the plugin does not care for the key, so that nothing is run.
+/// Runs the plugin for one key of a cluster with these objects. Returns false if the hub does not
+/// run this key, because it is no key of the plugin. The error is that of the reconcile.
 pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<bool> {
     let mut hub = Hub::default();
-    // The turns of other keys are taken and not given back.
+    // Reconciles of other keys are taken from the hub and never ended, so they must not use up the
+    // concurrency.
     let settings = Settings {
         concurrency: u32::MAX,
         ..Settings::default()

@@ -1,4 +1,4 @@
-//! The plugin `endpoints` at work, to be watched while something else happens: how long its users wait.
+//! The plugin `endpoints` at work, to measure how long its users wait while something else happens.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use crate::Api;
 
-/// A Service of ten pods, and its Endpoints.
+/// A Service with ten pods, and its Endpoints.
 pub struct Neighbour {
     api: Api,
     toggles: usize,
 }
 
 impl Neighbour {
-    /// Waits until the Endpoints are complete.
+    /// Creates them and waits until the Endpoints are complete.
     pub async fn new(api: &Api) -> Result<Self> {
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
             "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
@@ -36,7 +36,8 @@ impl Neighbour {
         Ok(neighbour)
     }
 
-    /// Writes a pod's status; says how long it took until its Service's Endpoints said so. That includes one GET's round trip or two.
+    /// Changes the readiness of a pod. Returns how long it took until the Endpoints of its Service
+    /// showed it, which includes the time of one or two GETs.
     pub async fn toggle(&mut self) -> Result<Duration> {
         let is_ready = self.toggles % 2 == 1;
         self.toggles += 1;

@@ -1,19 +1,25 @@
-//! Faults between the host and its API server: an HTTP proxy that a test tells what to do to which requests.
+//! Faults between the host and its API server: an HTTP proxy to which a test says what happens to
+//! which requests.
 //!
 //! ```ignore
 //! let proxy = Proxy::before(server.kubeconfig()).await?;
 //! let host = Host::ready(plugins.path(), proxy.kubeconfig()).await?;
 //!
-//! proxy.on(lists("pods")).times(1).answer(Answer::status(410)); // a rule: from now on, for what matches
-//! proxy.on(watches("pods")).strip_bookmarks(); //                  also for the watches that are open
-//! proxy.reset(watches(ANY)); //                                    at once, on what is open now
-//! proxy.heal().await; //                                           no fault is left
+//! // A rule, for matching requests from now on.
+//! proxy.on(lists("pods")).times(1).answer(Answer::status(410));
+//! // A rule for lines holds for open watches too.
+//! proxy.on(watches("pods")).strip_bookmarks();
+//! // At once, for what is open now.
+//! proxy.reset(watches(ANY));
+//! // No fault is left.
+//! proxy.heal().await;
 //! assert!(proxy.seen(lists("pods")).len() <= 1);
 //! ```
 //!
-//! It speaks plain HTTP/1.1 to the host and has one connection to the server for each of the host's, so that a broken one breaks
-//! the other, as without a proxy. A watch passes line by line, everything else as a whole. Dropping the proxy ends it and resets
-//! every connection.
+//! The proxy speaks plain HTTP/1.1 to the host. For each of the host's connections it has one to
+//! the server, so that when one breaks the other breaks too, as without a proxy. A watch passes
+//! line by line, everything else as a whole. Dropping the proxy ends it and resets every
+//! connection.
 
 mod answer;
 mod lines;
@@ -49,7 +55,7 @@ use link::Mode;
 use state::State;
 use upstream::Upstream;
 
-/// See the module.
+/// The proxy; see the module.
 pub struct Proxy {
     state: Arc<State>,
     upstream: Arc<Upstream>,
@@ -62,7 +68,7 @@ pub struct Proxy {
     reason = "`proxy.reset(watches(ANY))` reads best without an ampersand"
 )]
 impl Proxy {
-    /// A proxy before the server of this kubeconfig.
+    /// Starts a proxy in front of the server of this kubeconfig.
     pub async fn before(kubeconfig: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(kubeconfig)?;
         let config = Kubeconfig::from_yaml(&text)?;
@@ -82,93 +88,98 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// What the host is to be started with.
+    /// Returns the path of the kubeconfig with which the host must be started.
     pub fn kubeconfig(&self) -> PathBuf {
         kubeconfig_in(&self.directory)
     }
 
-    /// The beginning of a rule for requests.
+    /// Begins a rule for requests.
     pub fn on(&self, which: Which) -> On<'_> {
         On::new(&self.state, which)
     }
 
-    /// New connections go to another server behind the same address, as after a load balancer's change of mind.
+    /// New connections go to another server behind the same address, as when a load balancer
+    /// chooses another one.
     pub fn switch_to(&self, server: &Server) -> Result<()> {
         self.upstream.set_port(server.port()?);
         Ok(())
     }
 
-    // What is open now.
+    // Connections and watches that are open now.
 
-    /// Breaks connections with a TCP reset: those whose open request matches, with [`all`] idle ones too. Says how many.
+    /// Breaks connections with a TCP reset: those whose open request matches and, with [`all`],
+    /// idle ones too. Returns how many.
     pub fn reset(&self, which: Which) -> usize {
         self.state.set_mode(&which, Mode::Reset)
     }
 
-    /// Ends the sending side of connections in the middle of their answer, and goes on reading.
+    /// Ends the sending side of connections in the middle of their answer, and continues to read.
+    /// Returns how many.
     pub fn half_close(&self, which: Which) -> usize {
         self.state.set_mode(&which, Mode::HalfClosed)
     }
 
-    /// Ends watches as a server does whose `timeoutSeconds` are over.
+    /// Ends watches as a server does whose `timeoutSeconds` are over. Returns how many.
     pub fn close(&self, which: Which) -> usize {
         self.state.close_streams(&which)
     }
 
-    /// Sends a line on open watches, after those that wait to be sent.
+    /// Sends a line on open watches, after the lines that wait to be sent. Returns on how many.
     pub fn inject(&self, which: Which, line: &str) -> usize {
         self.state.inject(&which, line)
     }
 
-    /// How many watches are open.
+    /// Returns how many watches are open.
     pub fn open(&self, which: Which) -> usize {
         self.state.open_streams(&which)
     }
 
-    /// Open connections fall silent and stay open; nothing passes, in neither direction. New ones work.
+    /// Makes open connections silent: they stay open, but nothing passes in either direction. New
+    /// connections work. Returns how many.
     pub fn freeze(&self, which: Which) -> usize {
         self.state.set_mode(&which, Mode::Frozen)
     }
 
-    /// All connections fall silent, the new ones too.
-    /// How many are open.
+    /// Makes all connections silent, also new ones. Returns how many were open.
     pub fn freeze_everything(&self) -> usize {
         self.state.freeze_new(true);
         self.freeze(all())
     }
 
-    /// After [`Proxy::freeze_everything`]: what is frozen stays so for ever, but new connections work.
+    /// Ends the effect of [`Proxy::freeze_everything`] on new connections. Frozen ones stay frozen.
     pub fn thaw_new(&self) {
         self.state.freeze_new(false);
     }
 
-    /// What was frozen goes on where it was: nothing is lost that its client still waits for.
+    /// Lets frozen connections continue where they were. Nothing is lost that the client still
+    /// waits for.
     pub fn thaw(&self) {
         self.state.freeze_new(false);
         self.state.thaw();
     }
 
-    /// New connections are refused from now on.
+    /// Refuses new connections from now on.
     pub async fn refuse(&self) {
         self.state.listen(false).await;
     }
 
-    /// New connections are reset as soon as they are there, and counted. Another reset breaks those that are open.
+    /// Resets new connections as soon as they are accepted, and counts them. Connections that are
+    /// open are not affected; [`Proxy::reset`] breaks those.
     pub fn turn_away(&self) {
         self.state.turn_away(true);
     }
 
-    /// How many have been since [`Proxy::turn_away`].
+    /// Returns how many were turned away since [`Proxy::turn_away`].
     pub fn turned_away(&self) -> usize {
         self.state.turned_away()
     }
 
-    /// New connections are accepted.
+    /// Accepts new connections again.
     pub async fn accept(&self) {
         self.state.listen(true).await;
     }
 
-    /// Ends every fault.
+    /// Ends all faults.
     pub async fn heal(&self) {
         self.state.lift_all();
         self.thaw();
@@ -176,36 +187,37 @@ impl Proxy {
         self.accept().await;
     }
 
-    // What has passed.
+    // The record of what has passed.
 
-    /// The requests that came, in the order they came.
+    /// Returns the matching requests in the order in which they came.
     pub fn seen(&self, which: Which) -> Vec<Seen> {
         self.state.record().seen(&which)
     }
 
-    /// The lines that came from the server over watches, as they came.
+    /// Returns the lines of matching watches as the server sent them, before any rule changed them.
     pub fn lines(&self, which: Which) -> Vec<PassedLine> {
         self.state.record().lines(&which)
     }
 
-    /// The server's answers to requests other than watches.
+    /// Returns the server's answers to matching requests other than watches.
     pub fn answers(&self, which: Which) -> Vec<Answer> {
         self.state.record().answers(&which)
     }
 
-    /// Forgets what has passed.
+    /// Clears the record.
     pub fn forget(&self) {
         self.state.record().clear();
     }
 
-    /// Waits until so many matching requests have come since the start or [`Proxy::forget`].
+    /// Waits until this many matching requests have come since the start or the last
+    /// [`Proxy::forget`].
     pub async fn until_seen(&self, which: Which, count: usize, within: Duration) -> Result<()> {
         let what = format!("{count} of {which:?}");
         self.until(&what, within, || self.seen(which.clone()).len() >= count)
             .await
     }
 
-    /// Waits until so many matching watches are open.
+    /// Waits until this many matching watches are open.
     pub async fn until_open(&self, which: Which, count: usize, within: Duration) -> Result<()> {
         let what = format!("{count} open of {which:?}");
         self.until(&what, within, || self.open(which.clone()) >= count)
@@ -238,7 +250,7 @@ fn kubeconfig_in(directory: &TempDir) -> PathBuf {
     directory.path().join("kubeconfig")
 }
 
-/// The same users, but the server is the proxy.
+/// Writes a kubeconfig with the same users, whose server is the proxy.
 fn write_kubeconfig(mut config: Kubeconfig, port: &Port, path: &Path) -> Result<()> {
     for named in &mut config.clusters {
         let cluster = named.cluster.as_mut().context("a cluster without data")?;

@@ -1,7 +1,8 @@
 //! A real API server for one test.
 //!
-//! By default the one in `tests/apiserver`. With `KUBEBUILDER_ASSETS` the `etcd` and `kube-apiserver` found there (envtest's
-//! convention), with `PILOTHOUSE_TEST_KUBECONFIG` a cluster that is already running.
+//! By default it is the one in `tests/apiserver`. With `KUBEBUILDER_ASSETS` it is the `etcd` and
+//! `kube-apiserver` in that directory (envtest's convention), with `PILOTHOUSE_TEST_KUBECONFIG` a
+//! cluster that is already running.
 
 mod envtest;
 mod own;
@@ -21,14 +22,14 @@ use crate::Api;
 use own::Own;
 pub use own::Snapshot;
 
-/// What the server is started with.
+/// How the server is started. Only our own server honours these options.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
-    /// Check permissions by RBAC rules. Otherwise whoever has a token may do everything.
+    /// Checks permissions by RBAC rules. Otherwise every user with a token may do everything.
     pub rbac: bool,
     /// Further users: `TOKEN=USER[,GROUP...]`.
     pub tokens: Vec<String>,
-    /// Every list and watch goes to etcd, where a compaction is felt at once.
+    /// Sends every list and watch to etcd, where a compaction takes effect at once.
     pub no_watch_cache: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct Server {
     pub api: Api,
 }
 
-/// Who serves. Processes end with the value.
+/// The server. Its processes end when this value is dropped.
 enum Backend {
     /// `tests/apiserver`.
     Own(Own),
@@ -53,7 +54,7 @@ enum Backend {
 }
 
 impl Server {
-    /// A server with default options.
+    /// Starts a server with default options.
     pub async fn start() -> Result<Self> {
         Self::start_with(ServerOptions::default()).await
     }
@@ -69,7 +70,8 @@ impl Server {
         }
     }
 
-    /// The one in `tests/apiserver`, whatever the environment says: it can be stopped, and forgets when it is told to.
+    /// Starts the one in `tests/apiserver`, whatever the environment says: it can be stopped and
+    /// compacted.
     pub async fn start_own(options: ServerOptions) -> Result<Self> {
         let own = Own::start(options).await?;
         let kubeconfig = own.kubeconfig();
@@ -86,7 +88,7 @@ impl Server {
         })
     }
 
-    /// Ends the server's processes and waits for their end. Dropping the server kills them.
+    /// Ends the server's processes and waits until they have ended. Dropping the server kills them.
     pub async fn stop(self) -> Result<()> {
         match self.backend {
             Backend::Own(mut own) => own.end().await,
@@ -106,12 +108,13 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// Whether requests can be counted and permissions be chosen: not on a cluster that is not ours.
+    /// Returns whether this is the server in `tests/apiserver`, whose requests can be counted and
+    /// whose permissions can be chosen.
     pub fn is_own(&self) -> bool {
         matches!(self.backend, Backend::Own(_))
     }
 
-    /// A kubeconfig for another user of the server.
+    /// Writes a kubeconfig for another user of the server.
     pub fn kubeconfig_for(&self, token: &str) -> Result<PathBuf> {
         let text = std::fs::read_to_string(&self.kubeconfig)?;
         let mut config: Kubeconfig = Kubeconfig::from_yaml(&text)?;
@@ -124,28 +127,29 @@ impl Server {
         Ok(path)
     }
 
-    /// As SIGSTOP does: connections stay, and nothing answers. Our own server only, as all that follows.
+    /// Stops the process as SIGSTOP does: connections stay open, and nothing answers. This and the
+    /// methods up to [`Server::of_the_past`] work with our own server only.
     pub async fn pause(&self) -> Result<()> {
         self.own()?.signal("STOP").await
     }
 
-    /// After [`Server::pause`].
+    /// Ends [`Server::pause`].
     pub async fn resume(&self) -> Result<()> {
         self.own()?.signal("CONT").await
     }
 
-    /// As `kill -9` does. Nobody else gets the port.
+    /// Kills the process, as `kill -9` does. No other program gets its port.
     pub async fn kill(&mut self) -> Result<()> {
         self.own_mut()?.kill().await
     }
 
-    /// On the same data and the same port, after [`Server::kill`].
+    /// Starts the server after [`Server::kill`], on the same data and the same port.
     pub async fn start_again(&mut self) -> Result<()> {
         self.own_mut()?.spawn()?;
         wait_until_ready(&self.api).await
     }
 
-    /// Stops the server, copies its data and starts it again.
+    /// Ends the server, copies its data and starts it again.
     pub async fn save(&mut self) -> Result<Snapshot> {
         let own = self.own_mut()?;
         own.end().await?;
@@ -154,7 +158,8 @@ impl Server {
         Ok(snapshot)
     }
 
-    /// Starts the server again with the data of another time, as if etcd was restored from a backup: resourceVersions go back.
+    /// Restarts the server with earlier data, as if etcd was restored from a backup:
+    /// resourceVersions go back.
     pub async fn restore(&mut self, snapshot: &Snapshot) -> Result<()> {
         let own = self.own_mut()?;
         own.end().await?;
@@ -162,14 +167,14 @@ impl Server {
         self.start_again().await
     }
 
-    /// Another server, with the same users and certificate, that has come no further than this.
+    /// Starts another server with the same users and certificate and with this earlier data.
     pub async fn of_the_past(snapshot: &Snapshot) -> Result<Self> {
         let own = Own::start_from(snapshot, ServerOptions::default()).await?;
         let kubeconfig = own.kubeconfig();
         Self::ready(Backend::Own(own), kubeconfig).await
     }
 
-    /// Of 127.0.0.1.
+    /// The server's port on 127.0.0.1.
     pub(crate) fn port(&self) -> Result<u16> {
         Ok(self.own()?.port())
     }
@@ -188,7 +193,8 @@ impl Server {
         }
     }
 
-    /// Forgets the past: no resourceVersion handed out before can be watched from. Our own server only.
+    /// Compacts etcd: no resourceVersion handed out before can be watched from. Our own server
+    /// only.
     pub async fn compact(&self) -> Result<()> {
         self.api
             .request_text(Method::POST, "/testing/compact")
@@ -196,17 +202,18 @@ impl Server {
         Ok(())
     }
 
-    /// How many watches of a resource (`pods`) are open now, whoever opened them.
+    /// Returns how many watches of a resource (`pods`) are open now, from all clients.
     pub async fn open_watches(&self, resource: &str) -> Result<u64> {
         self.sum_of_requests("open", "watch", resource).await
     }
 
-    /// How many requests with this verb came since the start.
+    /// Returns how many requests with this verb for this resource came since the start, from all
+    /// clients.
     pub async fn requests(&self, verb: &str, resource: &str) -> Result<u64> {
         self.sum_of_requests("count", verb, resource).await
     }
 
-    /// Adds up one number of the server's own records, over all clients and namespaces.
+    /// Returns the sum of one number in the server's records, over all clients and namespaces.
     async fn sum_of_requests(&self, number: &str, verb: &str, resource: &str) -> Result<u64> {
         let text = self
             .api
@@ -222,7 +229,7 @@ impl Server {
         Ok(wanted.filter_map(|record| record[number].as_u64()).sum())
     }
 
-    /// A namespace for one test, so that tests can share a cluster.
+    /// Creates a namespace for one test, so that tests can share a cluster.
     pub async fn namespace(&self) -> Result<String> {
         let object = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "pilothouse-test-"}});
         let created = self.api.create("/api/v1/namespaces", &object).await?;
@@ -252,7 +259,7 @@ async fn wait_until_ready(api: &Api) -> Result<()> {
     bail!("the API server does not get ready")
 }
 
-/// Ends with the test, which alone gets a Ctrl-C.
+/// The process ends with the test. A Ctrl-C reaches only the test.
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -263,7 +270,7 @@ fn command(program: &Path) -> Command {
     command
 }
 
-/// SIGTERM, and the process's end.
+/// Sends SIGTERM and waits until the process has ended.
 async fn end(child: &mut Child) -> Result<()> {
     if let Some(id) = child.id() {
         Command::new("kill")

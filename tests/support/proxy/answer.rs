@@ -1,4 +1,4 @@
-//! Answers that are not from the server, or not from now.
+//! Answers that the proxy gives in the server's place: made up, or recorded earlier.
 
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -15,12 +15,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A refusal, as the API server words it.
+    /// An error with this code, in the form that the API server uses.
     pub fn status(code: u16) -> Self {
         Self::json(code, &status(code))
     }
 
-    /// The server has not seen the resourceVersion asked for yet.
+    /// The answer of a server that has not reached the requested resourceVersion yet.
     pub fn too_large_resource_version() -> Self {
         let mut body = status(504);
         body["message"] = "Timeout: Too large resource version: 9, current: 1".into();
@@ -62,7 +62,7 @@ impl Answer {
     }
 }
 
-/// A line of a watch: the event that ends it with this status.
+/// Returns a line of a watch: the error event with this code, which ends the watch.
 pub fn error_event(code: u16) -> String {
     json!({"type": "ERROR", "object": status(code)}).to_string()
 }

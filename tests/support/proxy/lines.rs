@@ -1,4 +1,5 @@
-//! The body of an answer on its way to the host: a watch line by line, everything else as a whole.
+//! The body of an answer on its way to the host: a watch passes line by line, everything else as a
+//! whole.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -21,18 +22,18 @@ use super::state::State;
 
 pub(super) type Chunks = BoxStream<'static, io::Result<Bytes>>;
 
-/// The lines of a watch, after what the rules in force make of them.
+/// The lines of a watch as the rules in force change them.
 pub(super) struct Lines {
     seen: Seen,
     state: Arc<State>,
     rules_changed: watch::Receiver<()>,
     orders: mpsc::UnboundedReceiver<Order>,
     body: Incoming,
-    /// The beginning of a line.
+    /// The beginning of a line whose end has not come yet.
     unfinished: BytesMut,
-    /// Events that wait for others to come before them.
+    /// Events that are held back so that later ones come before them.
     held: Vec<(Instant, String)>,
-    /// Each with the time it is due.
+    /// The lines to send, each with the time at which it is due.
     queue: VecDeque<(Instant, Bytes)>,
     /// How the server ended the body.
     ended: Option<io::Result<()>>,
@@ -69,12 +70,14 @@ impl Lines {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             let is_stalled = self.state.is_stalled(&self.seen);
+            // The end comes after all lines. A stalled watch does not end.
             if !is_stalled && self.queue.is_empty() && self.ended.is_some() {
                 return self.ended.take()?.err().map(Err);
             }
             let due = self.queue.front().map(|(due, _)| *due);
             tokio::select! {
                 biased;
+                // Orders come first. They are obeyed also while the watch is stalled.
                 order = self.orders.recv() => match order {
                     Some(Order::Line(line)) => self.push(&line, Instant::now()),
                     Some(Order::Close) | None => return None,
@@ -113,9 +116,11 @@ impl Lines {
         self.ended = Some(end);
     }
 
-    /// Holds a line back if it is to come after later ones.
+    /// Holds a line back if it must be reversed with later ones; otherwise queues it.
     fn order(&mut self, line: String, due: Instant) {
         let count = self.state.to_reverse(&self.seen);
+        // A bookmark's resourceVersion covers the events that are held, so they must be sent before
+        // it.
         if count == 0 || line.contains(r#""type":"BOOKMARK""#) {
             self.release();
             return self.push(&line, due);
@@ -134,7 +139,7 @@ impl Lines {
         }
     }
 
-    /// Never before what is queued.
+    /// Queues a line, to be sent no earlier than the lines before it.
     fn push(&mut self, line: &str, due: Instant) {
         let last = self.queue.back().map_or(due, |(last, _)| *last);
         self.queue
@@ -149,7 +154,7 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// A tenth of a second's worth, ten times a second, until the rule is lifted.
+/// Passes a tenth of the bytes per second ten times a second, until the rule is lifted.
 pub(super) fn slow(chunks: Chunks, bytes_per_second: usize, rule: Arc<Rule>) -> Chunks {
     let size = (bytes_per_second / 10).max(1);
     let pieces = chunks.flat_map(move |chunk| {
@@ -172,7 +177,7 @@ pub(super) fn slow(chunks: Chunks, bytes_per_second: usize, rule: Arc<Rule>) -> 
     paced.boxed()
 }
 
-/// So many bytes, and then an error, which breaks the connection.
+/// Passes this many bytes and then fails, which breaks the connection.
 pub(super) fn truncate(chunks: Chunks, bytes: usize) -> Chunks {
     let kept = chunks.scan(bytes, |left, chunk| {
         let chunk = chunk.map(|bytes| {
@@ -183,7 +188,7 @@ pub(super) fn truncate(chunks: Chunks, bytes: usize) -> Chunks {
         let is_over = *left == 0;
         async move { Some((chunk, is_over)) }
     });
-    // What stands before the error must have been sent by then.
+    // Gives the bytes before the error the time to be sent.
     let broken = stream::once(async {
         sleep(Duration::from_millis(50)).await;
         Err(io::Error::other("cut by the test"))
@@ -191,7 +196,7 @@ pub(super) fn truncate(chunks: Chunks, bytes: usize) -> Chunks {
     take_through(kept).chain(broken).boxed()
 }
 
-/// All up to the first that is over.
+/// Passes the chunks up to and including the first one that is marked as the last.
 fn take_through(
     chunks: impl Stream<Item = (io::Result<Bytes>, bool)> + Send + 'static,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {

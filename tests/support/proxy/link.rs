@@ -1,4 +1,4 @@
-//! One connection of the host, as far as it can be broken.
+//! One connection of the host, and the ways in which it can be broken.
 
 use std::io;
 use std::pin::Pin;
@@ -15,15 +15,15 @@ use super::request::{Seen, Which};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Open,
-    /// Nothing passes; no FIN.
+    /// Nothing passes, not even a FIN.
     Frozen,
-    /// The host has our FIN; we still read.
+    /// The host has received a FIN; the proxy continues to read.
     HalfClosed,
-    /// The connection is to be dropped with a RST.
+    /// The connection is dropped with a RST.
     Reset,
 }
 
-/// To the stream of a watch's lines.
+/// A command to the stream of a watch's lines.
 pub(super) enum Order {
     Line(String),
     Close,
@@ -32,18 +32,18 @@ pub(super) enum Order {
 pub(super) struct Link {
     pub(super) id: u64,
     mode: watch::Sender<Mode>,
-    /// Of the task that serves the connection.
+    /// Wakes the task that serves the connection.
     waker: AtomicWaker,
     current: Mutex<Current>,
 }
 
 #[derive(Default)]
 struct Current {
-    /// Which one it is.
+    /// The number of the connection's latest request.
     number: u64,
-    /// Until its answer has ended.
+    /// The request, until its answer has ended.
     request: Option<Seen>,
-    /// If that is a watch that is being answered.
+    /// The way to its lines, if it is a watch whose answer has begun.
     stream: Option<mpsc::UnboundedSender<Order>>,
 }
 
@@ -61,7 +61,7 @@ impl Link {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The request is open for as long as the value lives.
+    /// Begins a request, which is open until the returned value is dropped.
     pub(super) fn begin(self: &Arc<Self>, request: &Seen) -> Open {
         let mut current = self.current();
         let number = current.number + 1;
@@ -76,7 +76,7 @@ impl Link {
         }
     }
 
-    /// The request is a watch whose lines begin.
+    /// Begins the lines of the current request, which is a watch. Returns the commands to them.
     pub(super) fn begin_stream(&self) -> mpsc::UnboundedReceiver<Order> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.current().stream = Some(sender);
@@ -108,7 +108,8 @@ impl Link {
             .is_some_and(|stream| stream.send(order).is_ok())
     }
 
-    /// False if it was so, or the connection is past it.
+    /// Sets the mode. Returns false if nothing changes: it is set already, or the connection is
+    /// reset.
     pub(super) fn set_mode(&self, mode: Mode) -> bool {
         let is_new = self.mode.send_if_modified(|current| {
             let is_new = *current != mode && *current != Mode::Reset;
@@ -129,7 +130,7 @@ impl Link {
 
     pub(super) async fn until_reset(&self) {
         let mut mode = self.mode.subscribe();
-        // We hold the sender.
+        // This value holds the sender, so waiting cannot fail.
         let _ = mode.wait_for(|mode| *mode == Mode::Reset).await;
     }
 }
@@ -149,7 +150,7 @@ impl Drop for Open {
     }
 }
 
-/// The connection's socket, which does what its link's mode says.
+/// The connection's socket, which obeys the mode of its link.
 pub(super) struct Socket {
     stream: TcpStream,
     link: Arc<Link>,
@@ -160,7 +161,7 @@ impl Socket {
         Self { stream, link }
     }
 
-    /// The mode, and the task is woken when it changes.
+    /// Returns the mode, and has the task woken when it changes.
     fn mode(&self, cx: &Context<'_>) -> Mode {
         self.link.waker.register(cx.waker());
         *self.link.mode.borrow()
@@ -170,7 +171,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if *self.link.mode.borrow() == Mode::Reset {
-            // It may be broken already.
+            // Setting it fails if the connection is broken already.
             let _ = self.stream.set_zero_linger();
         }
     }
@@ -184,6 +185,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         match self.mode(cx) {
             Mode::Frozen => return Poll::Pending,
+            // The FIN is sent from here, because the writing side stays pending in this mode.
             Mode::HalfClosed => ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?,
             Mode::Open | Mode::Reset => {}
         }

@@ -1,12 +1,13 @@
-//! A TCP port that stays ours while nobody listens on it.
+//! A TCP port that stays reserved while nothing listens on it.
 
 use std::io;
 use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// A port of 127.0.0.1. Held by a socket that is bound and never listens: connections are refused, and nobody else is given it.
-/// Whoever listens on it (also another process) needs `SO_REUSEADDR`, which servers set.
+/// A port of 127.0.0.1, reserved by a socket that is bound and never listens: connections are
+/// refused, and no other program gets the port. A program that listens on it, also in another
+/// process, must set `SO_REUSEADDR`, as servers do.
 pub struct Port {
     address: SocketAddr,
     _holder: TcpSocket,
@@ -26,7 +27,7 @@ impl Port {
         self.address
     }
 
-    /// Dropping the listener makes the port refuse again.
+    /// Listens on the port. Connections are refused again when the listener is dropped.
     pub(super) fn listen(&self) -> io::Result<TcpListener> {
         let socket = socket()?;
         socket.bind(self.address)?;

@@ -1,4 +1,4 @@
-//! What has passed, for assertions and for playing it again.
+//! The record of what has passed, for assertions and for replaying it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct PassedLine {
 }
 
 impl PassedLine {
-    /// A change of an object: neither a bookmark nor the server's word that the watch is over.
+    /// Returns whether the line is a change of an object. Bookmarks and errors are not.
     pub fn is_change(&self) -> bool {
         let is_of = |kind: &str| self.text.contains(&format!(r#""type":"{kind}""#));
         is_of("ADDED") || is_of("MODIFIED") || is_of("DELETED")
@@ -63,7 +63,7 @@ impl Record {
         *self = Self::default();
     }
 
-    /// For a failed assertion: how often what was asked.
+    /// Returns how often each path was requested, for the message of a failed assertion.
     pub(super) fn summary(&self) -> String {
         let mut counts = BTreeMap::<String, usize>::new();
         for seen in &self.requests {
@@ -76,17 +76,19 @@ impl Record {
     }
 }
 
-/// Requests that a kind may make on its own before the pace of one a second holds: a watch that breaks is followed at once by a
-/// probe, that by the watch, and one that has expired by a stream for its version, one for the newest, and a list.
+/// How many requests of a kind may come in addition to one a second. After a watch breaks, a probe
+/// and the watch follow at once. After a watch has expired, a stream for its version, a stream for
+/// the newest version and a list follow.
 const AT_ONCE: usize = 4;
 
-/// Whether somebody who gets nowhere for so long has tried, and no oftener than once a second.
+/// Returns whether a client that got nowhere for this time has tried at all, and at most once a
+/// second apart from `AT_ONCE`.
 pub fn is_patient(requests: &[Seen], time: Duration) -> bool {
     let seconds = usize::try_from(time.as_secs()).unwrap_or(usize::MAX);
     (1..=seconds + AT_ONCE).contains(&requests.len())
 }
 
-/// The most requests within any second.
+/// Returns the largest number of requests within one second.
 pub fn busiest_second(requests: &[Seen]) -> usize {
     let within = |first: &Seen, other: &Seen| {
         other.at >= first.at && other.at - first.at < Duration::from_secs(1)

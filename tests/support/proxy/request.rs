@@ -1,22 +1,22 @@
-//! Requests as a fault test speaks of them: lists, watches, writes of a resource.
+//! Requests in the words of fault tests: lists, watches and writes of a resource.
 
 use http::{Method, Request};
 use tokio::time::Instant;
 
-/// Any resource.
+/// Matches every resource.
 pub const ANY: &str = "*";
 
-/// A request that came to the proxy.
+/// A request that reached the proxy.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: Method,
     pub path: String,
     pub query: String,
-    /// `pods`; empty for what is not about a resource, such as discovery.
+    /// For example `pods`; empty for requests that are not about a resource, such as discovery.
     pub resource: String,
     pub name: Option<String>,
     pub at: Instant,
-    /// Which of the host's connections it came on.
+    /// The number of the host's connection on which it came.
     pub connection: u64,
 }
 
@@ -35,7 +35,7 @@ impl Seen {
         }
     }
 
-    /// A parameter of the query, as it stands there.
+    /// Returns a parameter of the query as it was sent, without decoding it.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let pairs = self
             .query
@@ -54,7 +54,7 @@ impl Seen {
         is_get && !self.resource.is_empty() && self.name.is_none()
     }
 
-    /// A watch that begins with everything there is.
+    /// Returns whether this is a watch that begins with all objects (`sendInitialEvents`).
     pub fn is_streamed_list(&self) -> bool {
         self.is_watch() && self.parameter("sendInitialEvents") == Some("true")
     }
@@ -64,13 +64,14 @@ impl Seen {
         version.is_some_and(|version| !version.is_empty())
     }
 
-    /// A page of a list other than the first.
+    /// Returns whether this is a page of a list other than the first.
     pub fn is_later_page(&self) -> bool {
         self.is_list() && self.parameter("continue").is_some()
     }
 }
 
-/// `/apis/apps/v1/namespaces/default/deployments/web/status`: `deployments` and `web`.
+/// Returns resource and name: `deployments` and `web` for
+/// `/apis/apps/v1/namespaces/default/deployments/web/status`.
 fn resource_of(path: &str) -> (&str, Option<&str>) {
     let mut segments = path.split('/').skip(1);
     let versions = match segments.next() {
@@ -80,6 +81,7 @@ fn resource_of(path: &str) -> (&str, Option<&str>) {
     };
     let rest: Vec<&str> = segments.skip(versions).collect();
     match rest.as_slice() {
+        // A subresource of the namespace itself, whose path looks like that of a resource in it.
         ["namespaces", _, "status" | "finalize"] => ("namespaces", rest.get(1).copied()),
         ["namespaces", _, resource, rest @ ..] => (resource, rest.first().copied()),
         [resource, rest @ ..] => (resource, rest.first().copied()),
@@ -98,7 +100,7 @@ enum Verb {
     Write,
 }
 
-/// A choice of requests.
+/// Selects requests.
 #[derive(Clone, Debug)]
 pub struct Which {
     verb: Verb,
@@ -110,7 +112,7 @@ pub struct Which {
     is_versioned: Option<bool>,
 }
 
-/// Every request.
+/// All requests.
 pub fn all() -> Which {
     Which::new(Verb::Any, ANY)
 }
@@ -120,18 +122,19 @@ pub fn gets(resource: &str) -> Which {
     Which::new(Verb::Get, resource)
 }
 
-/// LISTs, each page one request.
+/// LISTs; each page is one request.
 pub fn lists(resource: &str) -> Which {
     Which::new(Verb::List, resource)
 }
 
-/// What brings everything of a kind: the first page of a LIST, or a watch that begins with it. Not a LIST of one object, which only
-/// asks for the newest resourceVersion.
+/// Requests that deliver all objects of a kind: the first page of a LIST, or a watch that begins
+/// with all objects. A LIST with limit 1 does not count, as it only asks for the newest
+/// resourceVersion.
 pub fn complete_lists(resource: &str) -> Which {
     Which::new(Verb::CompleteList, resource)
 }
 
-/// Watches, streamed lists included.
+/// Watches, including those that begin with all objects.
 pub fn watches(resource: &str) -> Which {
     Which::new(Verb::Watch, resource)
 }
@@ -141,12 +144,12 @@ pub fn resumes(resource: &str) -> Which {
     watches(resource).streamed_lists(false)
 }
 
-/// What keeps a cache: LISTs and watches.
+/// Requests that keep a cache up to date: LISTs and watches.
 pub fn reads(resource: &str) -> Which {
     Which::new(Verb::Read, resource)
 }
 
-/// POST, PUT, PATCH and DELETE, subresources included.
+/// POST, PUT, PATCH and DELETE, also of subresources.
 pub fn writes(resource: &str) -> Which {
     Which::new(Verb::Write, resource)
 }
@@ -170,28 +173,29 @@ impl Which {
         self
     }
 
-    /// Only paths that begin so.
+    /// Only paths that start with this one.
     #[must_use]
     pub fn under(mut self, path: &str) -> Self {
         path.clone_into(&mut self.path);
         self
     }
 
-    /// Only pages with a `continue` token, or only those without.
+    /// Only pages with a `continue` token; if `false`, only requests without one.
     #[must_use]
     pub fn later_pages(mut self, are_wanted: bool) -> Self {
         self.is_later_page = Some(are_wanted);
         self
     }
 
-    /// Only watches that begin with everything there is, or only those that do not.
+    /// Only watches that begin with all objects; if `false`, only other requests.
     #[must_use]
     pub fn streamed_lists(mut self, are_wanted: bool) -> Self {
         self.is_streamed_list = Some(are_wanted);
         self
     }
 
-    /// Only what asks for a resourceVersion, or for what is not older than one; or only what does not.
+    /// Only requests with a resourceVersion, exact or as a minimum; if `false`, only requests
+    /// without one.
     #[must_use]
     pub fn versioned(mut self, are_wanted: bool) -> Self {
         self.is_versioned = Some(are_wanted);
@@ -223,7 +227,7 @@ impl Which {
             && is(self.is_versioned, seen.is_versioned())
     }
 
-    /// Whether idle connections are meant too.
+    /// Returns whether this selects all requests, and so idle connections too.
     pub(super) fn is_everything(&self) -> bool {
         self.verb == Verb::Any
             && self.resource == ANY

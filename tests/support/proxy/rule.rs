@@ -1,4 +1,4 @@
-//! Faults that hold from now on, for the requests or lines that match.
+//! Faults that hold from now on, for matching requests or lines.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::answer::Answer;
 use super::request::{Seen, Which};
 use super::state::State;
 
-/// None leaves a line as it is.
+/// Returns the lines to send in place of one, `None` to leave it as it is.
 pub(super) type Edit = dyn FnMut(&str) -> Option<Vec<String>> + Send;
 
 pub(super) enum What {
-    // Instead of an answer from the server.
+    // In place of an answer from the server.
     Answer(Answer),
     Reset,
     Hold,
     Delay(Duration),
-    // To the request that is forwarded.
+    // On the forwarded request.
     PagesOf(u32),
-    // Instead of the answer that the server has given.
+    // In place of the answer that the server has given.
     Lose,
     Replace(Answer),
-    // To the body of an answer.
+    // On the body of an answer.
     Slow(usize),
     Truncate(usize),
-    // To the lines of a watch, those that are open too.
+    // On the lines of a watch, also of those that are open already.
     Stall,
     DelayLines(Duration),
     Reverse(usize),
@@ -42,7 +42,7 @@ impl What {
         )
     }
 
-    /// Later rules have no say.
+    /// Returns whether the rules after this one are skipped.
     pub(super) fn is_final(&self) -> bool {
         matches!(self, Self::Answer(_) | Self::Reset)
     }
@@ -66,7 +66,7 @@ impl Rule {
         self.which.matches(seen)
     }
 
-    /// One more is there that the rule is for. True if it is its turn.
+    /// Counts one more request or line that matches. Returns true if the rule applies to it.
     pub(super) fn take(&self) -> bool {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.to_pass > 0 {
@@ -81,7 +81,7 @@ impl Rule {
         true
     }
 
-    /// None: the line stays as it is.
+    /// Returns the lines to send in place of one, `None` to leave it as it is.
     pub(super) fn edit(&self, line: &str) -> Option<Vec<String>> {
         let What::Edit(edit) = &self.what else {
             return None;
@@ -97,19 +97,20 @@ impl Rule {
 
     pub(super) async fn lifted(&self) {
         let mut is_lifted = self.is_lifted.subscribe();
-        // The rule holds the sender.
+        // The rule holds the sender, so waiting cannot fail.
         let _ = is_lifted.wait_for(|is_lifted| *is_lifted).await;
     }
 }
 
-/// A fault in force until it is lifted, by itself or with all others by [`super::Proxy::heal`]. Dropping this changes nothing.
+/// A fault in force until it is lifted, alone or with all others by [`super::Proxy::heal`].
+/// Dropping this value changes nothing.
 pub struct Fault {
     rule: Arc<Rule>,
     state: Arc<State>,
 }
 
 impl Fault {
-    /// How many requests it has hit, or lines.
+    /// Returns how many requests or lines the fault has hit.
     pub fn hits(&self) -> usize {
         let counts = self.rule.counts.lock();
         counts.unwrap_or_else(PoisonError::into_inner).hits
@@ -120,9 +121,10 @@ impl Fault {
     }
 }
 
-/// The beginning of a rule: which requests. What is to happen to them follows.
+/// The beginning of a rule, which selects requests. The method that follows says what happens to
+/// them.
 ///
-/// Of several rules the one made first comes first.
+/// Rules apply in the order in which they were made.
 pub struct On<'a> {
     state: &'a Arc<State>,
     which: Which,
@@ -140,14 +142,14 @@ impl<'a> On<'a> {
         }
     }
 
-    /// Only so many; for faults of lines, so many lines.
+    /// Applies the rule only to this many requests, or lines for a fault of lines.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.times = times;
         self
     }
 
-    /// Only after so many.
+    /// Lets this many pass before the rule applies.
     #[must_use]
     pub fn after(mut self, count: usize) -> Self {
         self.to_pass = count;
@@ -156,71 +158,74 @@ impl<'a> On<'a> {
 
     // Requests.
 
-    /// Answers in the server's place, which never sees the request.
+    /// Answers in place of the server, which never sees the request.
     pub fn answer(self, answer: Answer) -> Fault {
         self.rule(What::Answer(answer))
     }
 
-    /// Breaks the connection; the server never sees the request.
+    /// Breaks the connection. The server never sees the request.
     pub fn reset(self) -> Fault {
         self.rule(What::Reset)
     }
 
-    /// Does not forward the request, nor answer it, until the fault is lifted and if its sender still waits then.
+    /// Neither forwards nor answers the request until the fault is lifted. Then it is forwarded, if
+    /// the client still waits.
     pub fn hold(self) -> Fault {
         self.rule(What::Hold)
     }
 
-    /// Forwards later.
+    /// Forwards the request after this time.
     pub fn delay(self, time: Duration) -> Fault {
         self.rule(What::Delay(time))
     }
 
-    /// Lists come in pages of so many, whatever was asked for.
+    /// Limits lists to pages of this many objects, if the client asks for pages of any size.
     pub fn pages_of(self, objects: u32) -> Fault {
         self.rule(What::PagesOf(objects))
     }
 
-    /// The server does what it is asked, and then the connection breaks without an answer.
+    /// Forwards the request, and breaks the connection instead of answering.
     pub fn lose_answer(self) -> Fault {
         self.rule(What::Lose)
     }
 
-    /// The server does what it is asked, but this is the answer.
+    /// Forwards the request, and answers with this instead of the server's answer.
     pub fn replace_answer(self, answer: Answer) -> Fault {
         self.rule(What::Replace(answer))
     }
 
-    // Bodies, of watches too.
+    // Bodies, including those of watches.
 
-    /// So many bytes a second.
+    /// Passes this many bytes a second.
     pub fn slow(self, bytes_per_second: usize) -> Fault {
         self.rule(What::Slow(bytes_per_second))
     }
 
-    /// The connection ends after so many bytes of the body.
+    /// Breaks the connection after this many bytes of the body.
     pub fn truncate(self, bytes: usize) -> Fault {
         self.rule(What::Truncate(bytes))
     }
 
-    // Lines of watches, those that are open too.
+    // Lines of watches, also of those that are open already.
 
-    /// Nothing passes until the fault is lifted; the connection stays open, and others work.
+    /// Passes nothing until the fault is lifted. The connection stays open, and others work.
     pub fn stall(self) -> Fault {
         self.rule(What::Stall)
     }
 
-    /// Every line comes so much later.
+    /// Passes every line this much later.
     pub fn delay_lines(self, time: Duration) -> Fault {
         self.rule(What::DelayLines(time))
     }
 
-    /// Puts lines in the place of one. None leaves it as it is, and is not counted.
+    /// Replaces a line by others. A line for which `edit` returns `None` stays as it is and does
+    /// not count as a hit.
     pub fn edit(self, edit: impl FnMut(&str) -> Option<Vec<String>> + Send + 'static) -> Fault {
         self.rule(What::Edit(Mutex::new(Box::new(edit))))
     }
 
-    /// The line of an event becomes another text. None leaves it as it is, and is not counted.
+    /// Replaces the line of an event by this text. An event for which `replacement` returns `None`
+    /// stays as it is and does not count as a hit.
     pub fn replace_events(
         self,
         replacement: impl Fn(&Value) -> Option<String> + Send + 'static,
@@ -231,7 +236,7 @@ impl<'a> On<'a> {
         })
     }
 
-    /// Lines with this text are lost.
+    /// Drops the lines that contain this text.
     pub fn drop_lines_with(self, text: &'static str) -> Fault {
         self.edit(move |line| line.contains(text).then(Vec::new))
     }
@@ -240,13 +245,14 @@ impl<'a> On<'a> {
         self.drop_lines_with(r#""type":"BOOKMARK""#)
     }
 
-    /// Streamed lists have no end.
+    /// Drops the bookmark that marks the end of a streamed list.
     pub fn strip_end_of_initial_events(self) -> Fault {
         self.drop_lines_with("k8s.io/initial-events-end")
     }
 
-    /// So many events are held back and then come in the reverse order. What is held when the fault is lifted, or when a bookmark
-    /// comes, is sent then: nothing is lost. `times` and `after` do not apply; a hit is a group that was reversed.
+    /// Holds this many events back and then sends them in reverse order. Events that are held when
+    /// the fault is lifted, or when a bookmark comes, are sent then, so nothing is lost. `times`
+    /// and `after` do not apply. A hit is a group that was reversed.
     pub fn reverse_each(self, count: usize) -> Fault {
         self.rule(What::Reverse(count))
     }

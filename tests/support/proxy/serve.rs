@@ -1,4 +1,4 @@
-//! Takes the host's connections and serves their requests.
+//! Accepts the host's connections and serves their requests.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -32,7 +32,7 @@ use super::upstream::Upstream;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// Until the task is aborted; the connections end with it.
+/// Runs until the task is aborted, which ends the connections too.
 pub(super) async fn run(port: Port, upstream: Arc<Upstream>, state: Arc<State>) {
     let mut connections = JoinSet::new();
     let mut number = 0;
@@ -44,10 +44,11 @@ pub(super) async fn run(port: Port, upstream: Arc<Upstream>, state: Arc<State>) 
             let stream = tokio::select! {
                 stream = accept(&listener) => stream,
                 () = state.until_listener_is_wanted(false) => break,
+                // Takes the tasks of ended connections out of the set.
                 Some(_) = connections.join_next() => continue,
             };
             if state.turns_away() {
-                // Dropped with a RST.
+                // This makes dropping the connection send a RST.
                 let _ = stream.set_zero_linger();
                 continue;
             }
@@ -61,7 +62,7 @@ pub(super) async fn run(port: Port, upstream: Arc<Upstream>, state: Arc<State>) 
 
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
-        // A connection that broke before it was accepted is none.
+        // Ignores connections that broke before they were accepted.
         if let Ok((stream, _)) = listener.accept().await {
             return stream;
         }
@@ -71,7 +72,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 async fn serve(stream: TcpStream, number: u64, upstream: Arc<Upstream>, state: Arc<State>) {
     let link = Arc::new(Link::new(number));
     state.add_link(&link);
-    // Without it small lines wait for acknowledgements.
+    // Otherwise small lines wait for acknowledgements.
     let _ = stream.set_nodelay(true);
     let session = Arc::new(Session {
         link: link.clone(),
@@ -91,23 +92,24 @@ async fn serve(stream: TcpStream, number: u64, upstream: Arc<Upstream>, state: A
         tokio::select! {
             _ = connection.as_mut() => return,
             () = link.until_reset() => return,
+            // When the server closes its connection, the host's ends after the current answer.
             () = session.server_left.notified() => connection.as_mut().graceful_shutdown(),
         }
     }
 }
 
-/// A connection of the host, and the one to the server that belongs to it.
+/// A connection of the host, and the connection to the server that belongs to it.
 struct Session {
     link: Arc<Link>,
     state: Arc<State>,
     upstream: Arc<Upstream>,
     sender: Mutex<Option<SendRequest<Incoming>>>,
-    /// The connection to the server.
+    /// The task that drives the connection to the server.
     tasks: std::sync::Mutex<JoinSet<()>>,
     server_left: Arc<Notify>,
 }
 
-/// What the server said.
+/// The server's answer.
 enum Answered {
     Whole(response::Parts, Bytes),
     Watch(response::Parts, Incoming),
@@ -131,7 +133,7 @@ impl Session {
         }
         let answered = match self.forward(request, &seen).await {
             Ok(answered) => answered,
-            // What breaks there breaks here.
+            // When the connection to the server breaks, so does the host's.
             Err(_) => self.reset().await,
         };
         for rule in &rules {
@@ -144,7 +146,7 @@ impl Session {
         self.respond(seen, answered, &rules, open)
     }
 
-    /// Does not return: the connection's task is dropped.
+    /// Resets the connection and never returns: the task is dropped.
     async fn reset<T>(&self) -> T {
         self.link.set_mode(Mode::Reset);
         pending().await
@@ -154,7 +156,7 @@ impl Session {
         let headers = request.headers_mut();
         headers.remove(HOST);
         headers.insert(HOST, HeaderValue::from_static("server"));
-        // Bodies are read here.
+        // Rules read bodies, so they must not be compressed.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut sender = self.sender.lock().await;
         if sender.is_none() {
@@ -212,7 +214,7 @@ impl Session {
             }
         }
         let body = chunks.map_ok(move |chunk| {
-            // It ends with the body.
+            // The request stays open until the body is dropped.
             let _ = &open;
             Frame::data(chunk)
         });
@@ -221,7 +223,7 @@ impl Session {
     }
 }
 
-/// Replaces the limit that a list asks for, if it has one.
+/// Replaces the limit that a list asks for, if it asks for one.
 fn set_limit(request: &mut Request<Incoming>, limit: u32) {
     let parameters = request.uri().query().unwrap_or_default().split('&');
     let replaced = parameters.map(|parameter| {

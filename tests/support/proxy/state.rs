@@ -1,4 +1,4 @@
-//! What the proxy's connections and the test share.
+//! The state that the proxy's connections and the test share.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,14 +14,14 @@ use super::rule::{Rule, What};
 #[derive(Default)]
 pub(super) struct State {
     rules: Mutex<Vec<Arc<Rule>>>,
-    /// Changes with `rules`.
+    /// Notified of every change of `rules`.
     rules_changed: watch::Sender<()>,
     links: Mutex<Vec<Weak<Link>>>,
     record: Mutex<Record>,
     is_freezing_new: AtomicBool,
     is_turning_away: AtomicBool,
     turned_away: AtomicUsize,
-    /// What the test wants, and what is.
+    /// Whether the test wants the proxy to listen, and whether it does.
     wants_listener: watch::Sender<bool>,
     has_listener: watch::Sender<bool>,
 }
@@ -59,7 +59,8 @@ impl State {
         self.rules_changed.subscribe()
     }
 
-    /// What is to happen to a request, in this order. Counts it.
+    /// Returns the rules for a request, in the order in which they apply, and counts it as their
+    /// hit.
     pub(super) fn rules_for(&self, seen: &Seen) -> Vec<Arc<Rule>> {
         let mut found = Vec::new();
         for rule in lock(&self.rules).iter() {
@@ -78,7 +79,7 @@ impl State {
         lock(&self.rules).iter().any(is_stall)
     }
 
-    /// How many events are to be held back to be reversed; without such a rule none.
+    /// Returns how many events to hold back for reversing, 0 if there is no such rule.
     pub(super) fn to_reverse(&self, watch: &Seen) -> usize {
         let rules = lock(&self.rules);
         let counts = rules.iter().filter_map(|rule| match rule.what {
@@ -88,7 +89,7 @@ impl State {
         counts.max().unwrap_or_default()
     }
 
-    /// Events have been sent in the reverse order. Counts it.
+    /// Counts a group of events that was sent in reverse order.
     pub(super) fn reversed(&self, watch: &Seen) {
         let is_reverse =
             |rule: &&Arc<Rule>| matches!(rule.what, What::Reverse(_)) && rule.matches(watch);
@@ -97,7 +98,7 @@ impl State {
         }
     }
 
-    /// What becomes of a line that came, and how much later.
+    /// Records a line from the server. Returns the lines to send in its place, and how much later.
     pub(super) fn pass_line(&self, watch: &Seen, line: String) -> (Vec<String>, Duration) {
         self.record().line(watch, &line);
         let rules = lock(&self.rules);
@@ -142,7 +143,7 @@ impl State {
         self.is_freezing_new.store(is_wanted, Ordering::SeqCst);
     }
 
-    /// From zero, if it is wanted.
+    /// Turns new connections away, or stops that. Starting sets the count to 0.
     pub(super) fn turn_away(&self, is_wanted: bool) {
         if is_wanted {
             self.turned_away.store(0, Ordering::SeqCst);
@@ -150,7 +151,7 @@ impl State {
         self.is_turning_away.store(is_wanted, Ordering::SeqCst);
     }
 
-    /// Whether a connection that has come is not to be served. Counts it.
+    /// Returns whether to turn away a new connection, and counts it if so.
     pub(super) fn turns_away(&self) -> bool {
         let is_so = self.is_turning_away.load(Ordering::SeqCst);
         if is_so {
@@ -189,11 +190,11 @@ impl State {
 
     // The listener.
 
-    /// Returns when it is so.
+    /// Starts or stops listening, and returns once that is done.
     pub(super) async fn listen(&self, is_wanted: bool) {
         self.wants_listener.send_replace(is_wanted);
         let mut has_listener = self.has_listener.subscribe();
-        // Both senders are ours.
+        // This value holds both senders, so waiting cannot fail.
         let _ = has_listener.wait_for(|is| *is == is_wanted).await;
     }
 

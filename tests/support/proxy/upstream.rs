@@ -1,4 +1,4 @@
-//! The way to the real server.
+//! Connections to the real server.
 
 use std::io;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 pub(super) struct Upstream {
     host: String,
-    /// A test may choose another.
+    /// A test may choose another port.
     port: AtomicU16,
-    /// None for `http`.
+    /// `None` for `http`.
     tls: Option<TlsConnector>,
 }
 
-/// Sends requests, and the connection that has to be polled for it.
+/// A sender of requests, and the future that must be polled for it to make progress.
 pub(super) type Connection = (SendRequest<Incoming>, BoxFuture<'static, ()>);
 
 impl Upstream {
@@ -48,7 +48,7 @@ impl Upstream {
         })
     }
 
-    /// For connections from now on.
+    /// Sets the port for new connections.
     pub(super) fn set_port(&self, port: u16) {
         self.port.store(port, Ordering::Relaxed);
     }
@@ -71,6 +71,6 @@ async fn handshake(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) -> Result<Connection> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // How it ends is seen by whoever waits for an answer.
+    // The error is dropped here: requests that wait for an answer fail.
     Ok((sender, connection.map(drop).boxed()))
 }

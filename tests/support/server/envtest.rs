@@ -7,7 +7,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Backend, command};
 
-/// What controller-runtime's envtest does: etcd and kube-apiserver on free ports, a token file for the administrator.
+/// Starts what controller-runtime's envtest starts: etcd and kube-apiserver on free ports, with a
+/// token file for the administrator.
 pub(super) async fn start(assets: &Path) -> Result<(Backend, PathBuf)> {
     let directory = tempfile::tempdir()?;
     let path = |name: &str| directory.path().join(name);

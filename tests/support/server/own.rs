@@ -1,4 +1,4 @@
-//! The server in `tests/apiserver`: its process, data and port.
+//! The server in `tests/apiserver`: its process, its data and its port.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::proxy::Port;
 pub(super) struct Own {
     child: Child,
     directory: TempDir,
-    /// Kept while no server runs.
+    /// Reserved also while no server runs.
     port: Port,
     options: ServerOptions,
 }
 
-/// What a server had stored at some time.
+/// A copy of a server's data at one time.
 pub struct Snapshot(TempDir);
 
 impl Own {
@@ -26,7 +26,7 @@ impl Own {
         Self::start_in(tempfile::tempdir()?, options).await
     }
 
-    /// With what another one had stored.
+    /// Starts a server with the data that another one had.
     pub(super) async fn start_from(snapshot: &Snapshot, options: ServerOptions) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         copy(
@@ -53,7 +53,7 @@ impl Own {
         Ok(own)
     }
 
-    /// A file that lives as long as the server.
+    /// Returns the path of a file that exists as long as this value.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -66,7 +66,7 @@ impl Own {
         self.port.address().port()
     }
 
-    /// Starts a process where there is none.
+    /// Starts the process again after it has ended.
     pub(super) fn spawn(&mut self) -> Result<()> {
         self.child = spawn(&self.directory, &self.port, &self.options)?;
         Ok(())
@@ -88,14 +88,14 @@ impl Own {
         end(&mut self.child).await
     }
 
-    /// No process may be running.
+    /// Copies the data. No process may be running.
     pub(super) fn save(&self) -> Result<Snapshot> {
         let snapshot = Snapshot(tempfile::tempdir()?);
         copy(&self.path("data"), &snapshot.0.path().join("data"))?;
         Ok(snapshot)
     }
 
-    /// No process may be running.
+    /// Replaces the data. No process may be running.
     pub(super) fn restore(&self, snapshot: &Snapshot) -> Result<()> {
         std::fs::remove_dir_all(self.path("data"))?;
         copy(&snapshot.0.path().join("data"), &self.path("data"))
@@ -137,7 +137,7 @@ async fn wait_for_file(path: &Path, child: &mut Child) -> Result<()> {
     bail!("the API server has not written {} in 30 s", path.display())
 }
 
-/// A directory and all below it.
+/// Copies a directory with everything in it.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

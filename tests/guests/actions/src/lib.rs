@@ -1,4 +1,5 @@
-//! For each ConfigMap labelled `actions`: does what its `data.do` says, one kind of action each, to ConfigMaps beside it.
+//! For each ConfigMap labelled `actions`: does what its `data.do` says, which is one kind of action
+//! each, to other ConfigMaps of the same namespace.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use pilothouse_sdk::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How long lies between two steps of `count`.
+/// The time between two steps of `count`.
 const STEP: Duration = Duration::from_millis(200);
 
 const FINALIZER: &str = "example.dev/actions";
@@ -35,9 +36,10 @@ struct Metadata {
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 enum Task {
-    /// Make an object whose name the host derives.
+    /// Creates an object whose name the host derives.
     Create,
-    /// Replace `target`, as of a `version`, if one is given, that it had long ago; or first delete a target with another `uid`.
+    /// Replaces `target`. With `version`, claims that the target has this outdated resourceVersion.
+    /// With `uid`, first tries to delete a target that has this uid.
     Update {
         target: String,
         value: String,
@@ -48,7 +50,7 @@ enum Task {
         target: String,
         value: String,
     },
-    /// Set `value` and take `drop` away.
+    /// Sets `value` and removes `drop`.
     MergePatch {
         target: String,
         value: String,
@@ -57,17 +59,17 @@ enum Task {
         target: String,
     },
     Event,
-    /// Hold the object until it has been cleaned up after.
+    /// Keeps a finalizer on the object until the guest has cleaned up.
     Finalizer,
-    /// Keep an object for each of these names, separated by commas.
+    /// Keeps one object for each of these names, which are separated by commas.
     Children {
         children: String,
     },
-    /// Count in another object, a step at a time.
+    /// Counts in another object, one step at a time.
     Count {
         until: String,
     },
-    /// Write down which objects have this key's name as `data.owner`.
+    /// Writes down the names of the objects whose `data.owner` is the name of the key.
     List,
 }
 
@@ -98,7 +100,8 @@ impl Controller for Actions {
 
     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
         let Some(source) = cluster.get::<Source>(&config_map(), &request.key)? else {
-            // What it said to do is gone with it, but only `children` leaves something to clear away.
+            // The task is gone with the object. Of all tasks only `children` leaves objects to
+            // remove.
             return keep(request, &[]);
         };
         match &source.data {
@@ -144,7 +147,7 @@ impl Controller for Actions {
     }
 }
 
-/// Asks for the same object each time, until it hears that there is one.
+/// Asks for the same object in every reconcile, until it hears that the object exists.
 fn create(request: &Request) -> Result<Outcome, Failure> {
     if let [ActionResult::AlreadyExists(_)] = &*request.previous {
         return report(request, "report", &json!({"previous": "already-exists"}));
@@ -154,7 +157,7 @@ fn create(request: &Request) -> Result<Outcome, Failure> {
     Ok(Outcome::done().with(Create::new(&object)?))
 }
 
-/// Replaces what the snapshot shows, and writes into it what became of the try before.
+/// Replaces the object that the snapshot shows, and writes into it how the previous attempt ended.
 fn update(
     request: &Request,
     cluster: &dyn Cluster,
@@ -182,7 +185,7 @@ fn delete_other(request: &Request, target: &str, uid: &str) -> Result<Outcome, F
     Ok(Outcome::done().with(delete))
 }
 
-/// The report comes after the deletion, so that it is there only if the deletion was a success.
+/// The report comes after the deletion, so it is written only if the deletion succeeded.
 fn delete(request: &Request, target: &str) -> Result<Outcome, Failure> {
     let mut outcome = report(request, "report", &json!({}))?;
     let delete = Delete::new(&config_map(), &beside(request, target));
@@ -210,7 +213,8 @@ fn keep(request: &Request, names: &[&str]) -> Result<Outcome, Failure> {
     Ok(Outcome::done().with(Children::new(children)?))
 }
 
-/// One more when it is time. Its own write wakes this key too soon; only the requeue brings the next step.
+/// Counts one more when a step has passed. The guest's own write wakes the key too early; only the
+/// requeue brings the next step.
 fn count(request: &Request, cluster: &dyn Cluster, until: u128) -> Result<Outcome, Failure> {
     let key = beside(request, &format!("{}-count", request.key.name));
     let data: BTreeMap<String, String> = cluster
@@ -235,7 +239,7 @@ fn list(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
     report(request, "found", &json!({"names": names.join(",")}))
 }
 
-/// Applies a ConfigMap named after the key.
+/// Applies a ConfigMap whose name is the key's name and this suffix.
 fn report(request: &Request, suffix: &str, data: &Value) -> Result<Outcome, Failure> {
     let name = format!("{}-{suffix}", request.key.name);
     Ok(Outcome::done().with(Apply::new(&object(request, &name, data))?))

@@ -1,6 +1,8 @@
-//! A controller of many versions and names: a test writes others into the file's bytes, and another behaviour, where these texts are.
+//! A controller with many versions, names and behaviours. A test changes them by overwriting the
+//! texts below in the file's bytes.
 //!
-//! For each ConfigMap labelled `fickle` it writes its version into the annotation `fickle` of another one, named `NAME-seen`.
+//! For each ConfigMap labelled `fickle` it applies another one, `NAME-seen`, whose data say which
+//! version of the plugin has seen which version of the object.
 
 use std::hint::black_box;
 
@@ -9,14 +11,14 @@ use pilothouse_sdk::{
 };
 use serde_json::{Map, Value, json};
 
-/// Of so many letters that there can be many.
+/// Padded with spaces, so that longer names fit.
 static NAME: &str = "fickle-name=fickle    ";
 static VERSION: &str = "fickle-version=1.0.0";
 static BEHAVIOUR: &str = "fickle-does=nothing-bad";
-/// The schema of its configuration; none, if nothing stands there.
+/// The JSON schema of its configuration. Without a text after the `=` there is no schema.
 static SCHEMA: [u8; 1024] = padded(b"fickle-schema=");
 
-/// With room for more.
+/// Returns the text, padded with spaces.
 const fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut padded = [b' '; N];
     padded.split_at_mut(text.len()).0.copy_from_slice(text);
@@ -25,7 +27,8 @@ const fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
 
 struct Fickle;
 
-/// What stands behind the `=`. The compiler must not know it.
+/// Returns the text after the `=`. `black_box` keeps the compiler from evaluating it when it
+/// builds.
 fn value(text: &'static str) -> &'static str {
     let text = black_box(text);
     text.split_once('=').map_or("", |(_, value)| value)
@@ -44,7 +47,8 @@ fn schema() -> Option<Value> {
     serde_json::from_str(value(text)).ok()
 }
 
-/// A schema of definitions that each refer to the one before, as `link` does.
+/// Returns a schema with a chain of definitions. Each refers to the one before it in the form that
+/// `link` returns.
 fn chained(length: usize, link: impl Fn(Value) -> Value) -> Value {
     let before = |number: usize| json!({"$ref": format!("#/$defs/{}", number - 1)});
     let links = (1..=length).map(|number| (number.to_string(), link(before(number))));
@@ -111,7 +115,7 @@ impl Controller for Fickle {
     }
 }
 
-/// Writes what its manifest does not ask for.
+/// Returns a write that the manifest does not ask for.
 fn denied(request: &Request) -> Result<Outcome, Failure> {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",

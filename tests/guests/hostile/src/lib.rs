@@ -1,4 +1,5 @@
-//! For each ConfigMap: asks for what the ConfigMap's name says, most of it something that no plugin should get. `well` behaves.
+//! For each ConfigMap: asks for what the ConfigMap's name says, which in most cases no plugin
+//! should get. The key `well` behaves.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +40,7 @@ fn text(object: String) -> Action {
     })
 }
 
-/// A ConfigMap with this text in place of its data.
+/// Returns a ConfigMap with this text as its data.
 fn with_data(data: &str) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":"default","name":"x"}},"data":{data}}}"#
@@ -54,7 +55,7 @@ fn many(count: usize) -> Outcome {
     }
 }
 
-/// Deep enough for every parser that recurses.
+/// Deep enough to exhaust the stack of a parser that recurses without a limit.
 const DEPTH: usize = 100_000;
 
 impl Controller for Hostile {
@@ -229,7 +230,7 @@ fn preconditions(name: &str) -> Told {
     })
 }
 
-/// Who the object is, and who keeps it.
+/// Attempts to change an object's identity, owners or finalizers.
 fn identity(name: &str) -> Told {
     let own = ObjectKey {
         namespace: "default".into(),
@@ -251,7 +252,7 @@ fn identity(name: &str) -> Told {
             let path = match name {
                 "finalizer-by-json-patch" => "/metadata/finalizers",
                 "metadata-by-json-patch" => "/metadata",
-                // The server reads over the first letter.
+                // The API server ignores the first letter.
                 _ => "x/metadata/finalizers",
             };
             let body = json!([{"op": "replace", "path": path, "value": []}]);
@@ -285,7 +286,7 @@ fn identity(name: &str) -> Told {
     )
 }
 
-/// What could differ from one run to the next.
+/// Results that could differ between two runs.
 fn state(name: &str) -> Told {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let data = match name {
@@ -302,7 +303,8 @@ fn state(name: &str) -> Told {
             )
         }
         "uninitialised" => {
-            // Freshly allocated memory, as a C guest would see it: zeros, or what this very call has left there.
+            // A C guest could read freshly allocated memory: zeros, or what this same reconcile has
+            // left there. Safe Rust cannot, so only the address is reported.
             let old = vec![7_u8; 4096];
             drop(old);
             let fresh: Vec<u8> = Vec::with_capacity(4096);

@@ -1,4 +1,5 @@
-//! For each Secret: a ConfigMap of its name that says how long the value of its `key` is.
+//! For each Secret: applies a ConfigMap of the same name with the length of the base64 text in
+//! the Secret's `key`.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,

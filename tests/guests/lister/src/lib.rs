@@ -1,4 +1,5 @@
-//! Reads pods as its configuration says: not at all, in one list as text, in one list decoded, or one by one. For measuring.
+//! For benchmarks. Reads pods as its configuration says: not at all, in one list as text, in one
+//! decoded list, or with one get for each.
 
 use pilothouse_sdk::{
     Cluster, Controller, Failure, Filter, Kind, Manifest, ObjectKey, Outcome, Request, Selection,
@@ -21,7 +22,7 @@ enum How {
     OneByOne,
 }
 
-/// A pod as the manifest cuts it.
+/// A pod with the fields that the manifest declares.
 #[derive(Deserialize)]
 struct Pod {
     metadata: Metadata,
@@ -79,7 +80,7 @@ impl Controller for Lister {
                 sizes.sum()
             }
         };
-        // Used, so that no compiler leaves it out.
+        // Uses the result, so that the compiler cannot leave the reads out.
         if seen == 0 {
             Err(Failure::terminal("saw nothing"))
         } else {

@@ -1,4 +1,4 @@
-//! For each ConfigMap labelled `misbehave`: does what the ConfigMap's name says. `well-*` behaves: it applies `<name>-done`.
+//! For each ConfigMap labelled `misbehave`: does what its name says, or else applies `<name>-done`.
 
 use pilothouse_sdk::{
     Action, Apply, Cluster, Controller, Failure, Kind, LabelRequirement, Manifest, Outcome,
@@ -64,7 +64,8 @@ impl Controller for Misbehaving {
     }
 }
 
-/// Uses up the stack. The compiler cannot know that the end is never reached, nor make a loop of it.
+/// Uses up the stack. The compiler cannot know that the end is never reached, and cannot turn the
+/// recursion into a loop.
 fn recurse(depth: u64) -> u64 {
     if std::hint::black_box(depth) == u64::MAX {
         return 0;

@@ -1,4 +1,5 @@
-//! Writes down which pods it sees: those labelled `app: web` in the namespaces `one` and `two`, and no more of them than their metadata.
+//! Writes down which pods it sees. It reads only pods labelled `app: web` in the namespaces `one`
+//! and `two`, and only their metadata.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Filter, Kind, Manifest, Outcome, Read, Request, Subject,

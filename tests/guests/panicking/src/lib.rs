@@ -1,4 +1,4 @@
-//! Panics when it is asked what it is.
+//! Panics when the host asks for its manifest.
 
 use pilothouse_sdk::{Cluster, Controller, Failure, Manifest, Outcome, Request};
 

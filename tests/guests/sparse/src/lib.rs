@@ -1,5 +1,5 @@
-//! Keeps a Deployment of three replicas for every ConfigMap labelled `sparse`, and sees of
-//! Deployments how many replicas are available, no more.
+//! Keeps a Deployment of three replicas for each ConfigMap labelled `sparse`. Of the Deployment it
+//! reads only the number of available replicas.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, LabelRequirement, Manifest, Outcome, Request,

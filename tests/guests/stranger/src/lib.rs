@@ -1,6 +1,6 @@
-//! A plugin that is granted nothing but reads of its own kind, and harms with that what it can: for
-//! each ConfigMap, what the ConfigMap's name begins with. Most of it is no error, so that it is not
-//! put in quarantine, and asks to be run again at once.
+//! A plugin that is granted only reads of its own kind, and does all the harm it can with them. For
+//! each ConfigMap it does what the first part of the ConfigMap's name says. Most of these deeds are
+//! no errors, so that the version is not quarantined, and ask to be run again at once.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
 }
 
 impl Controller for Stranger {
-    /// As many namespaces as a manifest may name: each is a list-watch.
+    /// Names as many namespaces as a manifest may (20); each is a list-watch.
     fn manifest() -> Manifest {
         let namespaces = (1..20).map(|number| format!("nobody-has-this-{number}"));
         let manifest = Manifest::new("stranger", "1.0.0", Selection::of(&config_map()));
@@ -63,7 +63,8 @@ fn again(outcome: Outcome) -> Outcome {
     outcome.requeue_after(Duration::from_millis(1))
 }
 
-/// What it has read, told in a namespace of its choice, each time in other words.
+/// Events about an object in `kube-system`, which has nothing to do with the plugin. The notes
+/// differ each time, so the events cannot be merged into one.
 fn events(cluster: &dyn Cluster) -> Outcome {
     let note = format!("{:?} {}", cluster.now(), "x".repeat(900));
     let about = key("kube-system", "x");
@@ -73,7 +74,7 @@ fn events(cluster: &dyn Cluster) -> Outcome {
     })
 }
 
-/// Reads that every change of the kind may touch.
+/// Registers reads that every change of the kind may affect.
 fn labels(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
     (0..2_000).try_for_each(|number| {
         let absent = LabelRequirement::Absent(format!("{name}-{number}"));
@@ -86,7 +87,7 @@ fn labels(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
     })
 }
 
-/// Reads that have to be remembered.
+/// Registers many reads with long names, which the host has to remember.
 fn names(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
     (0..9_000).try_for_each(|number| {
         let absent = key("default", &format!("{name}-{number}-{}", "x".repeat(60)));
@@ -97,7 +98,7 @@ fn names(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
     })
 }
 
-/// A selector that takes long to evaluate, however little it selects.
+/// Lists with a selector that takes long to evaluate, although it selects little.
 fn selector(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
     let values = (0..900).map(|number| format!("{name}-{number}"));
     let none = LabelRequirement::NoneOf(("app".to_owned(), values.collect()));
@@ -110,7 +111,7 @@ fn selector(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
     })
 }
 
-/// A kind that it may not read, of another name each time.
+/// Reads a kind that is not granted, each time with another name.
 fn denied(cluster: &dyn Cluster) {
     let kind = Kind::new(&"x".repeat(200_000), "v1", &format!("K{:?}", cluster.now()));
     let _ = cluster.get_json(&kind, &key("default", "x"));
@@ -122,7 +123,7 @@ fn log(cluster: &dyn Cluster) {
     }
 }
 
-/// A write that it may not make, of a kind with a long name.
+/// Returns a write that is not granted, of a kind with a name of 1 MiB.
 fn refused() -> Result<Outcome, Failure> {
     let kind = "K".repeat(1 << 20);
     let object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "default", "name": "x"}});

@@ -1,4 +1,5 @@
-//! For each Widget (`example.dev/v1`): reports its size in its status and, if it has a namespace, keeps a ConfigMap of its name there.
+//! For each Widget (`example.dev/v1`): reports its size in its status and, if it has a namespace,
+//! keeps a ConfigMap of its name there.
 
 use pilothouse_sdk::{
     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
