@@ -313,8 +313,9 @@ impl Seat {
             self.queue.add(key, NORMAL, now);
         }
         let reads = decision.reads.iter();
-        // If the object is gone, the key's read of its own object is kept: the plugin itself has
-        // seen nothing that would wake the key.
+        // If the subject is gone, perhaps only because it is no longer selected, the guest's reads
+        // of it were not recorded. A recorded one is the host's own, made for planning, and nothing
+        // else wakes the key when such an object changes.
         let reads = reads.filter(|read| turn.is_gone || !self.is_own(read, key));
         let reads: BTreeSet<Read> = reads.cloned().collect();
         self.share.charge(reads.len() * COMPARISONS_PER_READ);
