@@ -255,6 +255,7 @@ impl Gates {
             {
                 awaited.sign = Sign::Version(version.clone());
             }
+            // Without a version there is nothing more to wait for.
             at.is_some()
         });
         match gate.is_open(snapshot) {

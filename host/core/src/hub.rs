@@ -98,9 +98,8 @@ impl Settings {
     }
 }
 
-/// The default concurrency is 16: a reconcile is pure, and a key stays held while its writes are
-/// under way, so several keys are needed to keep a worker busy. Everything the manifest asks for is
-/// granted.
+/// The default concurrency is 16: reconciles are pure, so keys do not disturb each other, and a key
+/// stays held while its writes are under way. Everything the manifest asks for is granted.
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -216,8 +215,8 @@ pub struct Hub {
     changelog: Changelog,
     seats: BTreeMap<PluginId, Seat>,
     last_plugin: PluginId,
-    /// How often plugins have joined or left. A preparation that began before the last time cannot
-    /// be used.
+    /// Incremented when a plugin leaves and when caches are exchanged. A preparation that began
+    /// before cannot be used.
     layout: u64,
     /// What the plugin that was chosen last had used before that reconcile. A plugin that had
     /// nothing to run starts again from here.
@@ -370,7 +369,7 @@ impl Hub {
             };
             let floor = seat.share.used();
             // `None` if every ready key turned out to be held. The plugin is not ready any more, so
-            // the loop ends.
+            // choose again.
             let Some(work) = seat.take(*id, &self.snapshot, now, wall_clock_ms) else {
                 continue;
             };

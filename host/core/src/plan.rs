@@ -86,7 +86,7 @@ enum What {
         write: Write,
         /// For an apply: what to remember once it is accepted.
         intent: Option<u64>,
-        /// For a finalizer action: whether the finalizer is to be present.
+        /// For a finalizer action: whether the finalizer must be present.
         finalizer: Option<bool>,
     },
 }
@@ -526,6 +526,7 @@ impl Own {
     ) -> Cow<'a, Write> {
         let version = self.versions.get(target);
         let seen = chains.get(target);
+        // An apply that creates a deleted object again cannot require a version of it.
         let is_made_anew =
             matches!(write.operation, Operation::Apply { .. }) && self.deleted.contains(target);
         let operation = match (version, seen) {

@@ -44,7 +44,7 @@ pub enum JoinError {
 pub enum Exchange {
     /// Not finished, or too much has changed meanwhile. Build it again and exchange it again.
     Again(Box<Preparation>),
-    /// The plugin has joined.
+    /// Done. The plugin has joined, unless it has left meanwhile or nothing was to join.
     Done(Garbage),
     /// The plugin cannot join.
     Refused(JoinError, Garbage),
@@ -114,9 +114,9 @@ impl Hub {
         Ok((id, self.begin(Some(joining))))
     }
 
-    /// Begins to swap a plugin's version, or the settings of the same version. What is running ends
-    /// on the version it began on. Every key runs again on the new version. The queue stays, and
-    /// with it each key's failures and the plugin's used share of the workers' time.
+    /// Begins to swap a plugin's version, or the settings of the same version. Running reconciles
+    /// end on the version they began on. Every key runs again on the new version. The queue stays,
+    /// and with it each key's failures and the plugin's used share of the workers' time.
     pub fn prepare_replacement(
         &mut self,
         id: PluginId,

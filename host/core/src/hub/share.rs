@@ -10,8 +10,9 @@ use std::time::Duration;
 /// measure it, and it must be charged to the plugin that caused it.
 const COMPARISON: Duration = Duration::from_nanos(50);
 
-/// Number of comparisons that are free for each change. A plugin that has nothing to run must not
-/// fall behind because other plugins' objects change.
+/// Number of comparisons that are free in each call of [`Share::charge`], usually one for each
+/// change. A plugin that has nothing to run must not fall behind because other plugins' objects
+/// change.
 const FREE: usize = 100;
 
 /// The time one plugin has used.

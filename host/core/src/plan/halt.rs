@@ -14,7 +14,7 @@ impl Halt {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing more is to be written.
+    /// Whether nothing more may be written.
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

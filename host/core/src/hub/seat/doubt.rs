@@ -44,7 +44,7 @@ const MAX_CONFIRMED: usize = if cfg!(test) { 512 } else { 16_384 };
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    /// The keys whose reads are to be fetched.
+    /// The keys whose reads must be fetched.
     keys: BTreeSet<ObjectKey>,
     /// No fetch begins before this time.
     next: Time,
@@ -56,7 +56,7 @@ pub(super) struct Doubts {
 }
 
 impl Doubts {
-    /// Marks a key whose reads are to be fetched.
+    /// Marks a key: its reads must be fetched.
     pub fn add(&mut self, key: &ObjectKey) {
         self.keys.insert(key.clone());
     }

@@ -26,7 +26,7 @@ use crate::reader::{Read, Reader};
 use crate::reads::{Sight, touches_any};
 use crate::snapshot::{InformerId, Snapshot};
 
-/// How long a key waits whose writes could not reach the cluster.
+/// How long a key waits after its writes could not reach the cluster.
 const STRANDED: Backoff = Backoff {
     base: Duration::from_secs(1),
     max: Duration::from_secs(30),
@@ -499,6 +499,7 @@ impl Seat {
         }
         let delay = STRANDED.delay(*tries);
         self.queue.hold(&taken, now + delay, now);
+        // More tries than one mean that the failure is the key's own, so they begin no outage.
         if *tries == 1 {
             self.outage.get_or_insert_with(|| Outage::new(now));
         }
@@ -548,6 +549,7 @@ impl Seat {
         }
         self.judge(turn, None, now);
         self.tries.remove(key);
+        // A write without an answer does not show that the cluster can be reached.
         let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
             self.rescue(false);

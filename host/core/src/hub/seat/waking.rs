@@ -121,6 +121,8 @@ impl Seat {
             };
             is_companion || subject.is_touched_by(informer, change, view) || has_left()
         });
+        // During the first list the sweep will reach a new subject anyway, so it need not be
+        // queued.
         if is_subject && !(priority == LOW && self.is_swept(key, change)) {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
