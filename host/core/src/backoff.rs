@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-/// Exponential back-off per key, client-go's item exponential failure rate limiter: `base · 2^failures`, at most `max`.
+/// Exponential back-off per key, as client-go's item exponential failure rate limiter: `base ·
+/// 2^(failures - 1)`, at most `max`.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     /// Delay after the first failure.
     pub base: Duration,
-    /// No delay is longer.
+    /// Maximum delay.
     pub max: Duration,
 }
 
-/// 5 ms → 1000 s, as `DefaultTypedItemBasedRateLimiter` in controller-runtime's controllers.
+/// 5 ms to 1000 s, as `DefaultTypedItemBasedRateLimiter` in controller-runtime's controllers.
 impl Default for Backoff {
     fn default() -> Self {
         Self {
@@ -22,7 +23,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delay after this many failures in a row; nothing after none.
+    /// The delay after this many failures in a row; zero after no failure.
     pub fn delay(&self, failures: u32) -> Duration {
         let Some(doublings) = failures.checked_sub(1) else {
             return Duration::ZERO;

@@ -1,5 +1,7 @@
-//! How the members of a `children` action are known: KEP-3659's idea (an ApplySet's label), under our own names, because kubectl's
-//! tooling expects its sets to have a parent object of kubectl's making.
+//! How the members of a `children` action are marked and found.
+//!
+//! The idea is KEP-3659's (an ApplySet's label). The names are our own, because kubectl's tooling
+//! expects its sets to have a parent object that kubectl has created.
 
 use serde_json::{Value, json};
 
@@ -9,13 +11,16 @@ use crate::object::Object;
 use crate::permission::check_key;
 use crate::selector::Labels;
 
-/// The label of a member; its value is a digest of plugin, subject kind and key, so that a key's members can be selected.
+/// The label of a member. Its value is a digest of the plugin, the subject's kind and the key, so
+/// that a key's members can be selected.
 pub const LABEL: &str = "pilothouse.dev/children-of";
 
-/// The annotation of a member: plugin and key in clear, so that a member leads back to a key that nothing else knows any more.
+/// The annotation of a member: plugin and key in plain text, so that a member leads back to its key
+/// even if nothing else knows the key any more.
 pub const ANNOTATION: &str = "pilothouse.dev/children-of-key";
 
-/// Marks an object as a member of a key's children. None if the object's metadata are not of the shape that metadata have.
+/// Marks an object as a member of a key's children. `None` if its metadata does not have the shape
+/// of metadata.
 pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> Option<()> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
     for (place, name, value) in [
@@ -28,7 +33,7 @@ pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> 
     Some(())
 }
 
-/// The key whose member an object is, if it is one of this plugin's.
+/// The key whose member an object is, if it is a member of this plugin's.
 pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
     object.label(LABEL)?;
     let path = FieldPath::parse(&format!(".metadata.annotations['{ANNOTATION}']")).ok()?;
@@ -36,7 +41,8 @@ pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
     let (whose, key) = values.first()?.split_once(' ')?;
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     let key = ObjectKey::new(namespace, name);
-    // Whoever may annotate an object says this, and it is queued, logged and given to a guest.
+    // Anyone who may annotate the object can write this value, and it is queued, logged and passed
+    // to a guest.
     let is_key = key == ObjectKey::singleton() || check_key(&key).is_ok();
     (whose == plugin && is_key).then_some(key)
 }

@@ -1,18 +1,23 @@
-//! Read-your-writes: a key does not run again before the snapshot can show what its last run wrote.
+//! Read-your-writes: a key does not run again before its snapshot shows what its last reconcile
+//! wrote.
 //!
-//! Without it a controller that created an object runs on a snapshot without that object, and creates another one. client-go leaves this to
-//! each controller ("expectations"; KEP-5647 works on it for its own). Here it holds for every plugin.
+//! Without this, a controller that has created an object could run on a snapshot without that
+//! object and create another one. client-go leaves this to each controller ("expectations";
+//! KEP-5647 brings it to its own controllers). Here it holds for every plugin.
 //!
-//! A write is visible once the cache of its informer has reached the write's resourceVersion, by that object's change or by any later
-//! one, bookmarks included: an informer's changes arrive in order. A deletion has no version to wait for, so it is visible once
-//! the deleted object is gone, replaced, or being deleted. A kind that the plugin does not read is not waited for.
+//! A write is visible once the cache of its informer has reached the write's resourceVersion,
+//! through that object's change or any later one, bookmarks included: an informer's changes arrive
+//! in order. A deletion has no version to wait for. It is visible once the deleted object is gone,
+//! has been replaced, or is being deleted. Writes to a kind that the plugin does not read are not
+//! waited for.
 //!
-//! The keys of a plugin that is to run one at a time have one gate together: what one of them wrote (the address that it took), the
-//! next must see.
+//! If a plugin runs one key at a time, all its keys share one gate: what one of them wrote (such as
+//! an address it allocated) must be visible to the next one.
 //!
-//! A watch that is late does not hold a key for ever, and does not make it run blind: after [`PATIENCE`] the host asks for the objects
-//! themselves ([`Lookup`](crate::hub::Lookup)). So it does at once after a write that had no answer, which may have been done or not,
-//! and after one whose answer does not show the object: an eviction, a binding.
+//! A late watch does not hold a key for ever, and does not make it run blindly: after [`PATIENCE`]
+//! the host fetches the objects themselves ([`Lookup`](crate::hub::Lookup)). It does so at once
+//! after a write that had no answer, which may or may not have been done, and after a write whose
+//! answer does not show the object, such as an eviction or a binding.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -22,30 +27,31 @@ use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::snapshot::{InformerId, Snapshot};
 
-/// The longest a key waits for a watch to show its own writes, and the time between two attempts to look for them elsewhere.
+/// The longest time a key waits for a watch to show its own writes, and the time between two
+/// attempts to fetch them.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A write that a key is not to run before it can see.
+/// A write that must be visible before a key runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Awaited {
     /// The informer that will show it.
     pub informer: InformerId,
     /// The object.
     pub key: ObjectKey,
-    /// What shows it.
+    /// How it becomes visible.
     pub sign: Sign,
 }
 
 /// What makes a write visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The informer's cache, or the object in it, has come this far.
+    /// The informer's cache, or the object in it, has reached this version.
     Version(ResourceVersion),
-    /// The object with this uid is gone, or on its way.
+    /// The object with this uid is gone or being deleted.
     Deletion(Box<str>),
     /// The object with this uid is gone: nothing keeps it any more.
     End(Box<str>),
-    /// Nothing does: the object must be looked up.
+    /// Nothing makes it visible: the object must be fetched.
     Unknown,
 }
 
@@ -76,47 +82,49 @@ impl Awaited {
     }
 }
 
-/// Which gate. A key has a new one for each of its runs that wrote something: an answer that was on its way before is none for the next.
+/// Identifies a gate. A key gets a new one for each reconcile that wrote something, so that the
+/// answer to an earlier fetch is not taken for the next gate's.
 pub type GateId = u64;
 
-/// Whether a key may run.
+/// The result of trying to pass a gate.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// Now.
+    /// The key may run now.
     Open,
-    /// Not before this time, unless [`Gates::opened`] names it earlier.
+    /// The key waits and tries again at this time, unless [`Gates::opened`] returns it earlier.
     Until(Time),
-    /// Not before these objects have been looked up, and not before this time either way. The answers are for this gate.
+    /// These objects must be fetched first; the answers are for this gate. Without answers, the key
+    /// tries again at this time.
     Ask(Vec<Question>, GateId, Time),
 }
 
-/// Gates by informers.
+/// Keys of gates, by informer.
 type Waiting = HashMap<InformerId, HashSet<ObjectKey>>;
 
 /// The keys of one plugin whose last writes may not be visible yet.
 ///
-/// Invariant: a gate with held keys is among those of each informer that it waits for. Gates that nobody asks about are dropped when
-/// there have come to be many, not one by one.
+/// Invariant: a gate with held keys is in `waiting` under each informer that it waits for. Gates
+/// that no key asks for are not dropped one by one, but all at once when there are many.
 #[derive(Debug, Default)]
 pub struct Gates {
-    /// By the key that has written; of a plugin whose keys share one, by the singleton's.
+    /// The gates by the key that has written, or by the singleton's key if all keys share one.
     closed: HashMap<ObjectKey, Gate>,
-    /// The gates with held keys, by the informers that will show what they wait for.
+    /// The gates with held keys, by the informers that will show their writes.
     waiting: Waiting,
     /// Whether all keys share one gate.
     is_shared: bool,
     last_gate: GateId,
-    /// At so many gates those whose writes are visible are dropped.
+    /// At this number of gates, those whose writes are visible are dropped.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct Gate {
     id: GateId,
-    /// What is not known to be visible yet.
+    /// The writes that may not be visible yet.
     awaited: Vec<Awaited>,
     until: Time,
-    /// The keys that were due and wait for nothing else.
+    /// The keys that are due and wait only for this gate.
     held: HashSet<ObjectKey>,
 }
 
@@ -140,21 +148,22 @@ fn wait(waiting: &mut Waiting, gate: &ObjectKey, awaited: &[Awaited]) {
     }
 }
 
-/// Fewer gates are not worth sweeping.
+/// Below this number of gates nothing is dropped.
 const SWEEP_FROM: usize = 1024;
 
 impl Gates {
-    /// From now on all keys share one gate, or each has its own.
+    /// From now on all keys share one gate, or each key has its own.
     pub fn share(&mut self, is_shared: bool) {
         self.is_shared = is_shared;
     }
 
-    /// The gates that a key has to pass: its own, and the one that all share. One of them may be left of another version.
+    /// The gates that a key has to pass: its own and the shared one. One of them may stem from an
+    /// earlier version of the plugin.
     fn names(key: &ObjectKey) -> [ObjectKey; 2] {
         [key.clone(), ObjectKey::singleton()]
     }
 
-    /// The key has written; it is not to run before that is visible.
+    /// The key has written and must not run before this is visible.
     pub fn close(
         &mut self,
         key: &ObjectKey,
@@ -163,11 +172,11 @@ impl Gates {
         now: Time,
     ) {
         let [own, shared] = Self::names(key);
-        // What the key wrote before was visible when it ran.
+        // The key could only run because its earlier writes were visible.
         self.open(&own);
         let name = if self.is_shared { shared } else { own };
-        // Behind a shared gate another key may have written meanwhile: more run at a time if the
-        // operator says so, or ran when the version came.
+        // Behind a shared gate another key may have written meanwhile: the operator may let more
+        // than one run at a time, or several were running when the version was installed.
         let before = self.closed.get_mut(&name);
         let before = before.map(|gate| std::mem::take(&mut gate.awaited));
         let held = self.open(&name);
@@ -194,7 +203,7 @@ impl Gates {
         }
     }
 
-    /// Whether the key may run now; if not, it is held.
+    /// Whether the key may run now. If not, it is held.
     pub fn try_pass(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) -> Passage {
         let is_closed = |name: &ObjectKey| {
             let gate = self.closed.get(name);
@@ -218,9 +227,10 @@ impl Gates {
         Passage::Ask(questions.collect(), gate.id, gate.until)
     }
 
-    /// An object that a key waits for has been looked up for this gate, and the cache shows what
-    /// was found, or it cannot be known: there is nothing more to wait for; or it will be shown
-    /// once the cache has come to the version `at`. Returns the held keys that may run now.
+    /// An object that a key waits for has been fetched for this gate. Without `at`, there is
+    /// nothing more to wait for: the cache shows what was found, or it cannot be known. With `at`,
+    /// the cache will show it once it has reached that version. Returns the held keys that may run
+    /// now.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,
@@ -245,6 +255,7 @@ impl Gates {
             {
                 awaited.sign = Sign::Version(version.clone());
             }
+            // Without a version there is nothing more to wait for.
             at.is_some()
         });
         match gate.is_open(snapshot) {
@@ -263,7 +274,8 @@ impl Gates {
         opened.iter().flat_map(|name| self.open(name)).collect()
     }
 
-    /// Waits no longer for what the informers show that are not to be kept. Returns the held keys that may run now.
+    /// Stops waiting for writes that only informers which are not kept would show. Returns the held
+    /// keys that may run now.
     pub fn keep(
         &mut self,
         is_kept: impl Fn(InformerId) -> bool,
@@ -279,7 +291,7 @@ impl Gates {
         opened.iter().flat_map(|name| self.open(name)).collect()
     }
 
-    /// Forgets what a key waits for: it does not run any more.
+    /// Forgets what a key waits for, because it does not run any more.
     pub fn forget(&mut self, key: &ObjectKey) {
         self.open(key);
     }

@@ -1,12 +1,21 @@
-//! Where caches, read sets and queues meet: a change goes in, the keys it concerns come out.
+//! The place where caches, read sets and work queues meet: a change comes in, and the keys that it
+//! concerns are queued.
+//!
+//! The hub does no I/O and reads no clock. Worker threads ask it for the next key, and the
+//! list-watches hand it what they receive.
 //!
 //! Guarantees:
-//! - A change and the keys it wakes are one step: no snapshot shows a change whose keys are not queued.
-//! - A change that lands while a key runs counts for that key: what it read is held against everything after its snapshot.
-//! - A plugin's keys run only once all the kinds it reads are synced.
-//! - No key runs twice at once, and a key is held until its writes have ended and its next snapshot shows them.
-//! - Between plugins with keys to run, the workers' time is shared by weight, however long a queue is and however slow a guest.
-//! - While a plugin cannot reach the cluster nothing is lost and nothing counts as a key's failure.
+//! - A change and the keys it wakes are one step: no snapshot shows a change whose keys are not
+//!   queued.
+//! - A change that arrives while a key is being reconciled is not missed: what the reconcile read
+//!   is checked against every change after its snapshot.
+//! - A plugin's keys run only when all the kinds it reads are synced.
+//! - A key never runs twice at once. It is held until its writes have ended and its next snapshot
+//!   shows them.
+//! - Plugins that have keys to run share the workers' time by weight, however long a queue is and
+//!   however slow a guest is.
+//! - While a plugin cannot reach the cluster, nothing is lost and nothing counts as a key's
+//!   failure.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -47,36 +56,38 @@ use seat::{Seat, Work};
 pub use status::{BrokenKey, InformerStatus, LastError, MAX_LISTED, ReconcileCounts, SeatStatus};
 pub use turn::{Decision, Turn, TurnError};
 
-/// A plugin of a hub. Never reused.
+/// Identifies a plugin in a hub. Never reused.
 pub type PluginId = u64;
 
-/// How a plugin is to be run.
+/// How a plugin is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The plugin's configuration, as JSON.
     pub config: String,
-    /// Keys that may run at the same time: what the manifest asks for, as far as it is granted.
+    /// How many keys may run at the same time: the manifest's limit, as far as it is granted.
     pub concurrency: u32,
-    /// Its share of the workers' time, against other plugins'.
+    /// The plugin's share of the workers' time, relative to the other plugins' weights.
     pub weight: u32,
-    /// Run every subject again after one to two times this period, though nothing has changed. None: never.
+    /// Every subject is reconciled again after one to two times this period, even if nothing has
+    /// changed. `None` disables the resync.
     pub resync: Option<Duration>,
-    /// Whether it may read the values of Secrets, if its manifest asks for them.
+    /// Whether the plugin may read the values of Secrets, if its manifest asks for them.
     pub secret_values: bool,
-    /// What it is granted of what its manifest asks for.
+    /// The part of the manifest's requests that is granted.
     pub grants: Grants,
-    /// Whether it is to run nothing, until that changes. Its caches are kept current, and its keys are queued.
+    /// While true, nothing of the plugin runs. Its caches are kept current and its keys are queued.
     pub is_paused: bool,
-    /// Whether a version that breaks on most of what it runs is put in quarantine.
+    /// Whether a version that fails on most of its keys is put in quarantine.
     pub quarantine: bool,
-    /// Who owns the fields that the plugin writes. None: `pilothouse.dev/NAME`.
+    /// The field manager of the plugin's writes. `None` means `pilothouse.dev/NAME`.
     pub field_manager: Option<String>,
-    /// The user that its writes are made as. None: the host itself.
+    /// The user that the plugin's writes impersonate. `None` means the host's own user.
     pub user: Option<String>,
 }
 
 impl Settings {
-    /// On whose behalf a plugin of this name writes: the only place that knows its field manager.
+    /// The author of the writes of a plugin with this name. No other place decides its field
+    /// manager.
     pub fn author(&self, plugin: &str) -> Author {
         let own = || format!("{FIELD_MANAGER_PREFIX}{plugin}");
         Author {
@@ -87,7 +98,8 @@ impl Settings {
     }
 }
 
-/// Sixteen at once: a reconcile is pure, and a key is held while its writes are under way. All that the manifest asks for is granted.
+/// The default concurrency is 16: reconciles are pure, so keys do not disturb each other, and a key
+/// stays held while its writes are under way. Everything the manifest asks for is granted.
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -105,58 +117,62 @@ impl Default for Settings {
     }
 }
 
-/// What to do next.
+/// What a worker does next.
 pub enum Next {
-    /// Run this.
+    /// Run this reconcile.
     Run(Box<Turn>),
-    /// Look these up, and tell [`Hub::looked`].
+    /// Fetch these objects and pass the answers to [`Hub::looked`].
     Look(Lookup),
     /// Nothing can run before this time, or before something changes.
     Idle(Option<Time>),
 }
 
-/// Objects to be read from the cluster itself.
+/// Objects to be fetched from the API server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Whose key.
+    /// The plugin of the key.
     pub plugin: PluginId,
-    /// The key that they are looked up for.
+    /// The key that the objects are fetched for.
     pub key: ObjectKey,
-    /// Why.
+    /// Why they are fetched.
     pub purpose: Purpose,
-    /// What is to be looked up.
+    /// The objects.
     pub questions: Vec<Question>,
 }
 
-/// What a lookup is for.
+/// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The key waits at this gate: it has written the objects, and no watch shows that.
+    /// The key waits at this write gate: it has written the objects, and no watch shows the writes.
     Gate(GateId),
-    /// The key keeps failing on what the caches show of the objects. It does not wait for the answers.
+    /// The key keeps failing on what the caches show of the objects. It does not wait for the
+    /// answers.
     Doubt,
 }
 
-/// An object to be read from the cluster itself, and what the cache showed of it when that was asked.
+/// An object to be fetched from the API server, and what the cache showed of it when the question
+/// was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The informer whose cache lacks it.
+    /// The informer whose cache is in question.
     pub informer: InformerId,
-    /// Its kind.
+    /// The object's kind.
     pub kind: Kind,
-    /// The object.
+    /// The object's key.
     pub key: ObjectKey,
-    /// The state that was cached; none if there was no object. An answer is about the time at which it was asked for: if the watch has
-    /// brought something since, it cannot be said which is newer.
+    /// The resourceVersion that was cached; `None` if there was no object. An answer describes the
+    /// time at which the question was asked. If the watch has brought something since, it is not
+    /// known which of the two is newer.
     pub cached: Option<ResourceVersion>,
-    /// How far the cache had come.
+    /// The cache's resourceVersion when the question was asked.
     pub at: ResourceVersion,
-    /// The uid of the object in question, where it is known: of what was cached, or was deleted.
+    /// The object's uid, if it is known: that of the cached object, or that of the object which was
+    /// deleted.
     pub uid: Option<Box<str>>,
 }
 
 impl Question {
-    /// What the cluster has of an object that this snapshot shows so, or does not show.
+    /// Asks what the API server has of this object, recording what the snapshot shows of it.
     pub(crate) fn of(snapshot: &Snapshot, informer: InformerId, key: ObjectKey) -> Self {
         let cache = &snapshot.informers[informer];
         let cached = cache.get(key.parts());
@@ -171,16 +187,16 @@ impl Question {
     }
 }
 
-/// How many threads there are.
+/// Limits on the threads that guests may keep busy.
 #[derive(Clone, Copy)]
 struct Threads {
-    /// That one plugin may keep busy.
+    /// How many threads one plugin may keep busy.
     of_one: usize,
-    /// That plugins whose guests take long may keep busy beside those that they do.
+    /// How many more threads the slow plugins together may keep busy.
     more_for_slow: usize,
 }
 
-/// As many as anybody wants.
+/// No limits.
 impl Default for Threads {
     fn default() -> Self {
         Self {
@@ -194,24 +210,26 @@ impl Default for Threads {
 #[derive(Default)]
 pub struct Hub {
     ids: HashMap<Source, InformerId>,
-    /// The caches as they are now. Whoever holds a clone of it keeps what it saw.
+    /// The current caches. A clone keeps what it saw.
     snapshot: Snapshot,
     changelog: Changelog,
     seats: BTreeMap<PluginId, Seat>,
     last_plugin: PluginId,
-    /// How often plugins have come or gone: what has been prepared before the last time fits no more.
+    /// Incremented when a plugin leaves and when caches are exchanged. A preparation that began
+    /// before cannot be used.
     layout: u64,
-    /// What the plugin that was chosen last had used, before that turn: where a plugin starts that had nothing to run.
+    /// What the plugin that was chosen last had used before that reconcile. A plugin that had
+    /// nothing to run starts again from here.
     floor: Duration,
-    /// Threads that run guests; none means that it is not known.
+    /// Threads that run guests; `None` if the number is not known.
     threads: Option<usize>,
     is_draining: bool,
 }
 
 impl Hub {
-    /// A hub whose turns are run by so many threads: no plugin is given all of them while there are
-    /// others, and those whose guests take long get half of them together, so that they delay no
-    /// one else.
+    /// A hub whose reconciles run on this many threads. While there are several plugins, one plugin
+    /// never gets all threads. Slow plugins together get half of them, so that they do not delay
+    /// the others.
     pub fn with_threads(threads: usize) -> Self {
         Self {
             threads: Some(threads),
@@ -219,14 +237,14 @@ impl Hub {
         }
     }
 
-    /// Changes how a plugin is run, of what needs no key to run again.
+    /// Applies the settings that can change without running any key again.
     pub fn configure(&mut self, id: PluginId, settings: &Settings, now: Time) {
         if let Some(seat) = self.seats.get_mut(&id) {
             seat.configure(settings, now);
         }
     }
 
-    /// The informers there must be now, and how much of each object they must bring.
+    /// The informers that must run now, and how much of each object they must bring.
     pub fn wanted(&self) -> BTreeMap<InformerId, (Source, Payload)> {
         let informers = self.snapshot.informers.iter().enumerate();
         let used = informers.filter(|(_, cache)| cache.users() > 0);
@@ -240,7 +258,8 @@ impl Hub {
         informers.filter(|cache| cache.users() > 0).count()
     }
 
-    /// How many informers there would have to be more, and of which kinds, for a plugin that is granted this.
+    /// How many more informers a plugin with these granted reads would need, by kind. Kinds that
+    /// need none are left out.
     pub fn unwatched(&self, granted: &Manifest) -> Vec<(Kind, usize)> {
         let is_there = |source: &Source| {
             let id = self.ids.get(source);
@@ -259,13 +278,13 @@ impl Hub {
         self.snapshot.informers[informer].schema().clone()
     }
 
-    /// The caches as they are now.
+    /// The current caches.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Stores what a watch says and queues the keys it concerns. Says how many objects changed. What an informer says that has
-    /// ended is ignored.
+    /// Stores what a watch has brought and queues the keys it concerns. Returns how many objects
+    /// changed. A delta of an informer that has ended is ignored.
     pub fn apply(&mut self, informer: InformerId, delta: Delta, now: Time) -> usize {
         if self.snapshot.informers[informer].users() == 0 {
             return 0;
@@ -280,7 +299,7 @@ impl Hub {
         self.spread(informer, changes, priority, now)
     }
 
-    /// An informer's list-watch has dropped something older than its cache.
+    /// Counts that an informer's list-watch has dropped something older than its cache.
     pub fn note_stale(&mut self, informer: InformerId) {
         self.snapshot.cache_mut(informer).note_stale();
     }
@@ -294,7 +313,8 @@ impl Hub {
         now: Time,
     ) -> usize {
         self.snapshot.sequence += changes.len() as u64;
-        // Plugins that keep a change's key keep the same texts of it; changes come by namespace, and their keys share its name.
+        // Plugins that keep a change's key then share its texts. Changes come by namespace, so
+        // consecutive keys also share the namespace's name.
         let mut key = ObjectKey::singleton();
         for change in &changes {
             key = change.key().to_key_beside(&key);
@@ -313,7 +333,8 @@ impl Hub {
         count
     }
 
-    /// Queues the keys that asked for objects which have become unreadable, or are so no more. It has a number, as a change has.
+    /// Queues the keys that asked for objects which have become unreadable, or readable again. This
+    /// takes a sequence number of its own, as a change does.
     fn spread_turned(&mut self, informer: InformerId, priority: i32, now: Time) {
         let turned = self.snapshot.cache_mut(informer).take_turned();
         if turned.is_empty() {
@@ -330,7 +351,7 @@ impl Hub {
         }
     }
 
-    /// The next key to run: of the plugin that has used the least of the workers' time.
+    /// The next key to run: a key of the plugin that has used the least of the workers' time.
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
         loop {
             let threads = self.threads(now);
@@ -347,7 +368,8 @@ impl Hub {
                 break;
             };
             let floor = seat.share.used();
-            // None when all that was ready is held; it is not ready any more.
+            // `None` if every ready key turned out to be held. The plugin is not ready any more, so
+            // choose again.
             let Some(work) = seat.take(*id, &self.snapshot, now, wall_clock_ms) else {
                 continue;
             };
@@ -369,7 +391,7 @@ impl Hub {
         Next::Idle(synced.filter_map(|seat| seat.next_due(threads, now)).min())
     }
 
-    /// How many threads there are for whom.
+    /// How many threads one plugin, and the slow plugins together, may keep busy now.
     fn threads(&self, now: Time) -> Threads {
         let Some(threads) = self.threads.filter(|_| self.seats.len() > 1) else {
             return Threads::default();
@@ -378,7 +400,7 @@ impl Hub {
         let (count, running) = slow.fold((0, 0), |(count, running), seat| {
             (count + 1, running + seat.pace.running())
         });
-        // Where all are slow nobody waits for what is quick.
+        // If all plugins are slow, there is no quick one to keep threads free for.
         let is_shared = count < self.seats.len();
         let for_slow = (threads / 2).max(1).saturating_sub(running);
         Threads {
@@ -387,7 +409,8 @@ impl Hub {
         }
     }
 
-    /// Registers what a run read. The key stays held; [`settled`](Self::settled) or [`failed`](Self::failed) gives it back.
+    /// Registers what a reconcile read. The key stays held until [`settled`](Self::settled) or
+    /// [`failed`](Self::failed) gives it back.
     pub fn decided(&mut self, turn: &Turn, decision: &Decision, now: Time) {
         {
             let missed = self.changelog.close(turn.sequence());
@@ -398,9 +421,10 @@ impl Hub {
         drop(self.changelog.trim());
     }
 
-    /// The run, or one of its writes, failed: the key runs again with back-off, unless the failure is terminal. If the cluster could
-    /// not be reached, the plugin does nothing more than try with one such key a second, until one succeeds. Says whether the plugin is
-    /// in quarantine for it, from now on.
+    /// The reconcile, or one of its writes, failed. The key runs again with back-off, unless the
+    /// failure is terminal. If the cluster could not be reached, the plugin only tries one such key
+    /// a second until one succeeds. Returns whether this failure put the plugin's version in
+    /// quarantine.
     pub fn failed(
         &mut self,
         turn: &Turn,
@@ -412,14 +436,15 @@ impl Hub {
         seat.is_some_and(|seat| seat.failed(turn, error, executed, &self.snapshot, now))
     }
 
-    /// The plugin of this name.
+    /// The plugin with this name.
     pub fn id_of(&self, name: &str) -> Option<PluginId> {
         let mut seats = self.seats.iter();
         let found = seats.find(|(_, seat)| seat.name() == name);
         found.map(|(id, _)| *id)
     }
 
-    /// Whether a plugin's version is worth coming back to: it is not in quarantine, and if it has run at all, some run was no strike.
+    /// Whether a rollback may return to this plugin's version: it is not quarantined, and it has
+    /// never run or at least one of its recent reconciles did not count against it.
     pub fn is_fit(&self, id: PluginId) -> bool {
         self.seats.get(&id).is_some_and(Seat::is_fit)
     }
@@ -438,15 +463,15 @@ impl Hub {
         }
     }
 
-    /// The plugins that run nothing because their version is not fit to.
+    /// The plugins that run nothing because their version is in quarantine.
     pub fn quarantined(&self, now: Time) -> Vec<(PluginId, Quarantine)> {
         let seats = self.seats.iter();
         let quarantined = seats.filter_map(|(id, seat)| Some((*id, seat.quarantine(now)?.clone())));
         quarantined.collect()
     }
 
-    /// The run and all its writes have ended well. Names the key if it is found to loop now: nothing but its own writes has run it
-    /// many times in a row.
+    /// The reconcile and all its writes have succeeded. Returns the key if it is now found to loop:
+    /// nothing but its own writes has run it many times in a row.
     pub fn settled(
         &mut self,
         turn: &Turn,
@@ -458,16 +483,17 @@ impl Hub {
         seat.settled(turn, requeue_after, executed, &self.snapshot, now)
     }
 
-    /// A turn was stopped on the way, because its plugin was: its key is queued.
+    /// The reconcile was stopped on the way because its plugin was halted. Its key is queued again.
     pub fn halted(&mut self, turn: &Turn, executed: Executed, now: Time) {
         if let Some(seat) = self.seats.get_mut(&turn.plugin) {
             seat.halted(turn, executed, &self.snapshot, now);
         }
     }
 
-    /// The answer to a [`Lookup`], object by object: its JSON, or none if there is no such object, or why that is not known. A key that waits
-    /// for it runs if everything is known that can be, and else waits on. Says which objects the caches had shown otherwise than the cluster
-    /// has them, though they had come that far.
+    /// Takes the answers to a [`Lookup`], one for each object: its JSON, `None` if there is no such
+    /// object, or why that is not known. A key that waits for the answers runs if everything is
+    /// known that can be known; otherwise it waits on. Returns the objects that the caches showed
+    /// differently from the API server although the caches had come that far.
     pub fn looked(
         &mut self,
         lookup: &Lookup,
@@ -534,7 +560,7 @@ impl Hub {
                     false
                 }
             };
-            // What has come since is not what was asked about.
+            // If the cache has changed since, the answer is not about its present state.
             if is_known {
                 let state = Question::of(&self.snapshot, question.informer, question.key.clone());
                 states.push(state);
@@ -552,8 +578,9 @@ impl Hub {
         cache.version_of(&question.key).is_none()
     }
 
-    /// Whether a cache shows of an object what it showed when the question was asked. Of what was not there nobody can say whether it has
-    /// come and gone since, unless nothing at all has come.
+    /// Whether a cache still shows of an object what it showed when the question was asked. An
+    /// absent object may have come and gone since, which is ruled out only if nothing at all has
+    /// come to the cache.
     fn is_as_asked(&self, question: &Question) -> bool {
         let cache = &self.snapshot.informers[question.informer];
         let is_same = cache.version_of(&question.key) == question.cached.as_ref();
@@ -561,8 +588,9 @@ impl Hub {
         cache.users() > 0 && is_same && is_still
     }
 
-    /// Puts into a cache what the cluster has of an object, if the cache shows something else that
-    /// is not newer. Says whether the cache had come so far that it should not have.
+    /// Puts the API server's state of an object into a cache, if the cache shows something else
+    /// that is not newer. Returns whether this was a repair: the cache had already come past that
+    /// state, so it should have shown it.
     fn put_right(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
         let Question {
             informer,
@@ -586,8 +614,7 @@ impl Hub {
         is_repair
     }
 
-    /// Brings into a cache what was found of an object. Says how far that has answered the
-    /// question.
+    /// Stores a fetched state of an object in a cache. Returns how far that answers the question.
     fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> Known {
         let Question {
             informer,
@@ -604,11 +631,13 @@ impl Hub {
             Some((json, Ok(object))) if object.key() == key.parts() => {
                 match cache.source().selects(&object, json) {
                     true => Found::Object(object),
-                    // What field selectors select is for the server to say, as it understands them: its watch will.
+                    // Only the server knows what its field selectors select, so the watch must
+                    // decide.
                     false if cache.source().labels.matches(&object) => {
                         return Known::Version(object.resource_version().clone());
                     }
-                    // The server would say that it is gone, as far as this informer is concerned.
+                    // For this informer the object counts as gone, but the cache already has a
+                    // newer state.
                     false if cache.is_newer_than(&object) => return Known::All,
                     false => Found::Nothing,
                 }
@@ -618,7 +647,8 @@ impl Hub {
         };
         let has_moved = cache.version_of(key) != question.cached.as_ref();
         let changes = match state {
-            // What could not be read may have come after it; of that no version is known.
+            // The object is unreadable in the cache, in an unknown version, which may be newer than
+            // the answer.
             Found::Object(_)
                 if cache.unreadable().contains_key(key)
                     && *cache.resource_version() != question.at =>
@@ -626,7 +656,8 @@ impl Hub {
                 return Known::Nothing;
             }
             Found::Object(object) => cache.apply(Delta::Read(object)),
-            // Which of this and what the watch has brought since is older cannot be said. It will be shown, or is asked again.
+            // The watch has brought something since, and it is not known which of the two is older.
+            // The watch will show the write, or the question is asked again.
             _ if has_moved => return Known::Nothing,
             Found::Nothing => {
                 let gone = cache.overlay_gone(key, question.uid.as_deref());
@@ -642,50 +673,52 @@ impl Hub {
         Known::All
     }
 
-    /// The cluster can be reached again: a list-watch that had failed works. The keys whose writes had no answer can run.
+    /// The cluster can be reached again: a list-watch that had failed works. Keys whose writes had
+    /// no answer can run.
     pub fn recovered(&mut self) {
         self.seats.values_mut().for_each(|seat| seat.rescue(true));
     }
 
-    /// From now on only what is pending or running is finished.
+    /// From now on, only what is pending or running is finished.
     pub fn drain(&mut self) {
         self.is_draining = true;
         let seats = self.seats.values_mut();
         seats.for_each(|seat| seat.drain(&self.snapshot));
     }
 
-    /// The same of one plugin, which is to [leave](Self::leave) when that is done.
+    /// As [`drain`](Self::drain), for one plugin, which [leaves](Self::leave) when that is done.
     pub fn drain_plugin(&mut self, plugin: PluginId) {
         if let Some(seat) = self.seats.get_mut(&plugin) {
             seat.drain(&self.snapshot);
         }
     }
 
-    /// From now on nothing of a plugin is handed out, whatever it has queued.
+    /// From now on no key of this plugin is handed out, whatever is queued.
     pub fn halt_plugin(&mut self, plugin: PluginId) {
         self.seats.get_mut(&plugin).into_iter().for_each(Seat::halt);
     }
 
-    /// Whether nothing of a plugin is pending that can run, and nothing runs.
+    /// Whether nothing of this plugin runs, and nothing is pending that can run.
     pub fn is_plugin_drained(&self, plugin: PluginId, now: Time) -> bool {
         self.seats
             .get(&plugin)
             .is_none_or(|seat| seat.is_drained(&self.snapshot, now))
     }
 
-    /// Whether a plugin's writes have found no cluster, and it tries but once a second.
+    /// Whether the plugin's writes cannot reach the cluster, so that it only tries one key a
+    /// second.
     pub fn is_cut_off(&self, plugin: PluginId) -> bool {
         self.seats.get(&plugin).is_some_and(Seat::is_cut_off)
     }
 
-    /// Whether nothing is pending that can run, and nothing runs.
+    /// Whether nothing runs, and nothing is pending that can run.
     pub fn is_drained(&self, now: Time) -> bool {
         self.seats
             .values()
             .all(|seat| seat.is_drained(&self.snapshot, now))
     }
 
-    /// Every plugin's state, in the order they joined.
+    /// The state of every plugin, in the order in which they joined.
     pub fn status(&self, now: Time) -> Vec<SeatStatus> {
         self.seats
             .values()
@@ -702,7 +735,7 @@ impl Hub {
             .sum()
     }
 
-    /// Every informer's state.
+    /// The state of every informer.
     pub fn informers(&self) -> Vec<InformerStatus> {
         let users = |id: InformerId| {
             let seats = self.seats.values();
@@ -731,30 +764,30 @@ impl Hub {
     }
 }
 
-/// What the cluster has of an object, as JSON.
+/// The API server's state of an object, as JSON; `None` if there is no such object.
 type Answer = Result<Option<String>, ReadFailure>;
 
-/// What an answer says of an object that a key has written.
+/// What an answer tells about an object that a key has written.
 enum Known {
-    /// Nothing, or nothing that holds any more.
+    /// Nothing, or nothing that is still valid.
     Nothing,
-    /// All there is to know, and the cache shows it.
+    /// Everything that can be known, and the cache shows it.
     All,
-    /// That the cluster has come so far with it: once its informer has come that far as well, the
-    /// cache shows what there is.
+    /// The server has reached this version of the object. Once the informer has reached it too, the
+    /// cache shows the current state.
     Version(ResourceVersion),
 }
 
-/// What a lookup has found.
+/// The result of a fetch.
 enum Found {
     Object(Object),
-    /// No such object, or none that the informer is to bring.
+    /// There is no such object, or the informer does not select it.
     Nothing,
-    /// It is there; but for its name it cannot be read, and why.
+    /// The object exists, but only its name can be read. Holds the reason.
     Unreadable(String),
 }
 
-/// Whether a text that is no readable object says at least that it is this one.
+/// Whether a text that cannot be parsed as an object at least has this key's name and namespace.
 fn is_of(json: &str, key: &ObjectKey) -> bool {
     let object: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
     let text = |path| object.pointer(path).and_then(serde_json::Value::as_str);
@@ -762,7 +795,7 @@ fn is_of(json: &str, key: &ObjectKey) -> bool {
         && text("/metadata/namespace").unwrap_or_default() == &*key.namespace
 }
 
-/// A key of a plugin, for messages.
+/// Plugin and key, for messages.
 impl std::fmt::Debug for Turn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(

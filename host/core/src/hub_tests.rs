@@ -89,7 +89,7 @@ impl Plugin for Fake {
     }
 }
 
-/// A hub, a clock, and the resource versions of the objects put into it.
+/// A hub, a clock, and the last resourceVersion given to an object.
 #[derive(Default)]
 struct Rig {
     hub: Hub,
@@ -98,7 +98,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// With one plugin, and its kinds synced and empty.
+    /// A rig with one plugin whose kinds are synced and empty.
     fn with(
         manifest: Manifest,
         reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
@@ -145,7 +145,7 @@ impl Rig {
         self.hub.apply(id, delta, self.now);
     }
 
-    /// The list of a kind has this object alone.
+    /// Lists a kind that has only this object.
     fn sync_with(&mut self, kind: &Kind, name: &str) {
         let object = self.object(kind, name, "");
         let delta = Delta::Replace(Listing {
@@ -198,7 +198,7 @@ impl Rig {
         }
     }
 
-    /// Runs all that can run now and says which keys, sorted.
+    /// Runs everything that can run now. Returns the keys, sorted.
     fn run(&mut self) -> Vec<String> {
         let mut keys = BTreeSet::new();
         while let Some(mut turn) = self.take() {
@@ -461,7 +461,7 @@ fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
         rig.run();
         rig.remove(&service(), &name);
         rig.run();
-        // Nothing older can come of the pods either.
+        // Nothing older can come for the pods either.
         let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
         let id = rig.id(&pod());
         rig.hub.apply(id, bookmark, rig.now);

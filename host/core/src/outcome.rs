@@ -1,26 +1,27 @@
-//! What a reconcile returns. Mirrors `wit/changes.wit` and `wit/world.wit`, which document the meaning.
+//! The result of a reconcile. Mirrors `wit/changes.wit` and `wit/world.wit`, which document the
+//! meaning.
 
 use std::time::Duration;
 
 use crate::key::{Kind, ObjectKey};
 use crate::text::cut;
 
-/// What should be done, and when to look again regardless.
+/// The actions to carry out, and when to run the key again regardless.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// In order; checked as a whole before the first is sent.
+    /// In order. All of them are checked before the first is sent.
     pub actions: Vec<Action>,
     /// Run the key again after this time.
     pub requeue_after: Option<Duration>,
 }
 
-/// Why a guest decided nothing. The text is for the operator.
+/// Why a guest returned no outcome. The text is for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// Try again with back-off.
     #[error("{0}")]
     Retry(String),
-    /// Not before something this key read changes.
+    /// Do not retry before something that this key read changes.
     #[error("terminal: {0}")]
     Terminal(String),
 }
@@ -62,18 +63,18 @@ pub enum Action {
     },
 }
 
-/// How a patch's body is to be read.
+/// The format of a patch's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 6902.
     Json,
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own, for built-in kinds.
+    /// Kubernetes' own format, for built-in kinds.
     Strategic,
 }
 
-/// What happens to the objects an object owns when it is deleted.
+/// What happens to an object's dependents when the object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Kubernetes' three policies")]
 pub enum Propagation {
@@ -106,7 +107,7 @@ pub struct Event {
     pub note: String,
 }
 
-/// What became of one action.
+/// The result of one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/changes.wit")]
 pub enum ActionResult {
@@ -119,12 +120,13 @@ pub enum ActionResult {
     Forbidden(String),
     Invalid(String),
     Failed(String),
-    /// The server has turned the write away, and says how long it wants to be left alone. Guests see it as failed.
+    /// The server has rejected the write for now and wants to be left alone for this long. Guests
+    /// see this as failed.
     Busy(String, Duration),
-    /// The server has failed, and whether the write was done is not known. Guests see it as failed.
+    /// The server has failed, and it is not known if the write was done. Guests see this as failed.
     Unknown(String),
-    /// No answer, or none that says anything of the write: the server, or the way to it, is down, and whether the write was done is
-    /// not known. Guests see it as failed.
+    /// There was no answer, or none that tells anything about the write: the server, or the way to
+    /// it, is down. It is not known if the write was done. Guests see this as failed.
     Unavailable(String),
 }
 
@@ -145,7 +147,7 @@ impl ActionResult {
         }
     }
 
-    /// The same, with another text if it is an error.
+    /// The same result, with another text if it is an error.
     pub(crate) fn saying(mut self, text: String) -> Self {
         if let Some(error) = self.error_mut() {
             *error = text;
@@ -169,12 +171,13 @@ impl ActionResult {
     }
 }
 
-/// Bytes of errors that are kept of one outcome until its key's next run.
+/// Bytes of error texts kept for one outcome until its key's next reconcile.
 const KEPT_BYTES: usize = 16 << 10;
-/// Bytes of each error, once the others have used these up.
+/// Bytes kept of each further error, once the others have used up `KEPT_BYTES`.
 const LEAST_BYTES: usize = 32;
 
-/// Shortens the errors of an outcome, the last ones most: there may be thousands, of each key.
+/// Shortens the errors of an outcome, the last ones most: there may be thousands of them for each
+/// key.
 pub fn shorten(results: &mut [ActionResult]) {
     let mut room = KEPT_BYTES;
     for text in results.iter_mut().filter_map(ActionResult::error_mut) {

@@ -1,4 +1,7 @@
-//! From what a guest asks for to what is sent: checked as a whole first, so that an outcome is done from the start or not at all.
+//! From what a guest asks for to what is sent to the API server.
+//!
+//! An outcome is checked as a whole before anything is sent. So a bad outcome is refused completely
+//! instead of being carried out in part.
 
 mod halt;
 mod identity;
@@ -23,29 +26,30 @@ pub use halt::Halt;
 use planner::Planner;
 use words::{Audience, Heard};
 
-/// Most actions of one outcome; more is a guest that lost count.
+/// Maximum number of actions in one outcome. A guest that returns more has a bug.
 pub const MAX_ACTIONS: usize = 10_000;
 
-/// Most Events of one outcome: somebody is to read them.
+/// Maximum number of Events in one outcome: people have to read them.
 pub const MAX_EVENTS: usize = 100;
 
-/// Largest body of an action in bytes: the API server accepts 3 MiB.
+/// Maximum size of an action's body in bytes: the API server accepts 3 MiB.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// What to do about one outcome, in order.
+/// The steps of one outcome, in order.
 #[derive(Debug, Default)]
 pub struct Plan {
     steps: Vec<Step>,
     actions: usize,
-    /// The objects that are written and then replaced, each at the version at which it was seen;
-    /// none where this outcome makes it. What replaces an object is made of what was seen, and what
-    /// has been written without looking is at a version that may have more in it. So none of their
-    /// writes is done without looking.
+    /// The objects that this outcome writes and then replaces, each with the version at which the
+    /// plugin saw it; `None` if this outcome creates it. The replacement was made from what the
+    /// plugin saw. An unconditional earlier write could yield a version that contains changes by
+    /// others, which the replacement would then undo. So every write to such an object is made
+    /// conditional on its version.
     chains: HashMap<Place, Option<String>>,
     warnings: BTreeSet<String>,
 }
 
-/// An object that is written, in whatever version of its kind.
+/// An object that is written, in any version of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
     group: Arc<str>,
@@ -63,32 +67,32 @@ impl Place {
     }
 }
 
-/// One write, or the answer where none is needed.
+/// One write, or its result if no write is needed.
 #[derive(Debug)]
 struct Step {
-    /// Whose result it is: the action's place in the outcome.
+    /// The index of the action that this step belongs to.
     action: usize,
     what: What,
-    /// Who hears what the server says of it.
+    /// Who may see the server's own words about it.
     audience: Audience,
 }
 
 #[derive(Debug)]
 enum What {
     Known(ActionResult),
-    /// An Event that is not granted, and why. Like one that fails it stops nothing.
+    /// An Event that is not granted, and why. Like an Event that fails, it stops nothing.
     NoEvent(String),
     Send {
         write: Write,
         /// For an apply: what to remember once it is accepted.
         intent: Option<u64>,
-        /// For a finalizer action: whether it is to be there.
+        /// For a finalizer action: whether the finalizer must be present.
         finalizer: Option<bool>,
     },
 }
 
 impl What {
-    /// What is to be sent to an object; an Event is about one.
+    /// The write to an object, if there is one. An Event does not count: it is about an object.
     fn write(&self) -> Option<&Write> {
         match self {
             Self::Send { write, .. } if !matches!(write.operation, Operation::Event { .. }) => {
@@ -109,40 +113,40 @@ impl Step {
     }
 }
 
-/// What became of a plan. The default: of none.
+/// The result of a plan. The default is the result of an empty plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Executed {
-    /// Of each action, in order.
+    /// The result of each action, in order.
     pub results: Vec<ActionResult>,
     /// Why the plan was not carried out to its end.
     pub failure: Option<WriteFailure>,
-    /// The writes that the server accepted, or may have.
+    /// The writes that the server accepted, or may have accepted.
     pub accepted: Vec<Accepted>,
-    /// What was said of the Events that were not written: they stop nothing.
+    /// The results of Events that were not written. They stop nothing.
     pub unwritten: Vec<ActionResult>,
-    /// Whether something was not done because the plugin was halted.
+    /// Whether something was left out because the plugin was halted.
     pub is_halted: bool,
 }
 
 /// Why a plan was not carried out to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
-    /// Which action, and what the cluster said.
+    /// Which action failed, and what the server answered.
     pub message: String,
-    /// The cluster could not be reached: that is not the key's fault.
+    /// The cluster could not be reached, which is not the key's fault.
     pub is_unavailable: bool,
-    /// The cluster wants to be left alone for so long.
+    /// How long the server wants to be left alone.
     pub retry_after: Option<Duration>,
 }
 
-/// A write that the server accepted, or may have.
+/// A write that the server accepted, or may have accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The object's kind.
     pub kind: Kind,
     /// The object.
     pub key: ObjectKey,
-    /// What shows it.
+    /// How it becomes visible.
     pub effect: Effect,
 }
 
@@ -151,18 +155,19 @@ pub struct Accepted {
 pub enum Effect {
     /// The object at this resourceVersion.
     Version(ResourceVersion),
-    /// No object with this uid, sooner or later.
+    /// Sooner or later no object has this uid.
     Deletion(String),
-    /// No object with this uid: nothing keeps it any more.
+    /// No object has this uid now: nothing keeps it any more.
     End(String),
-    /// There was no answer.
+    /// There was no answer, so it is not known.
     Unknown,
-    /// It is done, but the answer does not show what it left: that of an eviction is a Status.
+    /// The write is done, but the answer does not show the object: an eviction answers with a
+    /// Status.
     Unshown,
 }
 
 impl Accepted {
-    /// `ended` and `owner` are the [`Answer`]'s.
+    /// `ended` and `owner` come from the [`Answer`].
     fn of(
         write: &Write,
         result: &ActionResult,
@@ -199,15 +204,15 @@ pub enum PlanError {
     /// Too many actions.
     #[error("{0} actions; an outcome has at most {MAX_ACTIONS}")]
     TooMany(usize),
-    /// Too many of them are Events.
+    /// Too many of the actions are Events.
     #[error("{0} Events; an outcome has at most {MAX_EVENTS}")]
     TooManyEvents(usize),
     /// One action is refused.
     #[error("action {number} ({verb}): {reason}")]
     Action {
-        /// Its place, from 1.
+        /// The action's number, from 1.
         number: usize,
-        /// What it is.
+        /// The action's name.
         verb: &'static str,
         /// What is wrong with it.
         reason: ActionError,
@@ -217,47 +222,48 @@ pub enum PlanError {
 /// What is wrong with an action.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActionError {
-    /// Not permitted, or not a name.
+    /// Not permitted, or not a valid name.
     #[error("denied: {0}")]
     Denied(#[from] Denied),
-    /// Not JSON, or not of the shape an object has.
+    /// Not JSON, or not of the shape of an object.
     #[error("invalid JSON: {0}")]
     Json(String),
-    /// There is one list of children, not several.
+    /// An outcome may have only one `children` action.
     #[error("an outcome has one children action; list all of them in it")]
     SecondChildren,
     /// Too large for the API server.
     #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
     TooLarge(usize),
-    /// What the body says of who the object is, or who keeps it, is not for it to say.
+    /// The body sets metadata that a plugin may not set this way: uid, owners, finalizers or
+    /// resourceVersion.
     #[error("metadata: {0}")]
     Metadata(String),
-    /// A JSON Patch reads what the plugin may not.
+    /// A JSON Patch reads what the plugin may not read.
     #[error("a JSON Patch may {op} only what the plugin reads, and it does not read {path} whole")]
     Unread {
         /// `copy`, `move` or `test`.
         op: String,
-        /// Of what.
+        /// The path that it reads.
         path: String,
     },
-    /// Body and address are not the same object.
+    /// The body is of another object than the action names.
     #[error("body is of {body}, but the action is for {address}")]
     OtherObject {
-        /// The object in the body.
+        /// What the body names.
         body: String,
-        /// The object the action names.
+        /// What the action names.
         address: String,
     },
 }
 
-/// What planning needs to know of the plugin and the key.
+/// What planning has to know about the plugin and the key.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The plugin.
+    /// The granted part of the plugin's manifest.
     pub manifest: &'a Manifest,
     /// What it may write.
     pub permissions: &'a Permissions,
-    /// As which field manager it writes.
+    /// The field manager of its writes.
     pub manager: &'a str,
     /// What it last applied.
     pub applied: &'a Applied,
@@ -265,7 +271,8 @@ pub struct Context<'a> {
     pub key: &'a ObjectKey,
 }
 
-/// Turns an outcome's actions into writes. `reader` is the run's own: what `children` looks at is recorded too.
+/// Turns an outcome's actions into writes. `reader` is the reconcile's own, so what planning reads
+/// of the objects is recorded too.
 pub fn plan(
     context: Context<'_>,
     actions: &[Action],
@@ -325,14 +332,16 @@ impl Plan {
         })
     }
 
-    /// What the operator or the author should know of the outcome, though it is done.
+    /// Warnings for the operator or the plugin's author about an outcome that is carried out
+    /// nevertheless.
     pub fn warnings(&self) -> &BTreeSet<String> {
         &self.warnings
     }
 
-    /// Does it: one write after the other, nothing more after one that failed; `Stop` says what
-    /// is done nevertheless; and nothing more at all once the plugin is halted. An Event that fails stops nothing; but one that finds no cluster is
-    /// the last, for they may be thousands.
+    /// Sends the writes, one after the other. After a failed one nothing more is sent, except as
+    /// described at `Stop`. Once the plugin is halted, nothing more is sent at all. An Event that
+    /// fails stops nothing. But after a write or an Event that cannot reach the cluster no further
+    /// Event is sent, because there may be many.
     pub async fn execute(
         &self,
         cluster: &dyn Cluster,
@@ -383,7 +392,7 @@ impl Plan {
                         object.as_deref(),
                     );
                     let result = match result {
-                        // What is gone has no finalizers.
+                        // An object that is gone has no finalizers.
                         ActionResult::NotFound(_) if *finalizer == Some(false) => {
                             ActionResult::Done(None)
                         }
@@ -410,8 +419,8 @@ impl Plan {
                         _ => None,
                     },
                 };
-                // The first one is told; but that there is no cluster, or that it wants to be left
-                // alone, says when to come back.
+                // The first failure is reported. But an unreachable cluster, or one that wants to
+                // be left alone, determines when to retry, so such a failure replaces it.
                 let says_when = failed.is_unavailable || failed.retry_after.is_some();
                 if failure.is_none() || says_when {
                     failure = Some(failed);
@@ -419,7 +428,8 @@ impl Plan {
             }
             join(&mut results[step.action], plugin);
         }
-        // An action without steps is a `children` of nothing that had nothing.
+        // An action without steps is a `children` action with an empty list and no existing
+        // members.
         let results = results
             .into_iter()
             .map(|result| result.unwrap_or(ActionResult::Unchanged))
@@ -434,18 +444,18 @@ impl Plan {
     }
 }
 
-/// What is not done any more, because something failed.
+/// What is no longer done because something has failed.
 ///
-/// The order of the actions is the guest's and the same on each retry: what failed first would keep
-/// all behind it from ever being done. So one object that cannot be deleted, or does not let go of
-/// a finalizer, stops nothing but what may count on it.
+/// The order of the actions is the guest's choice and the same on each retry: an action that always
+/// fails first would prevent everything behind it for ever. So an object that cannot be deleted, or
+/// whose finalizer cannot be removed, only stops the actions that may depend on it.
 #[derive(Default)]
 struct Stop {
-    /// Nothing at all.
+    /// Nothing is done at all.
     all: bool,
-    /// No finalizer is removed: what it waits for may not be deleted yet.
+    /// No finalizer is removed: the objects that it waits for may not be deleted yet.
     finalizers: bool,
-    /// Nothing more is done to these.
+    /// Nothing more is done to these objects.
     objects: HashSet<Place>,
 }
 
@@ -487,7 +497,7 @@ impl Stop {
 struct Own {
     /// The versions that the server has answered with.
     versions: HashMap<Place, String>,
-    /// What was deleted, so that an apply may make it anew.
+    /// Deleted objects, which an apply may create again.
     deleted: HashSet<Place>,
 }
 
@@ -504,9 +514,10 @@ impl Own {
         }
     }
 
-    /// An update of what the same outcome has written before is of the version that the server
-    /// answered with, and so is a patch that names a version. What is replaced later is written at
-    /// the version at which it was seen.
+    /// Makes a write conditional where that is needed. An update of an object that the same outcome
+    /// has written is made conditional on the version the server answered with, and so is a patch
+    /// that names a version. An object that is replaced later in this outcome is written on
+    /// condition that it still is at the version at which it was seen.
     fn after<'a>(
         &self,
         write: &'a Write,
@@ -515,6 +526,7 @@ impl Own {
     ) -> Cow<'a, Write> {
         let version = self.versions.get(target);
         let seen = chains.get(target);
+        // An apply that creates a deleted object again cannot require a version of it.
         let is_made_anew =
             matches!(write.operation, Operation::Apply { .. }) && self.deleted.contains(target);
         let operation = match (version, seen) {
@@ -535,7 +547,7 @@ impl Own {
     }
 }
 
-/// Whether a write holds for one version of its object alone.
+/// Whether a write is valid for a single version of its object only.
 fn names_a_version(operation: &Operation) -> bool {
     let (Operation::Update { object: body } | Operation::Patch { body, .. }) = operation else {
         return false;
@@ -545,7 +557,7 @@ fn names_a_version(operation: &Operation) -> bool {
         || body.pointer("/metadata/resourceVersion").is_some()
 }
 
-/// The same, of this version of the object alone.
+/// The same operation, conditional on this version of the object.
 fn conditional(operation: &Operation, version: &str) -> Option<Operation> {
     let of_version = |text: &str| {
         let mut body: Value = serde_json::from_str(text).ok()?;
@@ -586,7 +598,7 @@ fn conditional(operation: &Operation, version: &str) -> Option<Operation> {
     })
 }
 
-/// An action of several writes is what its worst write was.
+/// The result of an action with several writes: that of its first failed write, if one failed.
 fn join(so_far: &mut Option<ActionResult>, next: ActionResult) {
     let keeps = match (&*so_far, &next) {
         (None, _) => false,
@@ -619,7 +631,7 @@ fn remember(
             let left = Left::new(manager, subresource, version.clone(), shown);
             applied.remember(target, intent, left);
         }
-        // An Event is about the object, and leaves it as it was.
+        // An Event is about the object and does not change it.
         _ if matches!(write.operation, Operation::Event { .. }) => {}
         _ => applied.forget(&write.kind, &write.key),
     }

@@ -56,7 +56,7 @@ fn manifest() -> Manifest {
     }
 }
 
-/// A plugin that may do everything to ConfigMaps, and the ConfigMaps in its snapshot.
+/// A plugin that may do everything to ConfigMaps, with ConfigMaps in its snapshot.
 struct Rig {
     manifest: Manifest,
     permissions: Permissions,
@@ -93,7 +93,7 @@ impl Rig {
         }
     }
 
-    /// May do the same to ConfigMaps in another version.
+    /// Allows the same writes to ConfigMaps in another version.
     fn of_two_versions(mut self) -> Self {
         let mut other = self.manifest.writes[0].clone();
         other.kind = other_version();
@@ -167,14 +167,14 @@ impl Rig {
     }
 }
 
-/// Answers each write with the next result, `Done` when there are no more.
+/// Answers each write with the next result, and with `Done` when there are no more.
 #[derive(Default)]
 struct Server {
     answers: Mutex<Vec<ActionResult>>,
     seen: Mutex<Vec<Write>>,
-    /// Set by the write of an object that is called `last`.
+    /// Set by the write of an object with the name `last`.
     halt: Halt,
-    /// What is left of each answer without its words.
+    /// The status of each answer, without the server's own words.
     status: Option<String>,
 }
 
@@ -494,7 +494,8 @@ fn after_a_failure_nothing_more_is_sent() {
     assert_eq!(server.seen.lock().unwrap().len(), 1);
 }
 
-/// What the plugin hears, and the log, of a patch of the object `a` of this kind that is refused with a quotation.
+/// What the plugin and the log see of a refused patch of the object `a` of this kind, where the
+/// refusal quotes the object.
 fn heard_of_refusal(mut rig: Rig, kind: &Kind) -> (String, String) {
     rig.manifest.writes[0].kind = kind.clone();
     rig.permissions = Permissions::of(&rig.manifest, &Grants::as_requested());
@@ -543,8 +544,8 @@ fn of_a_secret_that_is_not_read_not_even_the_log_hears_what_the_server_quotes() 
     }
 }
 
-/// Executes the actions on objects `a` and `b` with a server whose first answer is this. Says what
-/// became of them.
+/// Executes the actions on objects `a` and `b` with a server whose first answer is this. Returns
+/// the results and the failure.
 fn after_first(answer: ActionResult, actions: &[Action]) -> (Vec<ActionResult>, Option<String>) {
     let mut held = object("a");
     held["metadata"]["finalizers"] = json!(["x/y"]);
@@ -1041,7 +1042,7 @@ fn a_generated_name_is_none_that_an_object_has_which_the_guest_has_seen() {
         names.collect()
     };
     let first = names(&Rig::new(&[]), 4);
-    // Three were made, and the second has died.
+    // Three were created, and the second one has been deleted.
     let mut living = Rig::new(&[object(&first[0]), object(&first[2])]);
     assert_eq!(
         names(&living, 1),
@@ -1127,7 +1128,7 @@ fn an_apply_of_what_never_comes_into_the_cache_is_not_remembered() {
     assert_eq!(shown.applied.len(), 1, "it is selected");
 }
 
-/// The object as it is in the other version.
+/// The object in the other version.
 fn converted(mut object: Value) -> Value {
     object["apiVersion"] = "v2".into();
     object

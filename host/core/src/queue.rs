@@ -1,14 +1,22 @@
 //! The work queue of one plugin: which key to run next.
 //!
-//! Guarantees (client-go's workqueue and controller-runtime's priority queue, where they agree):
-//! - A key is never handed out twice at once. One added while it runs is handed out once more when it is done.
-//! - However often a pending key is added, it is handed out once, with the highest priority it was added with.
-//! - Keys are handed out by priority, then first come, first served; a key whose priority rises goes to the end of its new class.
-//! - A delayed key becomes pending when its time comes; of two delays the earlier holds, and a plain add ends the delay.
-//! - Failures are counted per key. Only success forgets them: adding a key neither resets nor inflates its back-off.
-//! - A key that has failed [`BREAK_AFTER`] times in a row is *broken*: being added brings it back only [`COOL_DOWN`] after its last try,
-//!   so that a key which fails each time does not run as often as the cluster changes, unless what it ran on has changed since
-//!   ([`WorkQueue::end_cool_downs`]). client-go has nothing of the kind.
+//! It only orders keys. It does not know what the keys mean or why they were added.
+//!
+//! Guarantees (those on which client-go's workqueue and controller-runtime's priority queue agree):
+//! - A key is never handed out twice at once. A key added while it runs is handed out once more
+//!   when it is done.
+//! - However often a pending key is added, it is handed out once, with the highest priority it was
+//!   added with.
+//! - Keys are handed out by priority, then first come, first served. A key whose priority rises
+//!   goes to the end of its new class.
+//! - A delayed key becomes pending when its time comes. Of two delays the earlier one counts, and a
+//!   plain add ends the delay.
+//! - Failures are counted per key. Only success resets them: adding a key neither resets nor
+//!   increases its back-off.
+//! - A key that has failed [`BREAK_AFTER`] times in a row is *broken*: adding it makes it run no
+//!   earlier than [`COOL_DOWN`] after its last try. Otherwise a key that fails each time would run
+//!   as often as the cluster changes. The cool-down ends early if what the key ran on has changed
+//!   ([`WorkQueue::end_cool_downs`]). client-go has nothing like it.
 //! - No key that was added is lost.
 //!
 //! Time is an argument: the time since the host started.
@@ -23,43 +31,49 @@ use crate::key::ObjectKey;
 /// Time since the host started. It never goes back.
 pub type Time = Duration;
 
-/// Higher runs first.
+/// Keys with a higher priority run first.
 pub type Priority = i32;
 
-/// What a change of the cluster queues with.
+/// The priority of keys queued by a change in the cluster.
 pub const NORMAL: Priority = 0;
 
-/// What start-up and resync queue with (controller-runtime's `LowPriority`): real changes overtake them.
+/// The priority of keys queued by start-up and resync (controller-runtime's `LowPriority`): real
+/// changes overtake them.
 pub const LOW: Priority = -100;
 
-/// A key with so many failures in a row is broken. With the default back-off it has been tried for five seconds.
+/// A key with this many failures in a row is broken. With the default back-off it has then been
+/// tried for five seconds.
 pub const BREAK_AFTER: u32 = 10;
 
-/// A broken key that is added runs no sooner than this after its last try. Its own back-off may be shorter or longer.
+/// A broken key that is added runs no sooner than this after its last try. Its own back-off may be
+/// shorter or longer.
 pub const COOL_DOWN: Duration = Duration::from_secs(10);
 
-/// Room for so many keys is kept; that of ten thousand that changed at once would be most of what a calm plugin takes.
+/// Memory for this many keys is kept. The memory for ten thousand keys that changed at once would
+/// be most of what an otherwise quiet plugin uses.
 const KEPT_ROOM: usize = 256;
 
-/// Where a key stands in line: by priority, then in the order it came.
+/// A key's position in the queue: by priority, then in the order of arrival.
 pub type Place = (Reverse<Priority>, u64);
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct WorkQueue {
-    /// Invariant: `pending`, `delayed` and `entries` say the same. A key is in at most one of the first two (a held one in
-    /// `delayed`), in neither while it runs, and has an entry as long as there is anything to remember of it.
+    /// Invariant: `pending`, `delayed` and `entries` agree. A key is in at most one of the first
+    /// two (a held key is in `delayed`) and in neither while it runs. It has an entry as long as
+    /// there is anything to remember about it.
     pending: BTreeMap<Place, ObjectKey>,
     delayed: BTreeMap<(Time, u64), ObjectKey>,
     entries: HashMap<ObjectKey, Entry>,
-    /// How many entries have failures, and which of them are broken. Whoever asks walks no entries.
+    /// The number of entries with failures, and the broken keys, so that reading them walks no
+    /// entries.
     failing: usize,
     broken: BTreeSet<ObjectKey>,
     backoff: Backoff,
     next_ticket: u64,
-    /// What runs, and since when. A plugin's concurrency keeps it short.
+    /// The running keys and when they were handed out. A plugin's concurrency keeps this short.
     running: Vec<(ObjectKey, Time)>,
-    /// How many keys are pending with each priority; none of these counts is zero.
+    /// How many keys are pending with each priority. No count is zero.
     depth: BTreeMap<Priority, usize>,
     held: usize,
     is_draining: bool,
@@ -70,12 +84,12 @@ pub struct WorkQueue {
 struct Entry {
     state: State,
     failures: u32,
-    /// When it last failed; none if that is no reason to wait any more.
+    /// When the key last failed; `None` if that failure is no reason to wait any more.
     failed_at: Option<Time>,
 }
 
 impl Entry {
-    /// Until when adding the key does not bring it back.
+    /// Until when adding the key does not make it run.
     fn broken_until(&self) -> Time {
         let is_broken = self.failures >= BREAK_AFTER;
         let failed_at = self.failed_at.filter(|_| is_broken);
@@ -85,7 +99,7 @@ impl Entry {
 
 #[derive(Debug, Default)]
 enum State {
-    /// Remembered for its failures alone.
+    /// Not queued. Kept only for its failures.
     #[default]
     Idle,
     Pending {
@@ -96,7 +110,7 @@ enum State {
         due: (Time, u64),
         priority: Priority,
     },
-    /// As good as pending, but not to be handed out before it is released or due.
+    /// Counts as pending, but is not handed out before it is released or due.
     Held {
         due: (Time, u64),
         priority: Priority,
@@ -107,21 +121,21 @@ enum State {
     },
 }
 
-/// What a running key does when it is done.
+/// What happens to a running key when it is done.
 #[derive(Clone, Copy, Debug)]
 enum Again {
-    /// It was added while it ran: run it at once.
+    /// It was added while it ran, so it runs again at once.
     Now(Priority),
-    /// Run it at this time.
+    /// It runs again at this time.
     At(Time, Priority),
 }
 
-/// Since the queue was made.
+/// Counters since the queue was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys that became pending.
     pub adds: u64,
-    /// Delays asked for after a failure.
+    /// Delays requested after a failure.
     pub retries: u64,
 }
 
@@ -154,6 +168,7 @@ impl WorkQueue {
             .map_or(Time::ZERO, Entry::broken_until)
             .saturating_sub(now);
         match entry.map(|entry| &entry.state) {
+            // No second hand-out at once: the add is remembered, and outranks a delay.
             Some(State::Running { again }) => {
                 let priority = match again {
                     Some(Again::Now(have) | Again::At(_, have)) => priority.max(*have),
@@ -161,6 +176,8 @@ impl WorkQueue {
                 };
                 self.set_running(key, Some(Again::Now(priority)));
             }
+            // Only a release or its time lets a held key run, so an add may only raise its
+            // priority.
             Some(&State::Held {
                 due,
                 priority: have,
@@ -183,6 +200,7 @@ impl WorkQueue {
                     self.push(key, priority, since);
                 }
             }
+            // Broken: the add must not bypass the cool-down.
             _ if !broken_for.is_zero() => self.add_after(key, broken_for, priority, now),
             Some(&State::Delayed {
                 due,
@@ -195,7 +213,7 @@ impl WorkQueue {
         }
     }
 
-    /// Queues a key to run after `delay`, or as soon as it can if it is pending or due earlier already.
+    /// Queues a key to run after `delay`. If it is already pending or due earlier, nothing changes.
     pub fn add_after(&mut self, key: &ObjectKey, delay: Duration, priority: Priority, now: Time) {
         if delay.is_zero() {
             return self.add(key, priority, now);
@@ -232,7 +250,8 @@ impl WorkQueue {
         self.hand_out(place, now)
     }
 
-    /// Hands out this key, if it is pending or held, whoever came before it. It runs until [`done`](Self::done).
+    /// Hands out this key if it is pending or held, regardless of its position. It runs until
+    /// [`done`](Self::done).
     pub fn claim(&mut self, key: &ObjectKey, now: Time) -> Option<Taken> {
         self.release(key);
         match self.entries.get(key)?.state {
@@ -241,20 +260,21 @@ impl WorkQueue {
         }
     }
 
-    /// A place at the end of the line of this priority, for keys that are to be [visited](Self::visit).
+    /// Reserves a position at the end of this priority's keys, for keys that will be
+    /// [visited](Self::visit).
     pub fn place(&mut self, priority: Priority) -> Place {
         (Reverse(priority), self.ticket())
     }
 
-    /// Whether no pending key comes before this place.
+    /// Whether no pending key comes before this position.
     pub fn is_first(&mut self, place: Place, now: Time) -> bool {
         self.wake(now);
         let first = self.pending.first_key_value();
         first.is_none_or(|(first, _)| *first > place)
     }
 
-    /// Hands out a key as if it had been added with this priority before, also while draining: not
-    /// if it runs, is held, or is broken and not yet to be tried again. Then it runs later.
+    /// Hands out a key as if it had been added with this priority before, even while draining.
+    /// `None` if it runs, is held, or is broken and still cooling down. Then it runs later.
     pub fn visit(&mut self, key: &ObjectKey, priority: Priority, now: Time) -> Option<Taken> {
         let is_draining = std::mem::replace(&mut self.is_draining, false);
         self.add(key, priority, now);
@@ -270,7 +290,7 @@ impl WorkQueue {
         !self.pending.is_empty() || self.next_due().is_some_and(|due| due <= now)
     }
 
-    /// When [`next`](Self::next) hands out a key; zero if it does now.
+    /// When [`next`](Self::next) can hand out a key; zero if it can now.
     pub fn next_ready(&self) -> Option<Time> {
         match self.pending.is_empty() {
             true => self.next_due(),
@@ -283,7 +303,8 @@ impl WorkQueue {
         self.delayed.keys().next().map(|(due, _)| *due)
     }
 
-    /// Counts a failure of a running key and runs it again after its back-off, or after `at_least` if that is longer.
+    /// Counts a failure of a running key and queues it again after its back-off, or after
+    /// `at_least` if that is longer. Returns the delay.
     pub fn fail(
         &mut self,
         key: &ObjectKey,
@@ -300,12 +321,12 @@ impl WorkQueue {
         delay
     }
 
-    /// Counts a failure of a running key that is not to be tried again by itself.
+    /// Counts a failure of a running key that is not retried by itself.
     pub fn fail_terminally(&mut self, key: &ObjectKey, now: Time) {
         self.count_failure(key, now);
     }
 
-    /// Forgets a key's failures.
+    /// Resets a key's failures.
     pub fn forget(&mut self, key: &ObjectKey) {
         if let Some(entry) = self.entries.get_mut(key) {
             let before = std::mem::take(&mut entry.failures);
@@ -313,7 +334,7 @@ impl WorkQueue {
         }
     }
 
-    /// Takes back a key that was handed out.
+    /// Takes back a key that was handed out. If it was added while it ran, it is queued again.
     pub fn done(&mut self, key: &ObjectKey, now: Time) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -340,8 +361,9 @@ impl WorkQueue {
         }
     }
 
-    /// Takes back a key that was handed out but cannot run yet. It keeps its place in time: it is handed out again once it is
-    /// [released](Self::release), or at `until`, also while draining.
+    /// Takes back a key that was handed out but cannot run yet. It keeps the time at which it
+    /// became pending. It is handed out again when it is [released](Self::release), or at `until`,
+    /// even while draining.
     pub fn hold(&mut self, taken: &Taken, until: Time, now: Time) {
         let due = (until, self.ticket());
         let Some(entry) = self.entries.get_mut(&taken.key) else {
@@ -364,7 +386,7 @@ impl WorkQueue {
         self.delayed.insert(due, taken.key.clone());
     }
 
-    /// A held key may run.
+    /// Makes a held key pending again.
     pub fn release(&mut self, key: &ObjectKey) {
         let state = self.entries.get(key).map(|entry| &entry.state);
         if let Some(&State::Held {
@@ -379,7 +401,7 @@ impl WorkQueue {
         }
     }
 
-    /// A held key may run at this time, if it is not released earlier.
+    /// Changes the time at which a held key becomes pending by itself.
     pub fn hold_until(&mut self, key: &ObjectKey, until: Time) {
         let new = (until, self.ticket());
         if let Some(Entry {
@@ -393,7 +415,8 @@ impl WorkQueue {
         }
     }
 
-    /// Drops every key, and what is remembered of it. What runs ends, and is not run again unless it is added.
+    /// Drops every key and what is remembered about it. Running keys end and run again only if they
+    /// are added.
     pub fn clear(&mut self) {
         self.pending.clear();
         self.delayed.clear();
@@ -411,7 +434,8 @@ impl WorkQueue {
         });
     }
 
-    /// From now on only what is pending, and what is added to a running key, is handed out. Delayed keys are dropped.
+    /// From now on, only pending and held keys, and keys that are added while they run, are handed
+    /// out. Delayed keys are dropped.
     pub fn drain(&mut self) {
         self.is_draining = true;
         for (due, key) in std::mem::take(&mut self.delayed) {
@@ -429,17 +453,19 @@ impl WorkQueue {
         }
     }
 
-    /// Whether only what is there is finished.
+    /// Whether the queue only finishes what it has.
     pub fn is_draining(&self) -> bool {
         self.is_draining
     }
 
-    /// Whether nothing is pending and nothing runs: stricter than client-go's `ShutDownWithDrain`, which waits for what runs only.
+    /// Whether no key is pending, held or running. client-go's `ShutDownWithDrain` only waits for
+    /// running keys.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.running.is_empty() && self.held == 0
     }
 
-    /// How many keys are pending (not the delayed or running ones: client-go's `Len`).
+    /// How many keys are pending. As in client-go's `Len`, delayed and running keys are not
+    /// counted.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
@@ -466,7 +492,8 @@ impl WorkQueue {
         &self.depth
     }
 
-    /// The broken keys in their order, with their failures and the time until they are tried again, if they are.
+    /// The broken keys in order, with their failures and the time of their next try, if there is
+    /// one.
     pub fn broken(&self) -> impl ExactSizeIterator<Item = (&ObjectKey, u32, Option<Time>)> {
         self.broken.iter().map(|key| {
             let entry = self.entries.get(key);
@@ -478,14 +505,14 @@ impl WorkQueue {
         })
     }
 
-    /// What made keys fail may have been mended: those that are broken run as soon as they are added.
+    /// What made keys fail may be repaired now: broken keys run as soon as they are added.
     pub fn end_cool_downs(&mut self) {
         for entry in self.entries.values_mut() {
             entry.failed_at = None;
         }
     }
 
-    /// The keys that failed when they last ran. Linear in the number of remembered keys.
+    /// The keys whose last reconcile failed. Linear in the number of remembered keys.
     pub fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
         let failed = self.entries.iter();
         failed
@@ -493,7 +520,7 @@ impl WorkQueue {
             .map(|(key, _)| key)
     }
 
-    /// Forgets a key that is to run no more: neither queued, nor running. Says whether it is.
+    /// Forgets a key if it is neither queued nor running. Returns whether it was forgotten.
     pub fn forget_idle(&mut self, key: &ObjectKey) -> bool {
         let state = self.entries.get(key).map(|entry| &entry.state);
         let is_idle = matches!(state, None | Some(State::Idle));
@@ -503,7 +530,7 @@ impl WorkQueue {
         is_idle
     }
 
-    /// Whether a key failed when it last ran.
+    /// Whether a key's last reconcile failed.
     pub fn is_failing(&self, key: &ObjectKey) -> bool {
         let entry = self.entries.get(key);
         entry.is_some_and(|entry| entry.failures > 0)
@@ -519,12 +546,12 @@ impl WorkQueue {
         self.held
     }
 
-    /// How many keys wait for their time, held ones among them.
+    /// How many keys wait for their time, including held ones.
     pub fn delayed(&self) -> usize {
         self.delayed.len()
     }
 
-    /// How many keys failed when they last ran.
+    /// How many keys' last reconcile failed.
     pub fn failing(&self) -> usize {
         self.failing
     }
@@ -585,7 +612,7 @@ impl WorkQueue {
         })
     }
 
-    /// Takes a key out of the line.
+    /// Removes a key from the pending ones.
     fn pull(&mut self, place: &Place) -> Option<ObjectKey> {
         let key = self.pending.remove(place)?;
         let priority = place.0.0;
@@ -610,7 +637,7 @@ impl WorkQueue {
         self.entries.entry(key.clone()).or_default().state = State::Delayed { due, priority };
     }
 
-    /// Counts a failure. Says how many that are in a row.
+    /// Counts a failure. Returns the failures in a row; `None` if the key is unknown.
     fn count_failure(&mut self, key: &ObjectKey, now: Time) -> Option<u32> {
         let entry = self.entries.get_mut(key)?;
         let before = entry.failures;
@@ -621,7 +648,7 @@ impl WorkQueue {
         Some(failures)
     }
 
-    /// A key had so many failures, and has so many now.
+    /// Updates the counters for a key whose number of failures changes from `before` to `now`.
     fn recount(&mut self, key: &ObjectKey, before: u32, now: u32) {
         self.failing += usize::from(now > 0);
         self.failing -= usize::from(before > 0);
@@ -640,7 +667,7 @@ impl WorkQueue {
 
     fn remove_entry(&mut self, key: &ObjectKey) {
         self.drop_entry(key);
-        // Not while there are many still: all of them would be moved.
+        // Not while many entries are left, because shrinking moves all of them.
         if self.entries.len() <= KEPT_ROOM / 2 && self.entries.capacity() > 2 * KEPT_ROOM {
             self.entries.shrink_to(KEPT_ROOM);
         }

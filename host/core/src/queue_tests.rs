@@ -10,7 +10,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("default", name)
 }
 
-/// A queue with a clock that tests move by hand.
+/// A queue with a clock that the test advances.
 #[derive(Default)]
 struct Rig {
     queue: WorkQueue,
@@ -199,7 +199,7 @@ fn a_finished_key_leaves_nothing_behind() {
     assert!(rig.queue.entries.is_empty());
 }
 
-/// What the queue says of keys that have failed.
+/// The queue's own counts of failing keys, and its broken keys.
 fn counted(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
     let broken = queue
         .broken()
@@ -207,7 +207,7 @@ fn counted(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
     (queue.failing(), broken.collect())
 }
 
-/// The same, found by looking at each of them.
+/// The same, found by walking all entries.
 fn walked(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
     let entries = queue.entries.iter();
     let failures = entries.map(|(key, entry)| (key.clone(), entry.failures));
@@ -231,7 +231,7 @@ enum Step {
     Advance(u8),
 }
 
-/// What happens to keys that fail.
+/// What happens to failing keys.
 #[derive(Clone, Debug)]
 enum Fate {
     Fails(u8, u32),
@@ -267,13 +267,14 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The queue against the plainest model of its promise: who asked to run must run after asking, and nobody runs twice at once.
+    /// Checks the queue against the simplest model of its promise: a key that was added runs
+    /// afterwards, and no key runs twice at once.
     #[test]
     fn no_key_runs_twice_at_once_and_none_is_lost(steps in proptest::collection::vec(step(), 0..200)) {
         let mut rig = Rig::default();
         let mut running = BTreeSet::new();
         let mut held: BTreeMap<String, Time> = BTreeMap::new();
-        // Keys that must still run, and the earliest time at which they may be expected to.
+        // Keys that must still run, and the earliest time at which that can be expected.
         let mut owed: BTreeMap<String, Time> = BTreeMap::new();
         let owe = |owed: &mut BTreeMap<String, Time>, name: String, at: Time| {
             owed.entry(name).and_modify(|have| *have = at.min(*have)).or_insert(at);
@@ -415,7 +416,7 @@ fn a_held_key_runs_when_its_patience_ends() {
     assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
 }
 
-/// Fails a key so often in a row, each time as soon as it is due.
+/// Fails a key this many times in a row, each time as soon as it is due.
 fn fail(rig: &mut Rig, name: &str, times: u32) {
     rig.add(name);
     for _ in 0..times {
@@ -436,7 +437,7 @@ fn being_added_brings_a_broken_key_back_only_after_the_cool_down() {
     rig.queue.fail(&key("a"), Duration::ZERO, NORMAL, rig.now);
     rig.done("a");
     assert!(rig.queue.is_broken(&key("a")));
-    // Its own back-off is shorter than the cool-down still.
+    // Its own back-off is still shorter than the cool-down.
     assert_eq!(rig.add("a").next(), None);
     assert_eq!(rig.queue.next_due(), Some(rig.now + 2560 * MS));
     fail(&mut rig, "a", 4);

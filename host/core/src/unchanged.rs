@@ -1,16 +1,18 @@
-//! Which writes would change nothing, and so are not sent: an idle cluster costs no writes.
+//! Which writes would change nothing and are therefore not sent: an idle cluster costs no writes.
 //!
-//! The rule, per operation:
-//! - **apply**: either its text is what the server last accepted of this plugin for the object, and
-//!   the object is as that apply left it: at the same resourceVersion (then its fields need not be
-//!   cached: a Secret's values), or the same as the server showed it then, apart from what the
-//!   server and status writers change. Or the object itself proves it; see `crate::owned`: so
-//!   nothing is sent again after a restart either, when no apply is remembered. It does not do to
-//!   look for the intent's fields in the object: where a value is atomic, an apply takes away what
-//!   others have added to it.
-//! - **update**: the cached object equals it, apart from what the cache leaves out (managed fields, the last-applied annotation)
-//!   and the resourceVersion. An update of `status` compares `status` alone.
-//! - everything else is sent.
+//! The rule for each operation:
+//! - **apply**: not sent if the server last accepted the same text from this plugin for the object,
+//!   and the object still is as that apply left it. It is if it has the same resourceVersion (then
+//!   its fields need not be cached, such as a Secret's values), or if it equals what the server
+//!   answered then, apart from what the server and status writers change. It is also not sent if
+//!   the object itself proves that it would change nothing; see `crate::owned`. So nothing is sent
+//!   again after a restart either, when no apply is remembered. It is not enough to look for the
+//!   text's fields in the object: where a value is atomic, an apply removes what others have added
+//!   to it.
+//! - **update**: not sent if the cached object equals it, apart from what the cache leaves out
+//!   (managed fields, the last-applied annotation) and the resourceVersion. An update of `status`
+//!   compares only `status`.
+//! - all other operations are always sent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,14 +25,14 @@ use crate::object::{Object, find_applied};
 use crate::owned::is_as_applied;
 use crate::source::Payload;
 
-/// What an apply is of.
+/// What an apply is sent to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The object's kind.
     pub kind: Kind,
     /// The object.
     pub key: ObjectKey,
-    /// Its subresource.
+    /// The subresource, if it is not the object itself.
     pub subresource: Option<String>,
 }
 
@@ -44,17 +46,17 @@ struct Intent {
     left: Left,
 }
 
-/// How an apply left its object.
+/// The state in which an apply left its object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// At this resourceVersion.
+    /// The object's resourceVersion.
     resource_version: Option<String>,
-    /// A [`digest`] of it, where the server showed the whole of it.
+    /// A [`digest`] of the object, if the server's answer showed all of it.
     digest: Option<u64>,
 }
 
 impl Left {
-    /// At this resourceVersion, and so, if the server has shown it (JSON).
+    /// `shown` is the server's answer (JSON), if it showed the object.
     pub fn new(
         manager: &str,
         subresource: Option<&str>,
@@ -78,8 +80,8 @@ impl Left {
 
 /// A plugin's last accepted applies, as hashes. Shared by the plugin's running reconciles.
 ///
-/// Only of objects that come into the cache, for without the cached object nothing can be said; so
-/// an object's are forgotten when it goes.
+/// Kept only for objects that reach the cache, because without the cached object nothing can be
+/// decided. So an object's applies are forgotten when the object goes.
 #[derive(Debug, Default)]
 pub struct Applied {
     intents: Mutex<Intents>,
@@ -99,19 +101,19 @@ impl Applied {
             .insert(subresource, Intent { hash, left });
     }
 
-    /// The object is gone, or its state is no longer known to follow from what was applied.
+    /// The object is gone, or its state can no longer be derived from what was applied.
     pub fn forget(&self, kind: &Kind, key: &ObjectKey) {
         self.lock().remove(&(kind.clone(), key.clone()));
     }
 
-    /// The server has gone back in time: resourceVersions may be given again, to other states of
-    /// these objects.
+    /// The server has gone back in time: it may assign the same resourceVersions again, to other
+    /// states of objects of this kind.
     pub fn forget_kind(&self, kind: &Kind) {
         self.lock().retain(|(of, _), _| of != kind);
     }
 
-    /// Whether the last accepted apply of the object, or of a subresource of it, left it at this
-    /// version.
+    /// Whether the last accepted apply of the object, or of one of its subresources, left it at
+    /// this version.
     pub fn has_left(&self, kind: &Kind, key: &ObjectKey, version: &ResourceVersion) -> bool {
         let intents = self.lock();
         let of_object = intents.get(&(kind.clone(), key.clone()));
@@ -122,7 +124,7 @@ impl Applied {
         })
     }
 
-    /// Of how many objects applies are remembered.
+    /// How many objects have remembered applies.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
@@ -167,7 +169,7 @@ impl Applied {
         is_as_left || owned.is_some_and(|owned| is_as_applied(&owned, intent, &object))
     }
 
-    /// What the last accepted apply has left, if it was of this text.
+    /// What the last accepted apply left, if it had this text.
     fn left_by(&self, target: &Target, hash: u64) -> Option<Left> {
         let intents = self.lock();
         let of_object = intents.get(&(target.kind.clone(), target.key.clone()))?;
@@ -176,17 +178,17 @@ impl Applied {
     }
 }
 
-/// A number for an applied text.
+/// A hash of an applied text.
 pub fn hash(intent: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     intent.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A number for an object as an apply left it, of which its manager then had applied `owned`
-/// (fieldsV1): without what the server alone writes, and without `status`, which is another
-/// writer's. For the `status` subresource it is of `status` alone. None for another subresource,
-/// whose answers are not the object.
+/// A hash of an object as an apply left it, including the fields that its manager owned then
+/// (`owned`, in fieldsV1). It excludes what only the server writes, and `status`, which belongs to
+/// another writer. For the `status` subresource it covers only `status`. `None` for any other
+/// subresource, because its answers are not the object.
 fn digest(object: &Value, subresource: Option<&str>, owned: Option<&str>) -> Option<u64> {
     let owned: Option<Value> = owned.and_then(|owned| serde_json::from_str(owned).ok());
     let mut hasher = DefaultHasher::new();
@@ -217,7 +219,7 @@ pub fn is_same_object(current: &Value, wanted: &Value, subresource: Option<&str>
     }
 }
 
-/// The object without what the cache leaves out or the server alone writes.
+/// The object without what the cache leaves out or only the server writes.
 fn without_bookkeeping(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -255,7 +257,7 @@ mod tests {
 
     const MANAGER: &str = "p";
 
-    /// An object of the cache at this version; `applied` is what the manager owns of it.
+    /// A cached object at this version; `applied` is what the manager owns of it.
     fn cached(version: &str, rest: &Value, applied: Option<&Value>) -> Object {
         let mut object =
             json!({"metadata": {"namespace": "default", "name": "a", "resourceVersion": version}});
@@ -279,7 +281,7 @@ mod tests {
         intent
     }
 
-    /// After this was applied, and the server answered with this object at version 7.
+    /// The memory after this was applied and the server answered with this object at version 7.
     fn after(applied: &Value, answer: &Value) -> Applied {
         let answer = cached("7", answer, None).json().to_owned();
         let left = Left::new(MANAGER, None, Some("7".into()), Some(&answer));

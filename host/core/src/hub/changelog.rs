@@ -5,33 +5,33 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::cache::Change;
 use crate::snapshot::InformerId;
 
-/// Most changes remembered. A reconcile that runs while more than this happens is simply run again.
+/// Maximum number of changes kept. If more arrive during a reconcile, its key simply runs again.
 const MAX_CHANGES: usize = 65_536;
 
-/// A change, its number, and whose it is.
+/// A change's sequence number, its informer, and the change.
 type Entry = (u64, InformerId, Change);
 
-/// Every change since the oldest snapshot that a reconcile still runs on.
+/// Every change since the oldest snapshot that a reconcile or a preparation still uses.
 ///
-/// Invariant: it holds all changes after `forgotten`, in order, and none when nothing runs.
+/// Invariant: it holds all changes after `forgotten`, in order, and none while nothing is open.
 #[derive(Default)]
 pub(super) struct Changelog {
     entries: VecDeque<Entry>,
-    /// The sequence number up to which changes are not remembered.
+    /// Changes up to this sequence number are no longer kept.
     forgotten: u64,
-    /// How many reconciles run on the snapshot with this sequence number.
+    /// How many reconciles and preparations use the snapshot with this sequence number.
     open: BTreeMap<u64, usize>,
 }
 
 /// What happened since a snapshot.
 pub(super) enum Missed<'a> {
     Changes(Box<dyn Iterator<Item = (InformerId, &'a Change)> + 'a>),
-    /// More than is remembered.
+    /// More changes than are kept.
     TooMuch,
 }
 
 impl Changelog {
-    /// Changes were stored; `sequence` is the number of the last.
+    /// Records stored changes; `sequence` is the number of the last one.
     pub fn push(&mut self, sequence: u64, informer: InformerId, changes: Vec<Change>) {
         if self.open.is_empty() {
             self.forgotten = sequence;
@@ -53,7 +53,7 @@ impl Changelog {
         *self.open.entry(sequence).or_default() += 1;
     }
 
-    /// A reconcile on the snapshot with this number has ended. What did it miss?
+    /// A reconcile on the snapshot with this number has ended. Returns the changes it has missed.
     pub fn close(&mut self, sequence: u64) -> Missed<'_> {
         if let Some(count) = self.open.get_mut(&sequence) {
             *count -= 1;
@@ -77,7 +77,8 @@ impl Changelog {
         self.entries.len()
     }
 
-    /// Forgets what no running reconcile can miss, and hands it out: freeing old objects takes a while.
+    /// Removes what no running reconcile can miss and returns it: freeing old objects takes a
+    /// while.
     pub fn trim(&mut self) -> Vec<Entry> {
         let oldest = self.open.keys().next().copied().unwrap_or(u64::MAX);
         let end = self.entries.partition_point(|(at, _, _)| *at <= oldest);

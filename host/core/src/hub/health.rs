@@ -1,8 +1,10 @@
-//! Whether a version of a plugin is fit to run.
+//! The record of one version of a plugin, and its quarantine.
 //!
-//! A trap, a run over its limits and a refused outcome are strikes. One object that breaks a plugin is that key's business (see
-//! `queue`, broken keys); a version that breaks on most of what it runs is the version's, and is put in quarantine: it runs nothing
-//! until its time is over, and longer each time. Whoever has an earlier version can put that in its place.
+//! A trap, a reconcile that exceeds its limits, and a refused outcome are faults. If a single
+//! object makes a plugin fail, that concerns only its key (see broken keys in `queue`). A version
+//! that fails on most of its keys is put in quarantine: nothing of it runs until the quarantine is
+//! over, and each further quarantine is longer. This module only judges. A rollback to an earlier
+//! version is decided elsewhere.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,41 +13,43 @@ use crate::backoff::Backoff;
 use crate::key::ObjectKey;
 use crate::queue::Time;
 
-/// Of so many keys that ran last, the latest verdict is remembered.
+/// The result of the latest reconcile is kept for this many keys, those that ran last.
 const KEYS: usize = 100;
 
-/// Fewer strikes in a row condemn nobody, whatever part of the keys they are.
+/// A version is quarantined only after this many consecutive faults, however large the share of
+/// failing keys.
 const STRIKES: u32 = 5;
 
-/// How long a quarantine is: half a minute at first, an hour at last.
+/// The length of a quarantine: 30 seconds at first, at most one hour.
 const QUARANTINE: Backoff = Backoff {
     base: Duration::from_secs(30),
     max: Duration::from_secs(3600),
 };
 
-/// After so long without a quarantine the next one is as short as the first.
+/// If no quarantine began for this long after the last one ended, the next one is as short as the
+/// first.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(2 * 3600);
 
-/// Why and how long a version does not run.
+/// Why a version does not run, and until when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// The last strike.
+    /// The last fault.
     pub reason: String,
-    /// When it may run again.
+    /// When the version may run again.
     pub until: Time,
 }
 
-/// One version's record.
+/// The record of one version.
 #[derive(Debug)]
 pub(super) struct Health {
-    /// Whether it is ever put in quarantine.
+    /// Whether this version can be put in quarantine at all.
     is_judged: bool,
-    /// The keys that ran last, each once, with whether its last run was a strike.
+    /// The keys that ran last, each once, and whether its latest reconcile was a fault.
     recent: VecDeque<(ObjectKey, bool)>,
-    /// Since the last run that was none.
+    /// Consecutive faults, over all keys.
     strikes: u32,
     quarantine: Option<Quarantine>,
-    /// Quarantines so far.
+    /// The number of quarantines so far, for their length.
     times: u32,
 }
 
@@ -60,7 +64,8 @@ impl Health {
         }
     }
 
-    /// A run has ended; with a strike if there is a reason. Says whether the version goes into quarantine for it.
+    /// Records the end of a reconcile; `strike` is the reason if it was a fault. Returns whether
+    /// this puts the version in quarantine.
     pub fn ran(&mut self, key: &ObjectKey, strike: Option<&str>, now: Time) -> bool {
         self.recent.retain(|(have, _)| have != key);
         self.recent.truncate(KEYS - 1);
@@ -76,7 +81,7 @@ impl Health {
         self.condemn(reason, now)
     }
 
-    /// Puts the version in quarantine, if that is ever done. Says whether it has.
+    /// Puts the version in quarantine, if quarantine is enabled for it. Returns whether it did.
     pub fn condemn(&mut self, reason: &str, now: Time) -> bool {
         if !self.is_judged {
             return false;
@@ -95,7 +100,8 @@ impl Health {
         true
     }
 
-    /// Somebody has mended something, or says that it is to be tried: it is, at once.
+    /// Clears the record and ends the quarantine: an operator or new settings ask for another
+    /// attempt.
     pub fn forgive(&mut self) {
         self.recent.clear();
         self.strikes = 0;
@@ -106,28 +112,29 @@ impl Health {
         self.current(now).is_some()
     }
 
-    /// The quarantine it is in.
+    /// The quarantine in force, if any.
     pub fn current(&self, now: Time) -> Option<&Quarantine> {
         self.quarantine
             .as_ref()
             .filter(|quarantine| now < quarantine.until)
     }
 
-    /// When the last quarantine is or was over.
+    /// The end of the last quarantine, past or future; zero if there was none.
     pub fn until(&self) -> Time {
         self.quarantine
             .as_ref()
             .map_or(Time::ZERO, |quarantine| quarantine.until)
     }
 
-    /// Whether nothing speaks against coming back to it.
+    /// Whether a rollback may return to this version: it has not been quarantined, and it has never
+    /// run or at least one recent key did not end with a fault.
     pub fn is_fit(&self) -> bool {
         let is_good = |(_, strike): &(ObjectKey, bool)| !strike;
         let has_run_well = self.recent.is_empty() || self.recent.iter().any(is_good);
         self.quarantine.is_none() && has_run_well
     }
 
-    /// Strikes in a row on most keys that ran lately.
+    /// Whether enough consecutive faults have occurred and most of the recent keys ended with one.
     fn is_unfit(&self) -> bool {
         let struck = self.recent.iter().filter(|(_, strike)| *strike).count();
         self.strikes >= STRIKES && struck * 2 > self.recent.len()

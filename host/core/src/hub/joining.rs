@@ -1,4 +1,4 @@
-//! Plugins come and go.
+//! How plugins join the hub, are replaced, and leave it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,42 +13,45 @@ use crate::queue::Time;
 use crate::snapshot::InformerId;
 use crate::source::Payload;
 
-/// Most changes that are done on a prepared plugin's caches while everybody waits: about three milliseconds.
+/// Maximum number of changes applied to the prepared caches while the hub is locked: about three
+/// milliseconds.
 const MAX_WAITING: usize = if cfg!(test) { 2 } else { 100 };
 
-/// After so many rounds in which more than that happened, everybody waits for the rest.
+/// After this many rounds that each missed more than [`MAX_WAITING`] changes, the rest is applied
+/// under the hub's lock.
 const MAX_ROUNDS: usize = 8;
 
-/// Most keys of a new version that are queued at a time: about two milliseconds.
+/// Maximum number of a new version's first keys queued at a time: about two milliseconds.
 const MAX_KEYS: usize = if cfg!(test) { 2 } else { 1_000 };
 
 /// Why a plugin cannot join.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JoinError {
-    /// Names are unique: they are field managers and metric labels.
+    /// Names are unique because they are used in field managers and metric labels.
     #[error("a plugin named {0:?} is already loaded")]
     DuplicateName(String),
-    /// The operator decides who sees them.
+    /// The values of Secrets are read only if the operator allows it.
     #[error(
         "{0:?} reads the values of Secrets: allow it with secret-values = true in the plugin's settings, or have its manifest name the fields of v1/Secret that it needs, without .data"
     )]
     SecretValues(String),
-    /// The host finishes what it has and takes nothing new.
+    /// The host finishes what it has and accepts nothing new.
     #[error("the host is stopping")]
     Draining,
 }
 
-/// What has become of a [`Preparation`].
+/// The result of an attempt to exchange a [`Preparation`].
 pub enum Exchange {
-    /// Too much has changed meanwhile: build it again, and come back.
+    /// Not finished, or too much has changed meanwhile. Build it again and exchange it again.
     Again(Box<Preparation>),
-    /// The plugin has joined.
+    /// Done. The plugin has joined, unless it has left meanwhile or nothing was to join.
     Done(Garbage),
     /// The plugin cannot join.
     Refused(JoinError, Garbage),
 }
 
-/// What the hub needs no more. Freeing it takes a while (a tenth of a second for 100,000 objects): drop it where nobody waits.
+/// What the hub no longer needs. Freeing it takes a while (a tenth of a second for 100,000
+/// objects), so drop it where nothing waits for the hub.
 #[derive(Default)]
 #[must_use = "drop it where nobody waits for the hub"]
 pub struct Garbage(Vec<Box<dyn Send>>);
@@ -60,8 +63,9 @@ impl Garbage {
 }
 
 impl Hub {
-    /// Adds a plugin at once: its informers, views and indexes, and a first run for every object of its subject. Takes a second for
-    /// 100,000 objects. Where others wait for the hub, [`prepare`](Self::prepare) it.
+    /// Adds a plugin at once: its informers, views and indexes, and a first reconcile for every
+    /// object of its subject. Takes a second for 100,000 objects. If others wait for the hub, use
+    /// [`prepare`](Self::prepare) instead.
     pub fn join(
         &mut self,
         plugin: Arc<dyn Plugin>,
@@ -73,7 +77,7 @@ impl Hub {
         Ok(id)
     }
 
-    /// Puts another version in a plugin's place at once; see [`prepare_replacement`](Self::prepare_replacement).
+    /// Swaps a plugin's version at once; see [`prepare_replacement`](Self::prepare_replacement).
     pub fn replace(
         &mut self,
         id: PluginId,
@@ -96,8 +100,8 @@ impl Hub {
         }
     }
 
-    /// Begins to add a plugin. The preparation is to be built, without the hub, and given to [`exchange`](Self::exchange): until then
-    /// the hub remembers all changes.
+    /// Begins to add a plugin. The caller builds the preparation without the hub and then passes it
+    /// to [`exchange`](Self::exchange). Until then the hub keeps all changes.
     pub fn prepare(
         &mut self,
         plugin: Arc<dyn Plugin>,
@@ -110,9 +114,9 @@ impl Hub {
         Ok((id, self.begin(Some(joining))))
     }
 
-    /// Begins to put another version in a plugin's place, or the same one with other settings. What runs ends as it began; every key
-    /// runs again, on the new version. The queue stays, and with it each key's failures and what the plugin has used of the workers'
-    /// time.
+    /// Begins to swap a plugin's version, or the settings of the same version. Running reconciles
+    /// end on the version they began on. Every key runs again on the new version. The queue stays,
+    /// and with it each key's failures and the plugin's used share of the workers' time.
     pub fn prepare_replacement(
         &mut self,
         id: PluginId,
@@ -124,7 +128,8 @@ impl Hub {
         Ok(self.begin(Some(joining)))
     }
 
-    /// Begins to free what plugins that have left alone needed, if there is any. To be built and exchanged as that of a plugin.
+    /// Begins to free what only plugins that have left needed; `None` if there is nothing to free.
+    /// The result is built and exchanged like a plugin's preparation.
     pub fn prepare_trim(&mut self) -> Option<Preparation> {
         let mut informers = self.snapshot.informers.iter();
         let is_loose = informers.any(|cache| cache.is_loose());
@@ -156,7 +161,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Puts what has been prepared and built in the place of what is here: the plugin has joined.
+    /// Installs what has been prepared and built. When this returns [`Exchange::Done`], the plugin
+    /// has joined.
     pub fn exchange(&mut self, preparation: Preparation, now: Time) -> Exchange {
         let Preparation { step, garbage } = preparation;
         match step {
@@ -202,17 +208,20 @@ impl Hub {
         }
         if joining.is_some_and(|joining| joining.replaces && !self.seats.contains_key(&joining.id))
         {
-            // It has left meanwhile.
+            // The plugin has left meanwhile.
             garbage.add((caches, missed, self.changelog.trim()));
             return Exchange::Done(garbage);
         }
         let Some(missed) = missed else {
+            // `None`: what was missed is not known, so start again from the present caches.
             let mut anew = self.begin(caches.joining.take());
             garbage.add((caches, self.changelog.trim()));
             anew.garbage = garbage;
             return Exchange::Again(Box::new(anew));
         };
         if missed.len() > MAX_WAITING && caches.rounds < MAX_ROUNDS {
+            // Still too much to do under the lock: another round outside it. The changelog is
+            // opened at the present state before it is trimmed, so that nothing in between is lost.
             self.changelog.open(self.snapshot.sequence);
             let before = std::mem::replace(&mut caches.live, self.snapshot.clone());
             garbage.add((before, self.changelog.trim()));
@@ -243,7 +252,8 @@ impl Hub {
         }
     }
 
-    /// Lets the plugin in, or another version. Of that, what has been prepared is returned, because its first keys are still to be queued.
+    /// Installs the plugin, or swaps its version. For a swap, returns what has been prepared,
+    /// because its first keys are still to be queued.
     fn seat(
         &mut self,
         joining: Joining,
@@ -258,13 +268,14 @@ impl Hub {
         let seat = self.seats.get_mut(&joining.id)?;
         let (plugin, settings) = (&joining.plugin, &joining.settings);
         let grants = seat.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
-        // After the new ones have come, so that what both use stays.
+        // Only after the new version has subscribed, so that informers used by both versions stay.
         self.release(grants, garbage);
         Some((joining.id, prepared))
     }
 
-    /// What has happened to the prepared caches since the preparation was last told, after which nothing is remembered for it any more.
-    /// None if that cannot be said, or if other plugins have come or gone: then it is of no use.
+    /// The changes of the prepared caches since the preparation was last brought up to date. The
+    /// changelog no longer keeps them for it afterwards. `None` if more changed than is kept, or if
+    /// other plugins have joined or left: then the preparation cannot be used.
     fn missed(&mut self, caches: &Caches) -> Option<Vec<(InformerId, Change)>> {
         let missed = match self.changelog.close(caches.live.sequence) {
             Missed::Changes(changes) if caches.layout == self.layout => changes,
@@ -274,9 +285,9 @@ impl Hub {
         Some(concern.map(|(id, change)| (id, change.clone())).collect())
     }
 
-    /// Removes a plugin, whatever it has queued. What still runs is allowed to end, and means nothing any more. An informer that
-    /// nobody else uses has ended with it: its cache is empty. What the other caches hold for this plugin alone stays until
-    /// [`prepare_trim`](Self::prepare_trim).
+    /// Removes a plugin, whatever it has queued. What still runs may end, but has no effect any
+    /// more. An informer that no other plugin uses ends too, and its cache is emptied. What the
+    /// other caches hold for this plugin alone stays until [`prepare_trim`](Self::prepare_trim).
     pub fn leave(&mut self, plugin: PluginId) -> Garbage {
         let mut garbage = Garbage::default();
         let Some(seat) = self.seats.remove(&plugin) else {

@@ -1,10 +1,11 @@
-//! What a plugin does while its writes find no cluster: it tries with one key a second.
+//! What a plugin does while its writes cannot reach the cluster: it tries one key a second.
 //!
-//! Per plugin: what cannot be reached may be an aggregated API or a slow webhook that only this
-//! plugin needs. It may be needed by one key alone, so the keys that are tried are in turn those
-//! that found no cluster and those that have not been tried. A run that needs no cluster says
-//! nothing of it, and the next key is tried at once; but however many of these there are, a key
-//! that found no cluster is tried every two seconds. Any answer, a refusal too, ends the outage.
+//! Outages are tracked per plugin, because the unreachable part may be an aggregated API or a slow
+//! webhook that only this plugin needs. It may also be needed by one key alone. So tries alternate
+//! between keys whose writes were not answered and keys that have not been tried. A reconcile that
+//! does not need the cluster tells nothing about it, and the next key is tried at once; but a
+//! parked key is tried every two seconds, however many such reconciles there are. Any answer ends
+//! the outage, a refusal too.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,24 +16,24 @@ use crate::queue::Time;
 /// The time between two tries.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
-/// A time in which a plugin's writes have no answer.
+/// A period in which a plugin's writes are not answered.
 #[derive(Debug)]
 pub(super) struct Outage {
     next_probe: Time,
-    /// The keys whose writes had none. The queue holds them.
+    /// The parked keys: their writes were not answered. The queue holds them.
     stranded: BTreeSet<ObjectKey>,
-    /// Of those, the one that has been looked up for since.
+    /// The parked key that the server has answered a fetch for; it is tried next.
     favourite: Option<ObjectKey>,
-    /// From this time on the next try is with a key that found no cluster, whatever the queue has.
+    /// From this time on, the next try is a parked key, even if the queue has a key.
     stranded_first_at: Time,
 }
 
-/// Which key is to be tried.
+/// Which key to try.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// This one, which the queue holds.
+    /// This parked key, which the queue holds.
     Stranded(ObjectKey),
-    /// The next of the queue.
+    /// The next key of the queue.
     Queued,
 }
 
@@ -46,33 +47,33 @@ impl Outage {
         }
     }
 
-    /// A key has to wait for the end of it.
+    /// Parks a key until the outage ends.
     pub(super) fn strand(&mut self, key: ObjectKey) {
         self.stranded.insert(key);
     }
 
-    /// The cluster has answered a question for this key: it is the next to try, at once.
+    /// The server has answered a fetch for this key: it is tried next, at once.
     pub(super) fn favour(&mut self, key: ObjectKey, now: Time) {
         self.next_probe = now;
         self.stranded.extend(self.favourite.replace(key));
     }
 
-    /// The last try has not needed the cluster: the next need not wait.
+    /// The last try did not need the cluster, so the next one does not have to wait.
     pub(super) fn hurry(&mut self, now: Time) {
         self.next_probe = self.next_probe.min(now);
     }
 
-    /// Before this time nothing is tried.
+    /// Nothing is tried before this time.
     pub(super) fn next_probe(&self) -> Time {
         self.next_probe
     }
 
-    /// Whether nobody waits for the end of it.
+    /// Whether no key is parked.
     pub(super) fn is_empty(&self) -> bool {
         self.stranded.is_empty() && self.favourite.is_none()
     }
 
-    /// Which key is to be tried now, if it is time. `is_queued`: whether the queue has one.
+    /// Which key to try now, if it is time. `is_queued`: whether the queue has a key.
     pub(super) fn probe(&mut self, is_queued: bool, now: Time) -> Option<Probe> {
         if now < self.next_probe {
             return None;
@@ -87,12 +88,12 @@ impl Outage {
         self.stranded.pop_first().map(Probe::Stranded)
     }
 
-    /// A key is being tried: the next has its time.
+    /// A key is being tried: the next try has to wait for its time.
     pub(super) fn tried(&mut self, now: Time) {
         self.next_probe = now + PROBE_EVERY;
     }
 
-    /// Who waited for the end of it.
+    /// The parked keys.
     pub(super) fn into_stranded(self) -> impl Iterator<Item = ObjectKey> {
         self.stranded.into_iter().chain(self.favourite)
     }

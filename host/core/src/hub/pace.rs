@@ -1,24 +1,24 @@
-//! Which plugins keep threads busy for long: together they get no more than half of them.
+//! Which plugins keep threads busy for long. Together they get no more than half of the threads.
 //!
-//! A thread that runs a guest cannot be taken back before the guest has ended. A plugin that has
-//! taken long is not to be trusted with the last threads for a while, so that others whose keys
-//! come meanwhile wait for none of its runs.
+//! A thread that runs a guest cannot be taken back before the guest has ended. So for a while after
+//! a slow reconcile a plugin may not take the last threads. The keys of other plugins then need not
+//! wait for its reconciles.
 
 use std::time::Duration;
 
 use crate::queue::Time;
 
-/// A run that takes longer is slow.
+/// A reconcile that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// For how long a slow run is remembered.
+/// A plugin counts as slow for this long after a slow reconcile.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// How long one plugin's runs take.
+/// How long one plugin's reconciles take.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// When the runs that have not ended began.
+    /// When each running reconcile began.
     began: Vec<Time>,
-    /// Until when a run that was slow is remembered.
+    /// Until when the plugin counts as slow because of a reconcile that has ended.
     slow_until: Time,
 }
 
@@ -36,7 +36,7 @@ impl Pace {
         }
     }
 
-    /// How many runs have not ended.
+    /// How many reconciles are running.
     pub(super) fn running(&self) -> usize {
         self.began.len()
     }
@@ -46,7 +46,7 @@ impl Pace {
         now < self.slow_until || began.any(|began| now.saturating_sub(*began) > SLOW)
     }
 
-    /// When a plugin that is slow will be so no more, if none of its runs goes on.
+    /// When the plugin stops counting as slow, if none of its reconciles is still running then.
     pub(super) fn slow_until(&self) -> Time {
         self.slow_until
     }

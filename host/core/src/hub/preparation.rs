@@ -1,11 +1,14 @@
-//! What a plugin that joins finds: its views and indexes, cut from every cached object, and the keys it has to run first.
+//! The preparation of a plugin that joins: its views and indexes, cut from every cached object, and
+//! the keys it has to run first.
 //!
-//! For 100,000 objects that takes a second, for which nobody else is to wait. So it is done on a clone of the caches, while the hub
-//! goes on; then what the hub did meanwhile is done on the clone too, in rounds of which each has less to do, and the rest, and the
-//! exchange of the caches, in one short step ([`Hub::exchange`]).
+//! For 100,000 objects this takes a second, which must not block the hub. So it is done on a clone
+//! of the caches while the hub goes on. The changes that the hub applied meanwhile are then
+//! replayed on the clone, in rounds that each have less to do. The rest, and the exchange of the
+//! caches, is one short step ([`Hub::exchange`]).
 //!
-//! Guarantee: it is as if the plugin had joined when it was prepared, and had lived through all changes since. Only of an object
-//! that can be read neither before nor after it may not hear that it went and came meanwhile.
+//! Guarantee: the result is the same as if the plugin had joined when the preparation began and had
+//! seen all changes since. One exception: if an object was unreadable before and after, the plugin
+//! may miss that it was deleted and recreated in between.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,41 +23,44 @@ use crate::queue::{LOW, NORMAL, Time};
 use crate::snapshot::{InformerId, Snapshot};
 use crate::source::Source;
 
-/// What is done beside the hub, a step at a time.
+/// Work that is done outside the hub's lock, step by step.
 pub struct Preparation {
     pub(super) step: Step,
-    /// What is to be freed at the next build, not while everybody waits.
+    /// Freed by the next build, and not under the hub's lock.
     pub(super) garbage: Garbage,
 }
 
 pub(super) enum Step {
-    /// Caches are cut anew, for a plugin that is to join or because one has left.
+    /// Caches are cut again, for a plugin that joins or because one has left.
     Caches(Box<Caches>),
-    /// A version is in its place, and its keys are to be queued.
+    /// A version is installed, and its first keys are still to be queued.
     Keys(FirstKeys),
 }
 
-/// Caches that are being cut anew, and the plugin they are cut for. If there is none, something that a plugin left behind is cut off.
+/// Caches that are being cut again, and the plugin they are cut for. Without a plugin, what plugins
+/// that have left no longer need is removed.
 pub(super) struct Caches {
     pub(super) joining: Option<Joining>,
-    /// The informers whose caches are cut anew.
+    /// The informers whose caches are cut again.
     pub(super) informers: BTreeSet<InformerId>,
     /// The caches as they will be.
     pub(super) snapshot: Snapshot,
     pub(super) ids: HashMap<Source, InformerId>,
-    /// Of the hub when this was begun; see [`Hub`].
+    /// The hub's `layout` when this began; see [`Hub`].
     pub(super) layout: u64,
-    /// The hub's caches when this was last told of changes: `snapshot` has come so far once `missed` is done.
+    /// The hub's caches when this was last brought up to date. `snapshot` has reached the same
+    /// state once `missed` has been applied.
     pub(super) live: Snapshot,
     pub(super) missed: Vec<(InformerId, Change)>,
     pub(super) rounds: usize,
     is_cut: bool,
 }
 
-/// The keys that a version is to run first, because it is new.
+/// The keys that a version runs first because it is new.
 pub(super) struct FirstKeys {
     pub(super) plugin: PluginId,
-    /// The seat that was prepared for it: its queue has the keys, until they are taken out.
+    /// The controller that was prepared for the version. Its queue has the keys until they are
+    /// taken out.
     prepared: Option<Box<Seat>>,
     pub(super) keys: Vec<ObjectKey>,
 }
@@ -63,10 +69,10 @@ pub(super) struct FirstKeys {
 pub(super) struct Joining {
     pub(super) id: PluginId,
     pub(super) plugin: Arc<dyn Plugin>,
-    /// What is granted of the plugin's own.
+    /// The granted part of the plugin's own manifest.
     pub(super) manifest: Manifest,
     pub(super) settings: Settings,
-    /// Whether it takes the place of the version that has this number.
+    /// Whether it replaces the version of the plugin with this id.
     pub(super) replaces: bool,
     pub(super) seat: Option<Seat>,
 }
@@ -109,7 +115,8 @@ impl Preparation {
         }
     }
 
-    /// Does all there is to do, and needs no hub for it. Linear in the objects the first time, then in the changes.
+    /// Does all the work that needs no hub. The first time this is linear in the objects, then in
+    /// the changes.
     pub fn build(&mut self, now: Time) {
         drop(std::mem::take(&mut self.garbage));
         match &mut self.step {
@@ -192,7 +199,7 @@ impl Caches {
         }
     }
 
-    /// Does what the hub did: these changes, which led to `live`.
+    /// Replays these changes of the hub, which led to `live`.
     pub(super) fn follow(&mut self, missed: &[(InformerId, Change)], live: &Snapshot, now: Time) {
         for (informer, change) in missed {
             let cache = self.snapshot.cache_mut(*informer);
@@ -204,7 +211,7 @@ impl Caches {
             }
         }
         for informer in &self.informers {
-            // One that the plugin alone asks for is not in the hub yet.
+            // An informer that only this plugin asks for is not in the hub yet.
             let Some(live) = live.informers.get(*informer) else {
                 continue;
             };

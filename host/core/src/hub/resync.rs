@@ -1,15 +1,17 @@
-//! When a plugin's subjects are all run again, though nothing has changed.
+//! When all subjects of a plugin are reconciled again although nothing has changed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crate::queue::Time;
 
-/// No period is shorter (client-go's `minimumResyncPeriod`).
+/// Minimum period (client-go's `minimumResyncPeriod`).
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
-/// The clock of one plugin's resyncs. Each takes between one and two periods, drawn anew, so that plugins do not resync together
-/// (kube-controller-manager's rule for `--min-resync-period`). The draw is a hash: the same plugin resyncs at the same times each run.
+/// Schedules one plugin's resyncs. The interval between two resyncs is drawn anew each time,
+/// between one and two periods, so that plugins do not resync together (kube-controller-manager's
+/// rule for `--min-resync-period`). The draw is a hash, so a plugin resyncs at the same times in
+/// every run of the host.
 #[derive(Debug)]
 pub(super) struct Resync {
     period: Duration,
@@ -32,7 +34,7 @@ impl Resync {
         self.due
     }
 
-    /// Whether it is time; if so, the next one is scheduled.
+    /// Returns whether a resync is due. If so, the next one is scheduled.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.due <= now;
         if is_due {

@@ -11,7 +11,8 @@ use crate::reader::{KindScope, Part, Scope};
 use crate::snapshot::{InformerId, Snapshot};
 use crate::source::{Payload, Source};
 
-/// What a read is of: one source for all namespaces, or one for each, ordered by namespace.
+/// The informers that a declared read needs: one for all namespaces, or one for each namespace,
+/// ordered by namespace.
 pub(super) fn sources(read: &ReadDeclaration) -> Vec<Source> {
     let of_namespace = |namespace: Option<Arc<str>>| Source {
         kind: read.kind.clone(),
@@ -31,8 +32,9 @@ pub(super) fn sources(read: &ReadDeclaration) -> Vec<Source> {
     namespaces.map(of_namespace).collect()
 }
 
-/// Adds the plugin's views and indexes to the caches and says where they are. `manifest` is what is granted of the `asked` one.
-/// `informer` makes one of a source, or finds it. `manager`: as which field manager the plugin applies.
+/// Adds the plugin's subscriptions (views and indexes) to the caches and returns where they are.
+/// `manifest` is the granted part of `asked`. `informer` finds or creates the informer of a source.
+/// `manager` is the field manager that the plugin applies as.
 pub(super) fn join(
     asked: &Manifest,
     manifest: &Manifest,
@@ -96,7 +98,8 @@ fn applies(manifest: &Manifest, kind: &Kind) -> bool {
     writes.any(|write| write.kind == *kind && write.verbs.contains(&Verb::Apply))
 }
 
-/// How much of each object a plugin needs, of what it sees and of what the host looks at on its behalf.
+/// How much of each object a plugin needs, both for what it sees and for what the host reads on its
+/// behalf.
 pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
     let kind = &read.kind;
     let indexed = indexes(manifest, kind).flat_map(|index| &index.paths);
@@ -104,7 +107,7 @@ pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
         Subject::Each(selection) if selection.kind == *kind => selection.fields.as_deref(),
         _ => None,
     };
-    // A field selector names paths without the leading dot.
+    // A field selector writes paths without the leading dot.
     let selected = selected.iter().flat_map(|fields| fields.split(','));
     let selected = selected
         .filter(|term| !term.is_empty())
@@ -117,12 +120,12 @@ pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
         .chain(selected)
         .collect();
     let sees_all = read.fields.is_empty();
-    // Whether a write would change anything is told by the whole object.
+    // Finding out if a write would change anything takes the whole object.
     let compares = manifest
         .writes
         .iter()
         .any(|write| write.kind == *kind && write.verbs.iter().any(|verb| *verb != Verb::Delete));
-    // `[*]` leads anywhere.
+    // `[*]` has no fixed root, so it may lead anywhere.
     let roots: Vec<Option<String>> = paths(&looked_at)
         .iter()
         .map(|path| path.root().map(str::to_owned))
@@ -141,7 +144,7 @@ pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
     Payload::Full
 }
 
-/// A validated manifest's paths all parse.
+/// All paths of a validated manifest parse.
 fn paths(texts: &[String]) -> Vec<FieldPath> {
     texts
         .iter()

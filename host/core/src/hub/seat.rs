@@ -1,4 +1,5 @@
-//! One plugin in a hub: its queue, its read sets, and what is known of its keys.
+//! One plugin's controller in the hub: its queue, its read sets, and what is remembered of its
+//! keys.
 
 mod doubt;
 mod gone;
@@ -38,50 +39,54 @@ pub(super) use running::Work;
 
 pub(super) struct Seat {
     controller: Arc<Controller>,
-    /// What the plugin has of each informer it uses.
+    /// The plugin's subscription to each informer it uses.
     grants: BTreeMap<InformerId, Grant>,
     settings: Settings,
     health: Health,
     subject: Option<SubjectKind>,
     queue: WorkQueue,
-    /// The runs that all subjects are to have; none when each has had its.
+    /// The reconciles that all subjects are still to have; `None` when every subject has had its
+    /// own.
     sweep: Option<sweep::Sweep>,
     reads: ReadSets,
     gates: Gates,
-    /// The keys that may be forgotten once nothing wakes them any more.
+    /// The keys whose objects are gone. They are forgotten once nothing can wake them.
     gone: gone::GoneKeys,
-    /// The keys that their own writes queue.
+    /// The keys that are queued by their own writes.
     loops: loops::Loops,
-    /// The keys that fail on what may not be there.
+    /// The keys that keep failing, perhaps on a wrong cache.
     doubts: doubt::Doubts,
-    /// While the plugin's writes find no cluster.
+    /// Present while the plugin's writes cannot reach the cluster.
     outage: Option<Outage>,
-    /// How often a key's writes found no cluster, in a row, outages counted once; keys whose last did are not here.
+    /// How many times in a row a key's writes could not reach the cluster. A whole outage counts
+    /// once. Keys whose last writes reached it have no entry.
     tries: HashMap<ObjectKey, u32>,
-    /// How often a key has asked to be run again soon, in a row.
+    /// How many times in a row a key has asked for a short requeue.
     hurries: HashMap<ObjectKey, u32>,
-    /// Lookups under way.
+    /// Fetches that held keys wait for.
     looking: usize,
-    /// What became of the actions of a key's last outcome; keys whose last outcome had none are not here.
+    /// The results of the actions of a key's last outcome. Keys whose last outcome had no actions
+    /// have no entry.
     results: HashMap<ObjectKey, Vec<ActionResult>>,
     pub share: Share,
     resync: Option<Resync>,
-    /// Turns whose guest is running, and whether they take long.
+    /// Which reconciles are running a guest, and whether they take long.
     pub pace: Pace,
-    /// Whether the writes of the turns that have been handed out are to go on.
+    /// Stops the writes of the reconciles that have been handed out.
     halt: Halt,
-    /// When an object that it may read last became unreadable, or readable again: a run that began before may have asked for it.
+    /// When a readable object last became unreadable, or readable again. A reconcile on an older
+    /// snapshot may have asked for it.
     turned_at: u64,
-    /// All its kinds are synced, and the keys that only then can be known are queued.
+    /// All its kinds are synced, and the keys that can be known only then are queued.
     is_started: bool,
     reconciles: ReconcileCounts,
     last_error: Option<LastError>,
-    /// Why the broken keys are, each with its last error.
+    /// The last error of each broken key.
     reasons: HashMap<ObjectKey, String>,
 }
 
 impl Seat {
-    /// `manifest` is what is granted of the plugin's own.
+    /// `manifest` is the granted part of the plugin's own manifest.
     pub fn new(
         plugin: Arc<dyn Plugin>,
         manifest: Manifest,
@@ -126,8 +131,9 @@ impl Seat {
         }
     }
 
-    /// Puts another version here, or the same one with other settings, as it has been prepared; the keys that it is to run first are to
-    /// be [queued](Self::queue_first) then. Returns what the one before had of the informers.
+    /// Installs another version, or the same one with other settings, as prepared. The caller then
+    /// [queues](Self::queue_first) the keys that the version runs first. Returns the previous
+    /// version's subscriptions.
     pub fn replace(
         &mut self,
         plugin: &Arc<dyn Plugin>,
@@ -153,7 +159,7 @@ impl Seat {
             self.health = Health::new(settings.quarantine);
         }
         let author = settings.author(&manifest.name);
-        // Another field manager owns nothing of what the one before has applied.
+        // Another field manager owns nothing of what the previous one applied.
         let is_same_manager = author.field_manager == self.controller.author.field_manager;
         let applied = is_same_manager.then(|| self.controller.applied.clone());
         let controller = Arc::new(Controller {
@@ -172,8 +178,8 @@ impl Seat {
         self.gates.share(is_serial(manifest));
         self.queue.end_cool_downs();
         self.loops = loops::Loops::default();
-        // Nothing else wakes them, or not soon: what they read is known no more, and there may be
-        // no object of their names.
+        // Nothing else wakes these keys soon: their read sets are gone, and there may be no object
+        // of their names.
         let failed: Vec<ObjectKey> = self.queue.failed().cloned().collect();
         for key in failed.into_iter().chain(self.gone.take()) {
             self.queue.add(&key, LOW, now);
@@ -185,14 +191,15 @@ impl Seat {
         old
     }
 
-    /// All keys that are queued.
+    /// All queued keys.
     pub fn into_keys(mut self, now: Time) -> Vec<ObjectKey> {
         std::iter::from_fn(|| self.queue.next(now))
             .map(|taken| taken.key)
             .collect()
     }
 
-    /// Queues keys that a version is to run because it is new, beside those of the subjects there are.
+    /// Queues the keys that a new version runs first, in addition to those of the existing
+    /// subjects.
     pub fn queue_first(&mut self, keys: &[ObjectKey], now: Time) {
         let priority = if self.subject.is_some() { LOW } else { NORMAL };
         for key in keys {
@@ -200,7 +207,7 @@ impl Seat {
         }
     }
 
-    /// The keys were of another kind.
+    /// Forgets all keys, because the new version's keys are of another kind.
     fn forget_keys(&mut self) {
         self.queue.clear();
         self.sweep = None;
@@ -215,7 +222,7 @@ impl Seat {
         self.reasons.clear();
     }
 
-    /// Changes how the plugin is run.
+    /// Applies settings that take effect without running any key again.
     pub fn configure(&mut self, settings: &Settings, now: Time) {
         if settings.is_paused || settings.grants != self.settings.grants {
             self.stop_writes();
@@ -241,7 +248,7 @@ impl Seat {
         self.controller.applied.clone()
     }
 
-    /// How many keys stand in the queue itself.
+    /// How many keys are in the queue itself, without those of a sweep.
     #[cfg(test)]
     pub fn queued(&self) -> usize {
         self.queue.pending()
@@ -251,7 +258,7 @@ impl Seat {
         &self.controller.manifest
     }
 
-    /// What the plugin has of the informers it uses.
+    /// The plugin's subscriptions to the informers it uses.
     pub fn grants(&self) -> &BTreeMap<InformerId, Grant> {
         &self.grants
     }
@@ -273,7 +280,7 @@ impl Seat {
         self.health.current(now)
     }
 
-    /// When something is to be done though nothing changes.
+    /// When there is something to do even if nothing changes.
     pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
         let key = match &self.outage {
             Some(outage) if !outage.is_empty() => Some(outage.next_probe()),
@@ -286,7 +293,8 @@ impl Seat {
         let is_held =
             self.settings.is_paused || !self.has_room() || self.pace.running() >= threads.of_one;
         let work = work.filter(|_| !is_held);
-        // Otherwise the end of a run says when there is a thread.
+        // If it is a thread that is missing, the end of a reconcile frees one. If the plugin is
+        // only held back as slow, that ends by itself at a known time.
         let slow_until = (!self.has_thread(threads, now)).then(|| self.pace.slow_until());
         let slow_until = slow_until.filter(|until| *until > now);
         let work = work.filter(|_| slow_until.is_some() || self.has_thread(threads, now));
@@ -301,7 +309,7 @@ impl Seat {
         grants.all(|(informer, grant)| snapshot.informers[*informer].is_synced(grant.payload))
     }
 
-    /// Whether there is a key to run, and, if there is a limit to the threads that the plugin may keep busy, a thread.
+    /// Whether there is a key to run and a thread that the plugin may use for it.
     pub fn is_ready(&self, snapshot: &Snapshot, threads: Threads, now: Time) -> bool {
         let has_key = match &self.outage {
             Some(outage) => outage.next_probe() <= now && (!outage.is_empty() || self.has_key(now)),
@@ -321,7 +329,7 @@ impl Seat {
         is_enough && self.pace.running() < threads.of_one
     }
 
-    /// A key that is being looked up for is as good as running.
+    /// A key that something is being fetched for counts as running.
     fn has_room(&self) -> bool {
         self.queue.running() + self.looking < self.concurrency()
     }
@@ -342,12 +350,13 @@ impl Seat {
         self.stop_writes();
     }
 
-    /// What is under way writes nothing more; what begins from now on does.
+    /// Reconciles that have been handed out write nothing more. Those handed out from now on do.
     fn stop_writes(&mut self) {
         std::mem::take(&mut self.halt).halt();
     }
 
-    /// What waits for a kind that is not synced, or for a plugin to be let run again, will not run any more.
+    /// Whether nothing more will run. Keys that wait for a kind which is not synced, or for the
+    /// plugin to be resumed, do not count.
     pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
         let is_halted = self.settings.is_paused || self.health.is_quarantined(now);
         let will_run = !is_halted && self.is_synced(snapshot);
@@ -359,7 +368,7 @@ impl Seat {
         self.outage.is_some()
     }
 
-    /// Linear in nothing that has no bound: whoever asks, asks often.
+    /// Takes no time that grows without bound: it is called often, under the hub's lock.
     pub fn status(&self, snapshot: &Snapshot, now: Time) -> SeatStatus {
         let manifest = self.manifest();
         let parts = self.controller.scope.kinds.values();
@@ -414,15 +423,15 @@ impl Seat {
     }
 }
 
-/// What a plugin has of the informers it uses.
+/// The plugin's subscription to each informer of its scope.
 fn grants(scope: &Scope) -> BTreeMap<InformerId, Grant> {
     let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
     let grants = parts.map(|part| (part.informer, part.grant.clone()));
     grants.collect()
 }
 
-/// Whether a plugin asks to run one key at a time. Its keys then see each other's writes. An operator who grants it no more than that
-/// says nothing of what its keys may depend on.
+/// Whether the manifest asks to run one key at a time. Its keys then see each other's writes. A
+/// lower limit set by the operator does not count: it does not tell what the keys depend on.
 fn is_serial(manifest: &Manifest) -> bool {
     manifest.limits.concurrency == Some(1)
 }

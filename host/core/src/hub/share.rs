@@ -1,30 +1,32 @@
-//! Fairness between plugins: whose turn it is.
+//! Fairness between plugins: which plugin's turn it is.
 //!
-//! Each plugin has used some of the workers' time, divided by its weight; who has used the least is next. So a plugin with 100,000
-//! keys, or with slow ones, gets its share and no more, and another's key waits for at most what is already running.
+//! Each plugin has used some of the workers' time, divided by its weight. The plugin that has used
+//! the least is next. So a plugin with 100,000 keys, or with slow ones, gets its share and no more,
+//! and a key of another plugin only waits for what is already running.
 
 use std::time::Duration;
 
-/// What one comparison of a recorded read with a change takes, about. There is no clock here, and
-/// nobody else is to pay for it.
+/// Approximate time of one comparison of a recorded read with a change. The hub has no clock to
+/// measure it, and it must be charged to the plugin that caused it.
 const COMPARISON: Duration = Duration::from_nanos(50);
 
-/// Comparisons that a change costs nothing: a plugin that has nothing to run is not to fall behind
-/// by what others' objects do.
+/// Number of comparisons that are free in each call of [`Share::charge`], usually one for each
+/// change. A plugin that has nothing to run must not fall behind because other plugins' objects
+/// change.
 const FREE: usize = 100;
 
-/// What one plugin has used.
+/// The time one plugin has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     weight: u32,
     /// Time used, divided by the weight.
     used: Duration,
-    /// What a run is taken to need until it is known: what the last one needed.
+    /// The assumed time of a running reconcile until it is known: the time of the last one.
     estimate: Duration,
     was_ready: bool,
 }
 
-/// What a run that has not ended is taken to need.
+/// The time charged in advance for a reconcile that has not ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Charge(Duration);
 
@@ -46,8 +48,8 @@ impl Share {
         self.used
     }
 
-    /// Notes whether there is a key to run. A plugin that had none has no claim on the time that others used meanwhile: it starts
-    /// from what the last chosen one had used.
+    /// Records whether there is a key to run. A plugin that had none cannot claim the time that
+    /// others used meanwhile: it starts from what the last chosen plugin had used.
     pub(super) fn update(&mut self, is_ready: bool, floor: Duration) {
         if is_ready && !self.was_ready {
             self.used = self.used.max(floor);
@@ -55,22 +57,23 @@ impl Share {
         self.was_ready = is_ready;
     }
 
-    /// What the plugin has read has been held against something, in so many comparisons. A few are
-    /// everybody's.
+    /// Charges this many comparisons of the plugin's recorded reads with changes. The first few are
+    /// free.
     pub(super) fn charge(&mut self, comparisons: usize) {
         let comparisons = comparisons.saturating_sub(FREE);
         let took = COMPARISON.saturating_mul(u32::try_from(comparisons).unwrap_or(u32::MAX));
         self.used += took / self.weight;
     }
 
-    /// A run begins.
+    /// A reconcile begins: charges its assumed time.
     pub(super) fn begin(&mut self) -> Charge {
         let charge = self.estimate / self.weight;
         self.used += charge;
         Charge(charge)
     }
 
-    /// It has taken so long. A microsecond at least, so that runs too short to measure share by number.
+    /// A reconcile has ended and took this long. At least one microsecond is charged, so that
+    /// reconciles too short to measure are shared by number.
     pub(super) fn end(&mut self, charge: Charge, took: Duration) {
         self.estimate = took.max(Duration::from_micros(1));
         self.used = self.used.saturating_sub(charge.0) + self.estimate / self.weight;
@@ -81,7 +84,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Runs whoever has used the least, for so long; says how often each ran.
+    /// Always runs the plugin that has used the least, for this long. Returns how often each one
+    /// ran.
     fn contest(shares: &mut [(Share, Duration)], total: Duration) -> Vec<usize> {
         let mut runs = vec![0; shares.len()];
         let mut now = Duration::ZERO;

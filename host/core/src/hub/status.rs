@@ -1,4 +1,4 @@
-//! What a hub says of its plugins and informers, for people and metrics.
+//! The state of plugins and informers, for people and metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,103 +11,107 @@ use crate::queue::{Counts, Priority, Time};
 use crate::snapshot::InformerId;
 use crate::source::{Payload, Source};
 
-/// Most keys of a plugin that are listed of each sort. There may be any number of them, and nobody
-/// else can do anything meanwhile.
+/// Maximum number of listed keys of each sort. A plugin can have any number of them, and the hub is
+/// locked while they are listed.
 pub const MAX_LISTED: usize = 20;
 
-/// How a plugin's reconciles ended.
+/// How many reconciles of a plugin ended in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReconcileCounts {
-    /// Well.
+    /// Succeeded.
     pub success: u64,
-    /// Well, and asked to be run again after a time.
+    /// Succeeded and asked for a requeue after some time.
     pub requeue_after: u64,
-    /// With an error, terminal ones among them.
+    /// Failed, terminal failures included.
     pub error: u64,
-    /// With an error that is not retried.
+    /// Failed with an error that is not retried.
     pub terminal: u64,
-    /// The guest broke: traps, limits, timeouts, host errors.
+    /// The guest broke: traps, exceeded limits, timeouts and host errors.
     pub trapped: u64,
-    /// The outcome was refused as a whole: not granted, or no outcome at all.
+    /// The outcome was refused as a whole: something in it is not granted, or it is not a valid
+    /// outcome.
     pub refused: u64,
-    /// Runs that read what they may not.
+    /// Reconciles with a read that is not allowed.
     pub denied_reads: u64,
-    /// Runs that nothing but the key's own last writes had caused.
+    /// Reconciles caused only by the key's own last writes.
     pub self_triggered: u64,
 }
 
 /// The latest error of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastError {
-    /// Of which key.
+    /// The key that failed.
     pub key: ObjectKey,
-    /// What.
+    /// The error's text.
     pub message: String,
-    /// When.
+    /// When it occurred.
     pub at: Time,
 }
 
 /// A key that fails each time it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenKey {
-    /// Which.
+    /// The key.
     pub key: ObjectKey,
-    /// How often in a row.
+    /// Failures in a row.
     pub failures: u32,
     /// Its last error.
     pub reason: String,
-    /// When it is tried again by itself; none if only a change brings it back.
+    /// The time until it is retried; `None` if only a change runs it again.
     pub retry_in: Option<Duration>,
 }
 
 /// A plugin's state.
 #[derive(Clone, Debug)]
 pub struct SeatStatus {
-    /// Its name.
+    /// The plugin's name.
     pub name: String,
-    /// Its own version.
+    /// The version in its manifest.
     pub version: String,
-    /// Whose keys it reconciles; none for a singleton.
+    /// The kind of its keys; `None` for a singleton.
     pub subject: Option<Kind>,
-    /// What it reads, and whether that is synced.
+    /// What it reads, and whether each of these informers is synced for it.
     pub reads: Vec<(Source, bool)>,
     /// Keys ready to run.
     pub queued: usize,
-    /// Keys that could run if the caches showed what they last wrote, or the cluster could be reached.
+    /// Keys that are held until the caches show what they last wrote, or until the cluster can be
+    /// reached.
     pub held: usize,
     /// Keys ready to run, by priority.
     pub depth: BTreeMap<Priority, usize>,
-    /// Keys running, or held while their writes are under way.
+    /// Keys that are running, or held while their writes are under way.
     pub running: usize,
     /// How long each of those has been running.
     pub running_for: Vec<Duration>,
     /// Keys waiting for their time.
     pub delayed: usize,
-    /// Keys that failed when they last ran.
+    /// Keys whose last reconcile failed.
     pub failing: usize,
-    /// How many of those failed so often that changes bring them back only now and then.
+    /// How many of those are broken: they failed so often that changes run them again only now and
+    /// then.
     pub broken_keys: usize,
-    /// The first [`MAX_LISTED`] of these, in the order of their keys.
+    /// The first [`MAX_LISTED`] of these, ordered by key.
     pub broken: Vec<BrokenKey>,
-    /// How many keys nothing but their own writes keeps running.
+    /// How many keys are kept running only by their own writes.
     pub looping_keys: usize,
-    /// The first [`MAX_LISTED`] of these, in the order of their keys.
+    /// The first [`MAX_LISTED`] of these, ordered by key.
     pub looping: Vec<LoopingKey>,
     /// Recorded reads.
     pub recorded_reads: usize,
-    /// Keys that have asked so much that they are taken to have read all of their kinds.
+    /// Keys with so many reads that they are treated as if they had read all objects of these
+    /// kinds.
     pub coarse: usize,
     /// Keys that may run at the same time.
     pub concurrency: usize,
     /// Whether it runs nothing because it is paused.
     pub is_paused: bool,
-    /// Why it runs nothing, if its version is not fit to.
+    /// The quarantine of its version, if it is in one and therefore runs nothing.
     pub quarantine: Option<Quarantine>,
-    /// Its part of the caches: each informer's bytes, shared evenly among those who use it.
+    /// Its part of the caches: each informer's bytes, shared evenly among the plugins that use it.
     pub cached_bytes: usize,
-    /// How reconciles ended.
+    /// How its reconciles ended.
     pub reconciles: ReconcileCounts,
-    /// What the queue counted.
+    /// The queue's counters.
     pub queue: Counts,
     /// The latest error.
     pub last_error: Option<LastError>,
@@ -116,26 +120,27 @@ pub struct SeatStatus {
 /// An informer's state.
 #[derive(Clone, Debug)]
 pub struct InformerStatus {
-    /// Which.
+    /// Its id.
     pub informer: InformerId,
-    /// What it is of.
+    /// The kind, namespace and selectors of the objects it brings.
     pub source: Source,
     /// How much of each object it brings.
     pub payload: Payload,
-    /// Whether a complete list with so much is stored.
+    /// Whether a complete list with that much of each object is stored.
     pub is_synced: bool,
     /// How many objects are cached.
     pub objects: usize,
-    /// Their bytes, views included.
+    /// Bytes of these objects, views included.
     pub bytes: usize,
     /// The plugins that use it.
     pub users: Vec<String>,
-    /// How far the cache has come.
+    /// The cache's resourceVersion.
     pub resource_version: ResourceVersion,
-    /// Objects that are there and cannot be read, and why.
+    /// Objects that exist but cannot be read, and why.
     pub unreadable: Arc<BTreeMap<ObjectKey, String>>,
     /// How often something older than the cache was dropped.
     pub stale: u64,
-    /// How often an object was found to be otherwise on the server, though the cache had come that far, and was put right.
+    /// How often the cache had come past a state of an object that it did not show, and was
+    /// corrected from the API server.
     pub repairs: u64,
 }

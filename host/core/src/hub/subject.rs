@@ -1,4 +1,4 @@
-//! Whose keys a plugin reconciles: which objects, and which changes of them, concern it.
+//! Which objects have keys that a plugin reconciles, and which changes of them concern it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::snapshot::{InformerId, Snapshot};
 pub(super) struct SubjectKind {
     selection: Selection,
     fields: Option<FieldSelector>,
-    /// Who brings the subjects.
+    /// The informers of the subject's kind.
     informers: Vec<InformerId>,
-    /// Who brings their companions.
+    /// The informers of its companions' kinds.
     companions: BTreeSet<InformerId>,
 }
 
@@ -38,7 +38,8 @@ impl SubjectKind {
         &self.selection.kind
     }
 
-    /// The object of the kind that comes after this key, selected or not; the first if there is none.
+    /// The object of the kind that follows this key, selected or not; the first object if there is
+    /// no key.
     pub fn after<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -46,7 +47,7 @@ impl SubjectKind {
     ) -> Option<&'a Arc<Object>> {
         let informers = self.informers.iter();
         let caches = informers.map(|informer| &snapshot.informers[*informer]);
-        // Of two hundred namespaces most are behind the key.
+        // With many namespaces, most of them come before the key.
         let may_have = |cache: &&Arc<Cache>| match (&cache.source().namespace, key) {
             (Some(only), Some(key)) => **only >= *key.namespace,
             _ => true,
@@ -80,7 +81,7 @@ impl SubjectKind {
         informers.find_map(|informer| snapshot.informers[*informer].get(key))
     }
 
-    /// What companions there are that stand for a key.
+    /// The companions whose keys the plugin reconciles.
     pub fn all_companions<'a>(
         &'a self,
         snapshot: &'a Snapshot,
@@ -95,13 +96,14 @@ impl SubjectKind {
         self.companions.contains(&informer)
     }
 
-    /// Whether a key that this informer brings may be a subject's, whatever its object is.
+    /// Whether a key that this informer brings may be a subject's, whatever the state of its
+    /// object.
     pub fn may_be(&self, informer: InformerId, key: &ObjectKey) -> bool {
         self.informers.contains(&informer) && self.is_in_namespace(key.parts())
     }
 
-    /// Whether a read of a key's run is of the key's own object. What such a read answers changes when, and only when, a change
-    /// [touches](Self::is_touched_by) the subject.
+    /// Whether a read made for a key is a read of the key's own object. The result of such a read
+    /// changes exactly when a change [touches](Self::is_touched_by) the subject.
     pub fn is_own(&self, read: &Read, key: &ObjectKey) -> bool {
         matches!(read, Read::Object(informer, object) if object == key && self.may_be(*informer, key))
     }
@@ -158,14 +160,15 @@ impl SubjectKind {
             && companions.any(|id| snapshot.informers[*id].get(key.parts()).is_some())
     }
 
-    /// Whether a companion stands for this key: unless the subject is there and not selected, for then it is none of the plugin's.
+    /// Whether a companion with this key makes the plugin reconcile the key. It does not if the
+    /// subject exists and is not selected, because then the key is not the plugin's.
     pub fn wants_companion(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
         let subject = self.get(snapshot, key);
         self.is_in_namespace(key) && subject.is_none_or(|subject| self.selects(subject))
     }
 }
 
-/// Who brings a kind's objects to a plugin.
+/// The informers that bring a kind's objects to a plugin.
 pub(super) fn informers<'a>(
     scope: &'a Scope,
     kind: &Kind,

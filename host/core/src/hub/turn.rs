@@ -1,4 +1,4 @@
-//! One run of one key, from the moment it is handed out until its outcome is known.
+//! One reconcile of one key, from the moment the key is handed out until the outcome is known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::reader::{Read, ReadError, Reader, Scope};
 use crate::text::cut;
 use crate::unchanged::Applied;
 
-/// Bytes of what is said of a refused outcome, which may repeat as much of it as the guest likes: the text is kept for
-/// each key that is broken.
+/// Maximum bytes of the text about a refused outcome. The text may repeat any amount of the outcome
+/// and is kept for each broken key.
 const ERROR_BYTES: usize = 2 << 10;
 
-/// What is the same for every turn of a plugin.
+/// What all reconciles of one plugin version have in common.
 pub(super) struct Controller {
     pub plugin: Arc<dyn Plugin>,
-    /// What is granted of its manifest.
+    /// The granted part of its manifest.
     pub manifest: Manifest,
     pub permissions: Permissions,
     pub applied: Arc<Applied>,
@@ -31,25 +31,25 @@ pub(super) struct Controller {
     pub scope: Arc<Scope>,
 }
 
-/// A key that was handed out. It is held until it is given back to the hub.
+/// A key that was handed out. It stays held until it is given back to the hub.
 pub struct Turn {
-    /// Whose.
+    /// The plugin of the key.
     pub plugin: PluginId,
-    /// What the guest is asked.
+    /// What is passed to the guest.
     pub request: Request,
     /// How long the key was pending.
     pub waited: Duration,
     pub(super) controller: Arc<Controller>,
     pub(super) priority: Priority,
-    /// Whether the snapshot shows no subject of this key.
+    /// Whether the snapshot shows no subject with this key.
     pub(super) is_gone: bool,
     pub(super) sequence: u64,
-    /// When it was handed out, and what for that was charged.
+    /// When the key was handed out, and the time charged for it in advance.
     pub(super) started: Time,
     pub(super) charge: Charge,
-    /// Whether it is to find out if the cluster can be reached.
+    /// Whether this reconcile tests if the cluster can be reached again.
     pub(super) is_probe: bool,
-    /// Whether its writes are to go on.
+    /// Tells if the writes must stop.
     halt: Halt,
     reader: Option<Reader>,
 }
@@ -63,39 +63,42 @@ pub(super) struct Start {
     pub halt: Halt,
 }
 
-/// What a run came to.
+/// The result of running the guest.
 pub struct Decision {
-    /// The writes to do and when to look again, or why there are none.
+    /// The writes to send and the requested delay of the next run, or why there are none.
     pub result: Result<(Plan, Option<Duration>), TurnError>,
-    /// The first read that was not allowed, for the audit: the guest was told, and may have gone on.
+    /// The first read that was not allowed, for the audit log. The guest was told and may have
+    /// continued.
     pub denied: Option<ReadError>,
     pub(super) reads: BTreeSet<Read>,
 }
 
-/// Why a turn failed.
+/// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
     /// The guest failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// Its outcome was refused, as a whole.
+    /// Its outcome was refused as a whole.
     #[error("outcome refused: {}", cut(&.0.to_string(), ERROR_BYTES))]
     Plan(#[from] PlanError),
-    /// The cluster refused a write.
+    /// The API server refused a write.
     #[error("{message}")]
     Write {
-        /// Which write, and why.
+        /// Which write failed, and why.
         message: String,
-        /// When it wants to hear of it again.
+        /// How long the server wants to be left alone.
         retry_after: Option<Duration>,
     },
-    /// The cluster could not be reached. That is not the key's fault: it is tried again as soon as the cluster can be.
+    /// The cluster could not be reached. That is not the key's fault: it is retried as soon as the
+    /// cluster can be reached.
     #[error("{0}")]
     Unavailable(String),
 }
 
 impl TurnError {
-    /// Whether it counts against the version of the plugin: it broke, or asked for what it may not have.
+    /// Whether the error counts against the version of the plugin: it broke, or its outcome was
+    /// refused.
     pub(super) fn is_strike(&self) -> bool {
         match self {
             Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
@@ -146,7 +149,7 @@ impl Turn {
         &self.controller.plugin.manifest().name
     }
 
-    /// The plugin's version, as it says itself.
+    /// The plugin's version, from its manifest.
     pub fn plugin_version(&self) -> &str {
         &self.controller.plugin.manifest().version
     }
@@ -157,12 +160,12 @@ impl Turn {
         kind.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// On whose behalf the turn's writes are made: as it was when the turn began.
+    /// The author of the reconcile's writes, as it was when the reconcile began.
     pub fn author(&self) -> &Author {
         &self.controller.author
     }
 
-    /// Whether its writes are to go on.
+    /// Tells if the reconcile's writes must stop.
     pub fn halt(&self) -> &Halt {
         &self.halt
     }
@@ -176,7 +179,7 @@ impl Turn {
         self.sequence
     }
 
-    /// Runs the guest and plans what it asks for. CPU-bound, and as long as the guest's limits allow.
+    /// Runs the guest and plans its outcome. CPU-bound; takes as long as the guest's limits allow.
     pub fn decide(&mut self) -> Decision {
         let Some(mut reader) = self.reader.take() else {
             let result = Err(RunError::Host("a turn decides once".into()).into());

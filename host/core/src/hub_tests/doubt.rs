@@ -1,4 +1,4 @@
-//! Keys that fail on what is not what the server has.
+//! Keys that fail because a cache differs from the server.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn text(name: &str, version: u64, labels: &str) -> String {
     )
 }
 
-/// What the server has of the pod "x".
+/// The server's state of the pod "x".
 type Server = Option<(u64, &'static str)>;
 
 struct Doubting {
@@ -30,7 +30,8 @@ struct Doubting {
     failures: usize,
 }
 
-/// A service, and a pod of which the cache shows "garbled"; the server has something else. Runs for so long.
+/// Runs for this long with a service and a pod "x". The cache shows the pod as "garbled", and the
+/// server has another state of it.
 fn doubting(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Doubting {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(terminal));
     rig.put(&pod(), "x", r#""garbled":"yes""#);
@@ -64,7 +65,7 @@ impl Doubting {
                 assert_eq!(lookup.purpose, Purpose::Doubt);
                 let answer = |question: &Question| match &*question.key.name {
                     "x" => Ok(server.map(|(version, labels)| text("x", version, labels))),
-                    // As it is in the cache.
+                    // The same as in the cache.
                     "web" => Ok(Some(text("web", 2, ""))),
                     _ => Ok(None),
                 };
@@ -169,7 +170,7 @@ fn long_lists_are_looked_up_piece_by_piece() {
     assert_eq!(sizes, [64, 64, 23], "150 pods and the service");
 }
 
-/// The next lookup, which must be there.
+/// The next fetch. There must be one.
 fn lookup(rig: &mut Rig) -> Lookup {
     match rig.hub.next(rig.now, 0) {
         Next::Look(lookup) => lookup,
@@ -178,7 +179,7 @@ fn lookup(rig: &mut Rig) -> Lookup {
     }
 }
 
-/// What the caches show of what is asked for.
+/// What the caches show of the objects in question.
 fn shown(rig: &Rig, lookup: &Lookup) -> Vec<Result<Option<String>, ReadFailure>> {
     let questions = lookup.questions.iter();
     let answers = questions.map(|question| {

@@ -67,7 +67,8 @@ fn a_deletion_is_visible_when_the_object_is_gone() {
     assert_eq!(rig.run(), ["web"]);
 }
 
-/// A hub whose key "web" has written pod "x" at version 1000, which the watch does not show, and has something to do again.
+/// A hub whose key "web" has written pod "x" at version 1000, which the watch does not show. The
+/// key is queued again.
 fn waiting() -> Rig {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
@@ -91,7 +92,7 @@ fn lookup(rig: &mut Rig) -> Lookup {
     }
 }
 
-/// The object as the cluster itself has it.
+/// The object as the API server has it.
 fn live(name: &str, version: u64) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"{name}","uid":"u","resourceVersion":"{version}","labels":{{"app":"web"}}}}}}"#
@@ -510,7 +511,7 @@ fn keys_of_a_plugin_that_asks_to_run_one_at_a_time_see_each_others_writes() {
 fn what_one_of_several_keys_with_one_gate_wrote_is_awaited_whoever_ends_after_it() {
     let mut serial = manifest("p");
     serial.limits.concurrency = Some(1);
-    // The operator lets more run at a time.
+    // The operator allows two keys at a time.
     let settings = Settings {
         concurrency: 2,
         ..Settings::default()
@@ -558,7 +559,7 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
         effect: Effect::Version(ResourceVersion::new(version)),
     };
     let executed = Executed {
-        // Services have come so far; pods have not.
+        // The cache of services has reached this version; the cache of pods has not.
         accepted: vec![accepted(service(), "1"), accepted(pod(), "1000")],
         ..Executed::default()
     };

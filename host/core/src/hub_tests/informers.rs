@@ -1,9 +1,9 @@
-//! Who brings the objects: informers, shared and counted.
+//! Informers, which plugins share and the hub counts.
 
 use super::*;
 use crate::reader::ReadError;
 
-/// Reads pods, of which only these fields, in these namespaces.
+/// A manifest that reads these fields of pods in these namespaces.
 fn reads_pods(name: &str, fields: &[&str], namespaces: &[&str]) -> Manifest {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let mut manifest = manifest(name);

@@ -1,4 +1,4 @@
-//! Plugins that come and go while others go on.
+//! Plugins that join and leave while others keep running.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::cache::{Cache, Grant};
 use crate::manifest::IndexDeclaration;
 
-/// Sees the label of pods alone, and has an index by it.
+/// A manifest that sees only the labels of pods, with an index by label.
 fn newcomer() -> Manifest {
     let app = vec![".metadata.labels.app".to_owned()];
     Manifest {
@@ -35,7 +35,7 @@ fn prepare(rig: &mut Rig, manifest: Manifest) -> (PluginId, Preparation) {
     prepared.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Builds it and tries to exchange it. None once that is done.
+/// Builds the preparation and tries to exchange it. Returns `None` when it is done.
 fn advance(rig: &mut Rig, mut preparation: Preparation) -> Option<Preparation> {
     preparation.build(rig.now);
     match rig.hub.exchange(preparation, rig.now) {
@@ -52,7 +52,7 @@ fn finish(rig: &mut Rig, preparation: Preparation) {
     }
 }
 
-/// Everything that can be seen of a cache.
+/// Everything that a plugin can see in a cache.
 fn contents(cache: &Cache, grant: &Grant) -> Vec<String> {
     let described = |object: &Arc<Object>| {
         let values: Vec<_> = object.indexed_values().collect();
@@ -79,7 +79,7 @@ fn caches(rig: &Rig, id: PluginId) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// All that can run now: whose key, and which.
+/// Everything that can run now: plugin and key.
 fn all_keys(rig: &mut Rig) -> BTreeSet<(String, ObjectKey)> {
     let turns = std::iter::from_fn(|| rig.take());
     turns
@@ -94,7 +94,7 @@ enum Step {
     Garble(bool, u8),
     Bookmark(bool),
     List(bool, Vec<u8>),
-    /// The preparation is built, and there is an attempt to exchange it.
+    /// Builds the preparation and tries to exchange it.
     Advance,
 }
 
@@ -196,7 +196,7 @@ proptest! {
         prop_assert_eq!(caches(&prepared, id), caches(&at_once, id));
         let (now, all) = (all_keys(&mut prepared), all_keys(&mut at_once));
         prop_assert!(now.is_subset(&all));
-        // What could not be read before, nor can be now.
+        // The exception: objects that were unreadable before and still are.
         let services = &prepared.hub.snapshot.informers[prepared.id(&service())];
         for (_, key) in all.difference(&now) {
             prop_assert!(services.get(key.parts()).is_none(), "{key}");

@@ -1,8 +1,9 @@
-//! Whatever comes between: no key runs twice at once, no cache goes back in time, and in the end
-//! the last version has seen the last state of everything, every cache shows the world as it is,
-//! and each key's child is there if it is wanted, and as it is wanted. Watches may be late, garble
-//! objects and list anew; answers to lookups may be older than they are. The plugins see different
-//! parts of the objects.
+//! The life of a plugin with random events in any order.
+//!
+//! No key runs twice at once, and no cache goes back in time. In the end the last version has seen
+//! the last state of everything, every cache shows the world as it is, and the children that exist
+//! are those that the keys want, in the state they want. Watches may be late, garble objects and
+//! relist. Answers to fetches may be outdated. The plugins see different parts of the objects.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +18,7 @@ use crate::manifest::IndexDeclaration;
 const NAMESPACES: [&str; 2] = ["x", "y"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// An object's place: whether it is a pod, and its key.
+/// Identifies an object: whether it is a pod, and its key.
 type Place = (bool, ObjectKey);
 
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ enum Step {
     Put(Place, u32),
     Remove(Place),
     Take,
-    /// One of the turns that run, by its number.
+    /// Ends one of the running reconciles, given by number.
     End(usize, End),
     Replace(Version),
     Configure {
@@ -34,16 +35,16 @@ enum Step {
     },
     /// Lists one of the informers that have not been listed yet.
     List(usize),
-    /// Lists one of the others anew.
+    /// Relists one of the informers that have been listed.
     Relist(usize),
-    /// From now on the watches bring nothing, or everything at once.
+    /// From now on the watches bring nothing (true), or everything at once (false).
     Stall(bool),
-    /// One of the watches brings the next change that it has kept back.
+    /// One of the watches brings the next change that it has held back.
     Bring(usize),
-    /// The watches bring an object so that nothing but its name can be read.
+    /// The watches bring an object of which only the name can be read.
     Garble(Place),
     Answer(usize, bool),
-    /// A child that was pruned shows up again, as one does that somebody restores.
+    /// A pruned child appears again, as if someone had restored it.
     Restore(usize),
     Wait(u64),
 }
@@ -52,9 +53,9 @@ enum Step {
 enum End {
     Well,
     Requeued,
-    /// It wrote, and besides what no watch will show.
+    /// It wrote what it planned, and something else that no watch will show.
     Unseen,
-    /// It wrote, also what it was to write, and had no answer.
+    /// It wrote what it planned and something else, and got no answer.
     Unknown,
     Retry,
     Terminal,
@@ -62,18 +63,18 @@ enum End {
     Unavailable,
 }
 
-/// What may differ between the versions of a plugin, or in what the operator says of it.
+/// What may differ between the versions of a plugin, or in its settings.
 #[derive(Clone, Debug)]
 struct Version {
     of_pods: bool,
     reads_other: bool,
-    /// All that it sees of an object.
+    /// The only field that it sees of an object; `None` if it sees everything.
     field: Option<&'static str>,
-    /// Only objects with an even label are its subjects.
+    /// Its subjects are only the objects with an even label.
     selects_even: bool,
     /// The other kind's objects are companions. Only if it reads them.
     companions: bool,
-    /// Each key keeps a child of the other kind. Only if it reads these.
+    /// Each key keeps a child of the other kind. Only if it reads that kind.
     children: bool,
     namespaces: Vec<&'static str>,
     concurrency: u32,
@@ -169,17 +170,18 @@ fn kind_of(is_pod: bool) -> Kind {
     if is_pod { pod() } else { service() }
 }
 
-/// What a run saw, by plugin and key.
+/// What each key's last run saw, by plugin and key.
 #[derive(Default)]
 struct Seen(BTreeMap<(String, ObjectKey), Sight>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Sight {
-    /// Of the plugin's version.
+    /// The number of the plugin's version.
     number: usize,
-    /// What is seen of the subject, and of the other kind's object of the same name.
+    /// What it saw of the subject, and of the other kind's object with the same name.
     states: [Option<String>; 2],
-    /// The other kind's objects in the namespace with an even state, asked for by label, and with an odd one, asked for by index.
+    /// The other kind's objects in the namespace: those with an even state, listed by label, and
+    /// those with an odd one, listed by index.
     others: [String; 2],
 }
 
@@ -189,7 +191,7 @@ struct Thing {
     state: u32,
     uid: u64,
     version: u64,
-    /// The labels and annotations of whose child it is; none if it is nobody's.
+    /// The label and annotation of a child; `None` if it is no key's child.
     marks: Option<Marks>,
 }
 
@@ -200,12 +202,12 @@ struct Marks {
 }
 
 impl Thing {
-    /// What its labels say of its state.
+    /// The part of the state that is in its labels.
     fn label(&self) -> u32 {
         self.state / 4
     }
 
-    /// What the rest says.
+    /// The part of the state that is in its note.
     fn note(&self) -> u32 {
         self.state % 4
     }
@@ -214,7 +216,7 @@ impl Thing {
         self.label().is_multiple_of(2)
     }
 
-    /// What a plugin sees that sees these fields.
+    /// What this version of a plugin sees of it.
     fn seen_by(&self, version: &Version) -> String {
         match version.field {
             None => format!("{} {}", self.label(), self.note()),
@@ -223,12 +225,12 @@ impl Thing {
     }
 }
 
-/// The name of the child of the key of this name; none if it has none, whatever its object is.
+/// The name of the child of the key with this name; `None` if that key never has one.
 fn child_of(name: &str) -> Option<String> {
     NAMES.contains(&name).then(|| format!("{name}-child"))
 }
 
-/// Whether the object with this label wants its child. It is to have the same label.
+/// Whether an object with this label wants a child. The child then has the same label.
 fn wants_child(label: u32) -> bool {
     label.is_multiple_of(3)
 }
@@ -243,47 +245,47 @@ struct Kept {
 #[derive(Clone, Debug)]
 enum What {
     Is(Thing),
-    /// The last state, at the version of the deletion.
+    /// Deleted: its last state, at the version of the deletion.
     Gone(Thing),
     Garbled(u64),
 }
 
-/// What the cluster has answered, to be delivered later.
+/// The API server's answers, to be delivered later.
 type Answers = Vec<Result<Option<String>, ReadFailure>>;
 
 struct Life {
     rig: Rig,
     id: PluginId,
     version: Version,
-    /// How many versions there have been.
+    /// The number of versions so far, the first one not counted.
     number: usize,
     seen: Arc<Mutex<Seen>>,
     world: BTreeMap<Place, Thing>,
     is_stalled: bool,
-    /// What the watches have kept back.
+    /// What the watches hold back.
     kept: BTreeMap<InformerId, VecDeque<Kept>>,
-    /// Every object there has ever been.
+    /// Every object that has ever existed.
     ever: BTreeSet<Place>,
-    /// What has been listed, with how much of each object.
+    /// The informers that have been listed, and with how much of each object.
     listed: BTreeMap<InformerId, Payload>,
     turns: Vec<(Turn, Decision)>,
     lookups: Vec<(Lookup, Answers)>,
-    /// The keys of `a` whose last run failed for good.
+    /// The keys of `a` whose last run failed terminally.
     terminal: BTreeSet<ObjectKey>,
-    /// The keys that have ever had a child, and by what it was marked.
+    /// The keys that have ever had a child, with the child and its marks.
     parents: BTreeMap<ObjectKey, (Place, Marks)>,
-    /// Of which kinds a version has had companions, or kept children: the keys that these have
-    /// queued stay.
+    /// The kinds for which a version has had companions, or kept children: the keys that these have
+    /// queued remain.
     had_companions: BTreeSet<bool>,
     had_children: BTreeSet<bool>,
-    /// What each cache showed last: of each object the uid and the version.
+    /// What each cache showed last: uid and version of each object.
     shown: BTreeMap<InformerId, BTreeMap<ObjectKey, (String, u64)>>,
-    /// The uids of what was shown, and then not any more.
+    /// The uids of objects that were shown and then disappeared.
     ended: BTreeSet<(InformerId, String)>,
 }
 
 impl Life {
-    /// The plugin `a`, whose life it is, and beside it `b`, whose is uneventful.
+    /// The plugin `a`, which the steps act on, and beside it `b`, which they leave alone.
     fn new() -> Self {
         let mut life = Self {
             rig: Rig::default(),
@@ -372,7 +374,7 @@ impl Life {
         object.to_string()
     }
 
-    /// The informers that show this object, if they have been listed.
+    /// The listed informers that show this object.
     fn showing(&self, (is_pod, key): &Place) -> Vec<InformerId> {
         let wanted = self.rig.hub.wanted().into_iter();
         let showing = wanted.filter(|(id, (source, _))| {
@@ -411,7 +413,7 @@ impl Life {
         self.show(place, &what);
     }
 
-    /// The watches bring this, now or later.
+    /// Lets the watches bring this, now or later.
     fn show(&mut self, place: &Place, what: &What) {
         for informer in self.showing(place) {
             let kept = Kept {
@@ -425,7 +427,7 @@ impl Life {
         }
     }
 
-    /// A watch brings the next of what it has kept back. Says whether there was something.
+    /// A watch brings the next thing that it has held back. Returns whether there was one.
     fn bring(&mut self, informer: InformerId) -> bool {
         let kept = self.kept.get_mut(&informer).and_then(VecDeque::pop_front);
         let Some(Kept { place, what }) = kept else {
@@ -490,7 +492,7 @@ impl Life {
         })
     }
 
-    /// Says when there will be something to do, if there is nothing now.
+    /// Takes the next thing to do. If there is nothing to do now, returns when there will be.
     fn take(&mut self) -> Result<Option<Time>, TestCaseError> {
         match self.rig.hub.next(self.rig.now, 0) {
             Next::Idle(due) => {
@@ -519,7 +521,7 @@ impl Life {
         Ok(None)
     }
 
-    /// Whether there was something once that this key may be run for.
+    /// Whether something has ever existed that this key may run for.
     fn may_be_run(&self, key: &ObjectKey) -> bool {
         let was = |is_pod| self.ever.contains(&(is_pod, key.clone()));
         let Version { of_pods, .. } = self.version;
@@ -601,8 +603,8 @@ impl Life {
         hub.failed(&turn, &error, executed, now);
     }
 
-    /// Does one write of a key's run, as a server does: what would change nothing changes nothing,
-    /// and what is not of the state that was seen is a conflict.
+    /// Carries out one write of a key's reconcile as a server does: a no-op changes nothing, and a
+    /// write that requires another state than the present one is a conflict.
     fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, TurnError> {
         let place = (write.kind == pod(), write.key.clone());
         let here = self.world.get(&place);
@@ -649,7 +651,7 @@ impl Life {
         }
     }
 
-    /// What the cluster has now of what is asked for.
+    /// The API server's present state of the objects in question.
     fn answers(&self, lookup: &Lookup) -> Answers {
         let questions = lookup.questions.iter();
         let answers = questions.map(|question| {
@@ -660,7 +662,7 @@ impl Life {
         answers.collect()
     }
 
-    /// The answer to a lookup arrives, or none does.
+    /// The answers to a fetch arrive, or the fetch fails.
     fn answer(&mut self, number: usize, is_answered: bool) {
         if self.lookups.is_empty() {
             return;
@@ -688,7 +690,7 @@ impl Life {
                 self.had_companions.extend(of(version.has_companions()));
                 self.had_children.extend(of(version.keeps_children()));
                 self.version = version;
-                // A list-watch that is to bring more, or less, is replaced.
+                // A list-watch that must bring more, or less, of each object is replaced.
                 let wanted = self.rig.hub.wanted();
                 self.listed.retain(|id, payload| {
                     wanted.get(id).is_some_and(|(_, wanted)| wanted == payload)
@@ -743,8 +745,8 @@ impl Life {
         self.follow_caches()
     }
 
-    /// No cache goes back in time: each object's version rises, and what has ended does not come
-    /// back.
+    /// Checks that no cache goes back in time: each object's version rises, and an object that has
+    /// ended does not come back.
     fn follow_caches(&mut self) -> Result<(), TestCaseError> {
         let listed: BTreeSet<InformerId> = self.listed().into_iter().map(|(id, _)| id).collect();
         self.shown.retain(|id, _| listed.contains(id));
@@ -774,7 +776,7 @@ impl Life {
         Ok(())
     }
 
-    /// Everything that was held up goes on, and goes well, until there is nothing more to do.
+    /// Everything that was held up continues, and succeeds, until there is nothing left to do.
     fn end_well(&mut self) -> Result<(), TestCaseError> {
         self.step(Step::Configure {
             is_paused: false,
@@ -800,7 +802,7 @@ impl Life {
         Err(TestCaseError::fail("it does not end"))
     }
 
-    /// What cannot be read changes once more, and can be.
+    /// Unreadable objects change once more and become readable.
     fn mend_garbled(&mut self) {
         let garbled = |id: &InformerId| self.rig.hub.snapshot().informers[*id].unreadable().clone();
         let listed = self.listed();
@@ -814,7 +816,7 @@ impl Life {
         }
     }
 
-    /// What a run of this key sees that sees everything as it is.
+    /// What a run of this key must see if it sees everything as it is.
     fn sight(&self, key: &ObjectKey, version: &Version, number: usize) -> Sight {
         let thing = |is_pod| self.world.get(&(is_pod, key.clone()));
         let own = thing(version.of_pods).filter(|thing| version.selects(thing));
@@ -840,9 +842,9 @@ impl Life {
         }
     }
 
-    /// Of each key of a plugin, the last state of everything must have been seen, by the last
-    /// version. Of an object that is gone a version may know nothing that came after, unless a
-    /// companion is there; an earlier one has seen that it is gone.
+    /// Checks that the last version has seen the last state of everything for each key of a plugin.
+    /// If the object is gone, this version may not have run for it, unless a companion exists: an
+    /// earlier version has then seen that it is gone.
     fn check(&self, name: &str, version: &Version, number: usize) -> Result<(), TestCaseError> {
         let seen = self.seen.lock().unwrap();
         let places = self.ever.iter().chain(self.world.keys());
@@ -867,8 +869,8 @@ impl Life {
         Ok(())
     }
 
-    /// The children that the last version keeps are those that are wanted, but for keys that have
-    /// failed for good.
+    /// Checks that the children that exist are those that the last version wants, except for keys
+    /// that have failed terminally.
     fn check_children(&self) -> Result<(), TestCaseError> {
         if !self.version.keeps_children() {
             return Ok(());
@@ -891,7 +893,7 @@ impl Life {
         Ok(())
     }
 
-    /// Every cache shows the world.
+    /// Checks that every cache shows the world.
     fn check_caches(&self) -> Result<(), TestCaseError> {
         for (id, source) in self.listed() {
             let cache = &self.rig.hub.snapshot().informers[id];
@@ -915,7 +917,7 @@ impl Life {
     }
 }
 
-/// What is seen of an object.
+/// What the reader shows of an object.
 fn state_of(reader: &mut Reader, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, RunError> {
     let found = reader.get(kind, key).map_err(unreadable)?;
     let found: Option<serde_json::Value> = found.map(|json| serde_json::from_str(json).unwrap());
@@ -928,12 +930,12 @@ fn state_of(reader: &mut Reader, kind: &Kind, key: &ObjectKey) -> Result<Option<
     }))
 }
 
-/// The label in what is seen of an object.
+/// The label in what [`state_of`] returned.
 fn label_of(state: &str) -> u32 {
     state.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// The children that a key wants, of this kind, if its object has this label.
+/// The children of this kind that a key wants if its object has this label.
 fn child(kind: &Kind, key: &ObjectKey, label: Option<u32>) -> Vec<String> {
     let (Some(label), Some(name)) = (
         label.filter(|label| wants_child(*label)),
@@ -959,7 +961,7 @@ fn child(kind: &Kind, key: &ObjectKey, label: Option<u32>) -> Vec<String> {
     vec![child.to_string()]
 }
 
-/// The names of what is listed.
+/// The names of the listed objects.
 fn names(
     reader: &mut Reader,
     kind: &Kind,

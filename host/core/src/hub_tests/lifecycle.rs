@@ -1,4 +1,4 @@
-//! Plugins that are replaced, paused, put in quarantine, or not granted what they ask for.
+//! Plugins that are replaced, paused, quarantined, or not granted everything they ask for.
 
 use super::*;
 use crate::grants::{Granted, Grants};
@@ -34,7 +34,7 @@ fn version(version: &str) -> Manifest {
     }
 }
 
-/// A hub with one plugin, its caches synced, that knows of these services and has run for all.
+/// A hub with one plugin and synced caches. The plugin has run for all of these services.
 fn with_services(
     names: &[&str],
     reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
@@ -53,7 +53,7 @@ fn replace(rig: &mut Rig, id: PluginId, plugin: Arc<dyn Plugin>) {
     rig.hub.replace(id, plugin, &settings, rig.now).unwrap();
 }
 
-/// The plugin is granted another namespace than the one its keys are in.
+/// Grants the plugin another namespace than that of its keys.
 fn move_elsewhere(rig: &mut Rig, id: PluginId) {
     let elsewhere = Settings {
         grants: Grants {
@@ -72,7 +72,7 @@ fn every_key_runs_on_the_new_version_and_none_on_two_at_once() {
     rig.put(&service(), "a", r#""changed":"yes""#);
     let mut old = rig.take().unwrap();
     replace(&mut rig, id, fake(version("2.0.0"), fine));
-    // `a` runs still, on the old version.
+    // `a` is still running, on the old version.
     assert_eq!(rig.run(), ["b", "c"]);
     assert_eq!(rig.hub.status(rig.now)[0].version, "2.0.0");
     let decision = old.decide();
@@ -293,7 +293,7 @@ fn what_began_on_the_old_settings_is_written_as_they_said() {
     assert_eq!(written(&new), as_own);
     assert_eq!(new.author().plugin, "a");
 
-    // What is refused changes nothing.
+    // A refused replacement changes nothing.
     rig.put(&service(), "c", "");
     rig.hub.drain();
     let refused = rig.hub.replace(id, plugin, &Settings::default(), rig.now);
@@ -367,7 +367,7 @@ fn what_is_not_granted_is_not_watched_and_a_read_of_it_is_answered_so() {
     let status = rig.hub.status(rig.now);
     assert_eq!(status[1].reads.len(), 1);
     assert_eq!(status[1].reconciles.denied_reads, 1);
-    // Granted after all: its keys run again.
+    // Now it is granted, and its keys run again.
     let granted = Settings::default();
     let plugin = rig.hub.seats[&id].plugin();
     rig.hub.replace(id, plugin, &granted, rig.now).unwrap();
@@ -588,7 +588,7 @@ fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
     assert_eq!(rig.run(), ["a (gone)"]);
 }
 
-/// Has the plugin's only ready key remember an apply of pod "x" at this version.
+/// Lets the plugin's only ready key remember an apply of pod "x" at this version.
 fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
     let turn = rig.take().unwrap();
     let applied = turn.controller.applied.clone();
@@ -617,7 +617,7 @@ fn what_was_applied_before_the_server_went_back_in_time_is_forgotten() {
     rig.put(&service(), "web", "");
     let applied = remember_apply(&mut rig, "9");
     assert_eq!(applied.len(), 1);
-    // The same state is listed again; what follows may be given version 9 once more.
+    // The same state is listed again. A later change may be given version 9 once more.
     let id = rig.id(&pod());
     let json = r#"{"metadata":{"namespace":"default","name":"x","uid":"u","resourceVersion":"1","labels":{}}}"#;
     let listed = Object::parse(&pod(), json, &rig.hub.schema(id)).unwrap();
@@ -647,7 +647,7 @@ fn an_apply_of_what_is_gone_again_already_is_not_remembered() {
     );
 }
 
-/// A plugin whose keys apply pod "x" and see of pods their names alone.
+/// A plugin whose keys apply pod "x" and see only the names of pods.
 pub(super) fn applies_blindly() -> Rig {
     let mut blind = manifest("p");
     blind.reads[1].fields = vec![".metadata.name".into()];
@@ -664,7 +664,7 @@ pub(super) fn applies_blindly() -> Rig {
     })
 }
 
-/// The watch brings pod "x" with this.
+/// The watch brings pod "x" with these members.
 fn bring(rig: &mut Rig, rest: &str) {
     rig.version += 1;
     let version = rig.version;
@@ -741,7 +741,7 @@ fn the_plugin(rig: &Rig) -> PluginId {
     rig.hub.id_of("p").unwrap()
 }
 
-/// A turn that is under way while its plugin is told something, and what it says of its writes then.
+/// Whether the writes of a running reconcile must stop after this was done to its plugin.
 fn is_halted_by(tell: impl FnOnce(&mut Rig)) -> bool {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");

@@ -3,7 +3,8 @@
 use super::lifecycle::applies_blindly;
 use super::*;
 
-/// Runs the next key as if it had written the object of the kind, and lets the watch show that. Says whether a key was due.
+/// Runs the next key as if it had written this object, and lets the watch show the write. Returns
+/// `None` if no key was due, or the key is not found to loop.
 fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<LoopingKey> {
     let mut turn = rig.take()?;
     let decision = turn.decide();
@@ -23,7 +24,7 @@ fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<L
     looping
 }
 
-/// How often a key runs in a second that writes its own status each time.
+/// How often a key runs in one second if it writes its own status each time.
 fn runs_in_a_second(rig: &mut Rig) -> usize {
     let until = rig.now + Duration::from_secs(1);
     let mut runs = 0;

@@ -1,4 +1,4 @@
-//! What happens while the cluster cannot be reached.
+//! The behaviour while the cluster cannot be reached.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn fail_unavailable(rig: &mut Rig) -> Option<String> {
     Some(turn.plugin_name().to_owned())
 }
 
-/// Hundred keys of one plugin, of which the first two have not found a cluster.
+/// One hundred keys of one plugin. The writes of the first two could not reach the cluster.
 fn cut_off() -> Rig {
     let mut rig = Rig::with(manifest("p"), nothing);
     (0..100).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
@@ -269,7 +269,7 @@ fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
     fail_unavailable(&mut rig);
     let mut tries = 0;
     for step in 0..10_000 {
-        // There is always one more.
+        // There is always another key.
         rig.put(&service(), &format!("s{step}"), "");
         rig.put(&service(), &format!("t{step}"), "");
         let mut turn = rig.take();

@@ -8,7 +8,7 @@ fn names(from: usize, to: usize) -> Vec<String> {
     (from..to).map(|number| format!("s{number:04}")).collect()
 }
 
-/// A plugin that has been listed these objects in one go, in order.
+/// Lists these objects for a plugin in one list, in order.
 fn listed(rig: &mut Rig, names: &[String], labels: &str) {
     let objects = names.iter();
     let objects: Vec<Object> = objects
@@ -31,7 +31,7 @@ fn with_listed(names: &[String]) -> (Rig, PluginId) {
     (rig, id)
 }
 
-/// Runs the next key, and says which it was.
+/// Runs the next key and returns its name.
 fn run_one(rig: &mut Rig) -> Option<String> {
     let mut turn = rig.take()?;
     let decision = turn.decide();
@@ -178,8 +178,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// What a sweep promises, against counts: each subject that is there runs once since the last
-    /// version came, and once more for each time it changed after it ran.
+    /// Checks the promise of a sweep by counting: each existing subject runs once for the last
+    /// version, and once more for each change after it ran.
     #[test]
     fn every_subject_runs_once_for_each_version_and_again_only_for_a_change(
         events in proptest::collection::vec(event(), 0..60),
@@ -187,11 +187,13 @@ proptest! {
         let (mut rig, id) = with_listed(&names(0, 8));
         let all = names(0, 12);
         let mut there: BTreeSet<String> = names(0, 8).into_iter().collect();
-        // The subjects that are to run, and the gone ones that a new version may run once more.
+        // The subjects that must run, and the keys of deleted ones that a new version may run once
+        // more.
         let mut owed = there.clone();
         let mut gone = BTreeSet::new();
         let mut allowed: BTreeSet<String> = BTreeSet::new();
-        // Keys that were queued when the last version came are counted twice until they have run.
+        // Keys that were queued when the last version was installed count twice until they have
+        // run.
         let (mut serial, mut twice) = (0, 0);
         for event in events {
             match event {

@@ -1,4 +1,4 @@
-//! Whose turn it is, and when a key runs though nothing changed.
+//! Which plugin's turn it is, and when a key runs although nothing has changed.
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
             rig.finish(&turn, decision);
         }
     };
-    // That a guest takes long is known when it has.
+    // A guest is known to be slow only after it has taken long.
     rig.put(&service(), "a", "");
     let turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
     assert_eq!(turns.len(), 3);
@@ -97,7 +97,7 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
         .into_iter()
         .find(|seat| seat.name == "calm");
     assert_eq!(calm.unwrap().queued, 0, "it was given every turn it wanted");
-    // When all that they wait for is a thread, the time is known at which they may be quick again.
+    // If they only wait for a thread, it is known when they stop counting as slow.
     rig.now += Duration::from_secs(1);
     end(&mut rig, busy);
     let Next::Idle(None) = rig.hub.next(rig.now, 0) else {

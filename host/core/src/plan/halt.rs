@@ -1,10 +1,10 @@
-//! Stops what is under way.
+//! Stops writes that are under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the writes of some runs are to go on. An operator who pauses a plugin, removes it or takes
-/// its grants away does not want to watch ten thousand more of its deletions.
+/// Tells the writes of some reconciles to stop. An operator who pauses a plugin, removes it or
+/// withdraws its grants must not have to watch ten thousand more of its deletions.
 #[derive(Clone, Debug, Default)]
 pub struct Halt(Arc<AtomicBool>);
 
@@ -14,7 +14,7 @@ impl Halt {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing more is to be written.
+    /// Whether nothing more may be written.
     pub fn is_halted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,8 +1,11 @@
-//! What a body says of who an object is and who keeps it: `uid`, `resourceVersion`, `ownerReferences`, `finalizers`.
+//! Checks of what a body claims about its object's identity and lifetime: `uid`, `resourceVersion`,
+//! `ownerReferences` and `finalizers`.
 //!
-//! Grants say which objects a plugin may write. These fields reach further: an owner that is not there has the garbage collector delete
-//! the object, a finalizer that nobody removes keeps it for ever, and a resourceVersion that the plugin has not seen overwrites what
-//! others wrote meanwhile. So they are held against the snapshot that the plugin has decided on.
+//! Grants define which objects a plugin may write. These fields have effects beyond that: an owner
+//! that does not exist makes the garbage collector delete the object, a finalizer that nothing
+//! removes keeps it for ever, and a resourceVersion that the plugin has not seen overwrites what
+//! others have written meanwhile. So they are checked against the snapshot that the plugin decided
+//! on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use crate::permission::Denied;
 use crate::reader::Reader;
 use crate::text::cut;
 
-/// What is done with a body.
+/// How a body is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Apply,
@@ -25,18 +28,19 @@ pub(super) enum Use {
     Patch,
 }
 
-/// What the snapshot shows of the object that a body is of.
+/// What the snapshot shows of a body's object.
 pub(super) enum Shown {
-    /// This.
+    /// This object.
     Object(Arc<Object>),
-    /// There is none.
+    /// No object.
     Nothing,
-    /// The plugin does not read it, so nobody can say.
+    /// The plugin does not read it, so it is not known.
     Unknown,
 }
 
 impl Shown {
-    /// In whatever version the plugin reads the kind: these fields are the same in all.
+    /// Uses any version in which the plugin reads the kind: these fields are the same in all of
+    /// them.
     pub(super) fn of(reader: &Reader, kind: &Kind, key: &ObjectKey) -> Self {
         let Some(kind) = reader.readable_as(kind) else {
             return Self::Unknown;
@@ -56,17 +60,19 @@ impl Shown {
     }
 }
 
-/// What the same outcome has done to the object before.
+/// What the same outcome has already done to the object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before<'a> {
-    /// It has written it, so that it is at a version nobody knows yet.
+    /// The object has been written, so its version is not known yet.
     pub is_written: bool,
-    /// The finalizers that it has left there, if it has made or changed them.
+    /// The finalizers that the outcome has left there, if it has created the object or changed
+    /// them.
     pub finalizers: Option<&'a [String]>,
 }
 
-/// Checks these fields of a body that is of the object of this key, and makes uid, resourceVersion and what an update leaves out of
-/// `finalizers` those of the object that the snapshot shows, or that the outcome has left.
+/// Checks these fields of a body and completes them. `key` is the key of the body's object. `uid`,
+/// `resourceVersion`, and the `finalizers` that an update leaves out are set as in the object that
+/// the snapshot shows, or as this outcome has left them.
 pub(super) fn settle(
     body: &mut Value,
     how: Use,
@@ -89,7 +95,8 @@ pub(super) fn settle(
             "directives of a strategic merge patch are not for it",
         ));
     }
-    // Who owns a field is for the server to keep; with it one could take what is another's.
+    // The server keeps track of field ownership. With this field, a plugin could take over others'
+    // fields.
     fields.remove("managedFields");
     check_owners(fields, &key.namespace, shown, reader)?;
     settle_finalizers(fields, how, shown, before.finalizers)?;
@@ -98,15 +105,16 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// Whether a body says of which version the object is to be. As the server reads them, "" and "0" are any.
+/// Whether a body requires a certain version of the object. As on the server, "" and "0" mean any
+/// version.
 pub(super) fn names_a_version(body: &Value) -> bool {
     let version = body.pointer("/metadata/resourceVersion");
     let version = version.and_then(Value::as_str).unwrap_or_default();
     !matches!(version, "" | "0")
 }
 
-/// The version that a body is made of: the snapshot's, or, where the plugin does not read the
-/// object, what the body says.
+/// The version that a body was made from: the snapshot's, or the body's own if the plugin does not
+/// read the object.
 pub(super) fn seen_version(body: &Value, shown: &Shown) -> Option<String> {
     let version = match shown {
         Shown::Object(object) => object.resource_version().to_string(),
@@ -116,7 +124,8 @@ pub(super) fn seen_version(body: &Value, shown: &Shown) -> Option<String> {
     (!matches!(&*version, "" | "0")).then_some(version)
 }
 
-/// A JSON Patch says where, not what: it may not come near what [`settle`] checks.
+/// A JSON Patch addresses paths instead of carrying an object, so it may not touch what [`settle`]
+/// checks.
 pub(super) fn check_json_patch(body: &Value) -> Result<(), ActionError> {
     const GUARDED: [[&str; 2]; 3] = [
         ["metadata", "finalizers"],
@@ -139,10 +148,11 @@ pub(super) fn check_json_patch(body: &Value) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// What a precondition may test though the plugin does not read the kind.
+/// What a precondition may test even if the plugin does not read the kind.
 const IDENTITY: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "generation"];
 
-/// What no view of an object has, though a whole one has all else: of a Secret the second has the values.
+/// What no view of an object contains, even a view of the whole object. The second one contains the
+/// values of a Secret.
 const BOOKKEPT: [&[&str]; 2] = [
     &["metadata", "managedFields"],
     &[
@@ -152,8 +162,9 @@ const BOOKKEPT: [&[&str]; 2] = [
     ],
 ];
 
-/// A JSON Patch can also read: a copy puts a value where the plugin, or somebody else, sees it, and a test says
-/// whether it is a certain one. So that is for what the plugin reads anyway.
+/// A JSON Patch can also read: a copy puts a value where the plugin or others can see it, and a
+/// test tells whether a field has a certain value. So both are allowed only for what the plugin
+/// reads anyway.
 pub(super) fn check_json_patch_reads(
     body: &Value,
     is_shown: impl Fn(&[&str]) -> bool,
@@ -182,7 +193,8 @@ pub(super) fn check_json_patch_reads(
     Ok(())
 }
 
-/// The parts of a JSON Pointer (RFC 6901). The server reads over whatever stands before the first slash.
+/// The tokens of a JSON Pointer (RFC 6901). The API server ignores anything before the first slash,
+/// so such a pointer is refused here.
 fn tokens(pointer: &str) -> Result<Vec<String>, ActionError> {
     match pointer.split_once('/') {
         None if pointer.is_empty() => Ok(Vec::new()),
@@ -200,7 +212,8 @@ pub(super) fn metadata(reason: &str) -> ActionError {
     ActionError::Metadata(reason.to_owned())
 }
 
-/// Only an owner that the plugin sees, with its uid, or one that the object has already.
+/// Allows only owners that the plugin sees, with the right uid, and owners that the object already
+/// has.
 fn check_owners(
     fields: &Map<String, Value>,
     namespace: &str,
@@ -228,7 +241,7 @@ fn check_owners(
             let object = kind.and_then(|kind| reader.find(kind, &key));
             object.is_some_and(|object| object.uid() == uid && !uid.is_empty())
         };
-        // An owner has the object's namespace, or none.
+        // An owner is in the object's namespace or cluster-scoped.
         if !is_had && !is_seen(namespace) && !is_seen("") {
             return Err(Denied::Owner(kind, name.chars().take(253).collect()).into());
         }
@@ -236,8 +249,8 @@ fn check_owners(
     Ok(())
 }
 
-/// An object may be born with finalizers. From then on only a finalizer action changes those of others: it is done to the version that was
-/// seen, so that no other writer's is lost.
+/// An object may be created with finalizers. After that, only a finalizer action changes them: it
+/// is conditional on the finalizers that were seen, so that no other writer's finalizer is lost.
 fn settle_finalizers(
     fields: &mut Map<String, Value>,
     how: Use,
@@ -257,7 +270,8 @@ fn settle_finalizers(
     let is_fine = match how {
         _ if is_new => true,
         Use::Patch => !is_said,
-        // What an apply leaves out it leaves alone, unless it was its own.
+        // An apply leaves alone the finalizers that it does not list, unless it has set them
+        // itself.
         Use::Apply => wanted.iter().all(has),
         _ => !is_said || (wanted.len() == seen.len() && wanted.iter().all(has)),
     };
@@ -304,9 +318,10 @@ fn settle_uid(
     Ok(())
 }
 
-/// An update always is of the version that was seen; an apply or a patch if it says so. What this
-/// outcome has written gets the version that the server answers with, once it has (see
-/// [`Plan::execute`](super::Plan::execute)), but for an apply, which may make the object anew.
+/// An update always requires the version that was seen. An apply or a patch requires it if its body
+/// names a version. For an object that this outcome has already written, the version is set once
+/// the server has answered (see [`Plan::execute`](super::Plan::execute)), except for an apply,
+/// which may create the object again.
 fn settle_version(fields: &mut Map<String, Value>, how: Use, shown: &Shown, is_written: bool) {
     const NAME: &str = "resourceVersion";
     if how == Use::Create || (is_written && how != Use::Patch) {

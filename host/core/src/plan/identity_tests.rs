@@ -14,7 +14,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("default", name)
 }
 
-/// A plugin that reads ConfigMaps, and sees these.
+/// The reader of a plugin that reads ConfigMaps, with these in its snapshot.
 fn reader(objects: &[Value]) -> Reader {
     let mut cache = Cache::new(Source::all(config_map()));
     let parse =
@@ -40,7 +40,7 @@ fn object(name: &str) -> Value {
         {"namespace": "default", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "7"}})
 }
 
-/// `a`, with a finalizer and an owner that nobody sees.
+/// `a`, with a finalizer and with an owner that the plugin does not see.
 fn kept() -> Value {
     let mut object = object("a");
     object["metadata"]["finalizers"] = json!(["example.com/mine"]);
@@ -56,7 +56,7 @@ fn owner(name: &str, uid: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid})
 }
 
-/// What becomes of a body with this metadata, of the object `a`.
+/// The result for a body with this metadata, of the object `a`.
 fn settled(how: Use, fields: Value, is_written: bool) -> Result<Value, String> {
     settled_as("a", how, fields, is_written)
 }

@@ -1,4 +1,4 @@
-//! One action at a time: is it permitted, is it sound, and which writes does it come to?
+//! Plans one action at a time: is it permitted, is it valid, and which writes does it need?
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use crate::reader::Reader;
 use crate::selector::{LabelSelector, Requirement};
 use crate::unchanged::{Target, hash, is_same_object};
 
-/// Plans the actions of one outcome, in order. What one takes does not depend on how many came before it: there may be thousands.
+/// Plans the actions of one outcome, in order. The time for one action does not depend on how many
+/// came before it, because there may be thousands.
 pub(super) struct Planner<'a, 'r> {
     context: Context<'a>,
     reader: &'r mut Reader,
-    /// Of each text that was created with a derived name: the first number for a name that was not
-    /// tried yet.
+    /// For each text that was created with a derived name: the first number whose name has not been
+    /// tried.
     created: HashMap<String, usize>,
-    /// The objects that are written so far. What the snapshot shows of them is history: nothing is
-    /// left out because of it.
+    /// The objects written so far. The snapshot is outdated for them, so no write to them is
+    /// dropped as a no-op.
     written: HashSet<Place>,
-    /// Of these, those that are created, so that their uids are not known.
+    /// Those among them that this outcome creates, so that their uids are not known.
     born: HashSet<Place>,
     /// The finalizers of objects as this outcome leaves them.
     finalizers: HashMap<Place, Vec<String>>,
@@ -55,15 +56,15 @@ impl<'a, 'r> Planner<'a, 'r> {
         }
     }
 
-    /// The objects that are written and then replaced, and what the operator or the author should
-    /// know of the outcome.
+    /// The objects that are written and then replaced, and the warnings for the operator or the
+    /// author.
     pub fn finish(self) -> (HashMap<Place, Option<String>>, BTreeSet<String>) {
         (self.chains, self.warnings)
     }
 }
 
 impl Planner<'_, '_> {
-    /// What the next action comes to.
+    /// The steps of the next action.
     pub fn steps(&mut self, action: &Action) -> Result<Vec<What>, ActionError> {
         let steps = self.plan(action)?;
         let writes = steps.iter().filter_map(What::write);
@@ -72,11 +73,11 @@ impl Planner<'_, '_> {
         Ok(steps)
     }
 
-    /// Who hears what becomes of it.
+    /// Who may see the server's words about a step.
     pub fn audience(&self, what: &What) -> Audience {
         match what {
             What::Send { write, .. } => Audience::of(write, self.reader),
-            // The host's own words.
+            // These are the host's own words.
             What::Known(_) | What::NoEvent(_) => Audience::Plugin,
         }
     }
@@ -116,7 +117,8 @@ impl Planner<'_, '_> {
                 }
                 let operation = Operation::Patch {
                     patch_type: *patch_type,
-                    // As it was checked: of two members of one name the last.
+                    // Serialized again, so that what is sent is what was checked: of duplicate
+                    // members only the last.
                     body: body.to_string(),
                 };
                 Ok(vec![send(kind, key, subresource, operation)])
@@ -177,7 +179,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// An object that this outcome makes has the finalizers of its body.
+    /// An object that this outcome creates has the finalizers of its body.
     fn note_birth(&mut self, body: &Value, kind: &Kind, key: &ObjectKey) {
         let finalizers = body["metadata"]["finalizers"].as_array();
         let finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
@@ -207,8 +209,8 @@ impl Planner<'_, '_> {
         Ok(self.apply_unless_unchanged(&object, kind, key, subresource, force))
     }
 
-    /// Which kinds have a status subresource is for the server to say; nearly all that have a
-    /// status do. Go writes an empty one of each object.
+    /// Only the server knows which kinds have a status subresource; nearly all kinds with a status
+    /// have one. Go serializes an empty status for every object, so an empty one gives no warning.
     fn warn_of_status(&mut self, object: &Value, kind: &Kind) {
         let status = object.get("status");
         if status.is_some_and(|status| !status.is_null() && *status != json!({})) {
@@ -244,7 +246,8 @@ impl Planner<'_, '_> {
         if !is_written && current.as_ref().is_some_and(is_unchanged) {
             return What::Known(ActionResult::Unchanged);
         }
-        // What never comes into the cache would be remembered for ever.
+        // An apply is remembered only for objects that reach the cache. Others would never be
+        // forgotten.
         let is_cached = current.is_some() || self.reader.knows(&target.kind, &target.key);
         let Target {
             kind,
@@ -271,7 +274,7 @@ impl Planner<'_, '_> {
         self.derive_name(text, &mut object);
         let (kind, key) = address(&object)?;
         self.check(Verb::Create, &kind, &key, subresource)?;
-        // A subresource's body is about an object that is there: which one is for the plugin to say.
+        // The body of a subresource is about an existing object, and the plugin decides which one.
         if subresource.is_none() {
             self.settle(&mut object, Use::Create, &kind, &key)?;
         }
@@ -285,11 +288,11 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// A name for `generateName` that is the same on every retry of the same state, so that a
-    /// create whose answer was lost is not done twice. It depends on the object and on how many of
-    /// the very same were asked for before it, not on its place among the actions. Those that the
-    /// guest has seen alive count too: it knows of them, and wants another. Who creates without
-    /// looking creates once.
+    /// Derives a name from `generateName` that is the same on every retry for the same state, so
+    /// that a create whose answer was lost is not done twice. The name depends on the object and on
+    /// how many identical ones were requested before it, not on its position among the actions.
+    /// Identical objects that the guest has seen in the snapshot count too: the guest knows about
+    /// them and wants another one. So a guest that creates without reading first creates only once.
     fn derive_name(&mut self, text: &str, object: &mut Value) {
         let body = self.digest(&[&object.to_string()]);
         let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
@@ -303,7 +306,7 @@ impl Planner<'_, '_> {
         else {
             return;
         };
-        // As the server does: at most 63 characters, so that the name fits into a label.
+        // As on the server: at most 63 characters, so that the name fits into a label.
         let prefix: String = prefix.chars().take(63 - 8).collect();
         let mut number = self.created.remove(text).unwrap_or_default();
         loop {
@@ -321,12 +324,12 @@ impl Planner<'_, '_> {
         address(object).is_ok_and(|(kind, key)| self.reader.has_seen(&kind, &key))
     }
 
-    /// 64 hex digits that depend on the plugin, the key and `parts` alone.
+    /// 64 hex digits that depend only on the plugin, the key and `parts`.
     fn digest(&self, parts: &[&str]) -> String {
         let mut hasher = Sha256::new();
         let Context { manifest, key, .. } = self.context;
-        // Not its version: with that, names and children of a kind that graduates would be
-        // another's.
+        // The kind's version is left out. Otherwise names and children would change when a kind
+        // graduates to a new version.
         let kind = manifest
             .subject_kind()
             .map(|kind| format!("{}/{}", kind.group, kind.kind))
@@ -357,7 +360,7 @@ impl Planner<'_, '_> {
                 let gone = format!("{kind} {key} is not in the cache");
                 return Ok(What::Known(ActionResult::NotFound(gone)));
             }
-            // Who replaces what it has not seen takes away what others have put there.
+            // Replacing an object that was not read removes what others have written to it.
             Shown::Unknown if subresource.is_none() && !identity::names_a_version(&object) => {
                 return Err(identity::metadata(
                     "an update of an object that is not read says of which resourceVersion it is",
@@ -390,12 +393,14 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// Without preconditions of the guest's own, only the object that the snapshot shows is deleted, as it was when the guest decided
-    /// so: not a successor of the same name, and not one that has changed (the garbage collector's rule). An object that this
-    /// outcome itself has written is at a version nobody knows yet. What the snapshot does not show is deleted by name.
+    /// Without preconditions from the guest, a delete applies only to the object that the snapshot
+    /// shows, as it was when the guest decided: not to a successor with the same name, and not if
+    /// it has changed since (the garbage collector's rule). If this outcome itself has written the
+    /// object, its version is not known yet. An object that the snapshot does not show is deleted
+    /// by name.
     fn delete(&mut self, delete: &Delete) -> Result<What, ActionError> {
         let Delete { kind, key, .. } = delete;
-        // Empty is no precondition.
+        // An empty string is no precondition.
         let own_uid = delete.uid.clone().filter(|uid| !uid.is_empty());
         let own_version = delete.resource_version.clone();
         let own_version = own_version.filter(|version| !version.is_empty());
@@ -449,9 +454,9 @@ impl Planner<'_, '_> {
         Ok(send(kind, key, &None, operation))
     }
 
-    /// A JSON Patch that holds only for the object that the snapshot shows, while it has the
-    /// finalizers that it has there or that this outcome has given it, so that no other writer's
-    /// finalizer is lost. Whatever else changes does not matter.
+    /// A JSON Patch that requires the uid of the object that the snapshot shows, and the finalizers
+    /// that the object has there or that this outcome has given it. So no other writer's finalizer
+    /// is lost. Other changes of the object do not matter.
     fn finalizer(
         &mut self,
         kind: &Kind,
@@ -486,7 +491,7 @@ impl Planner<'_, '_> {
         let uid = seen.as_ref().map(|object| object.uid());
         let uid = uid.filter(|uid| !uid.is_empty());
         let tests = uid.map(|uid| json!({"op": "test", "path": "/metadata/uid", "value": uid}));
-        // An object without finalizers has no such field: it is null to a test.
+        // An object without finalizers has no such field, which a test sees as null.
         let now = if have.is_empty() {
             Value::Null
         } else {
@@ -515,13 +520,13 @@ impl Planner<'_, '_> {
         })
     }
 
-    /// Applies each wanted object with a label that names this key, then deletes what has the label
-    /// and is not wanted. Labels are copied (by the endpoints controllers, from a Service),
-    /// annotations are not: so a member has both.
+    /// Applies each wanted object with a label that identifies this key, then deletes the objects
+    /// that have the label and are not wanted. Other controllers copy labels (the endpoints
+    /// controllers copy a Service's) but not annotations, so a member has both.
     fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
-        // What has its step, or needs none.
+        // Objects that already have a step, or need none.
         let mut settled = HashSet::new();
         for text in objects {
             let mut object = parse(text)?;
@@ -558,7 +563,8 @@ impl Planner<'_, '_> {
                 {
                     continue;
                 }
-                // The guest has not asked for it by name: the operator has taken a grant away.
+                // The guest has not asked for this object by name; the operator has withdrawn a
+                // grant. So it is a warning and not an error.
                 if let Err(denied) = self.check(Verb::Delete, kind, &key, &None) {
                     self.warnings.insert(format!(
                         "children: {kind} {key} is not wanted any more and stays: {denied}"
@@ -599,7 +605,7 @@ fn parse(text: &str) -> Result<Value, ActionError> {
     serde_json::from_str(text).map_err(|error| ActionError::Json(error.to_string()))
 }
 
-/// The object that a body is of.
+/// The kind and key that a body names.
 fn address(object: &Value) -> Result<(Kind, ObjectKey), ActionError> {
     let text = |path: &str| match object.pointer(path) {
         None | Some(Value::Null) => Ok(""),
@@ -616,7 +622,7 @@ fn address(object: &Value) -> Result<(Kind, ObjectKey), ActionError> {
     Ok((Kind::from_api_version(api_version, kind), key))
 }
 
-/// A merge patch may not carry another object's identity.
+/// A patch may not carry another object's identity.
 fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), ActionError> {
     let (api_version, kind_name) = (kind.api_version(), &*kind.kind);
     for (path, wanted) in [

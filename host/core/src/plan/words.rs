@@ -1,25 +1,26 @@
-//! Who hears what a server says of a write in its own words.
+//! Who may see the server's own words about a write.
 //!
-//! A refusal quotes the object as it is: `Invalid value: "..."` can be what somebody else has put there, or what a JSON Patch has
-//! copied from another place. So a plugin hears the words only of objects that it reads whole, and the log none of a Secret that the
-//! plugin does not. All others hear of what sort the refusal is, and its status.
+//! A refusal quotes the object: `Invalid value: "..."` can be something that others have put there,
+//! or something that a JSON Patch has copied from another place. So a plugin sees the words only
+//! for objects that it reads whole, and the log does not see them for a Secret that the plugin does
+//! not read whole. Everyone else sees only the kind of refusal and its status.
 
 use crate::cluster::{Operation, Write};
 use crate::outcome::ActionResult;
 use crate::reader::Reader;
 
-/// Who hears the words.
+/// Who may see the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// The plugin, and the log.
+    /// The plugin and the log.
     Plugin,
-    /// The log: its reader is to mend what is refused.
+    /// The log: its reader has to fix what is refused.
     Operator,
     Nobody,
 }
 
 impl Audience {
-    /// What is said of an Event is of what the plugin itself has written.
+    /// For an Event the answer only quotes what the plugin itself has written.
     pub fn of(write: &Write, reader: &Reader) -> Self {
         let Write { kind, key, .. } = write;
         if matches!(write.operation, Operation::Event { .. }) || reader.shows(kind, key, &[]) {
@@ -31,7 +32,7 @@ impl Audience {
         }
     }
 
-    /// `status` is the [`Answer`](crate::cluster::Answer)'s.
+    /// `status` comes from the [`Answer`](crate::cluster::Answer).
     pub fn hear(self, result: ActionResult, status: Option<String>) -> Heard {
         let bare = status.map(|status| {
             result.clone().saying(format!(
@@ -56,7 +57,7 @@ impl Audience {
     }
 }
 
-/// What became of a write, in the words that each may hear.
+/// The result of a write, in the words that each audience may see.
 pub(super) struct Heard {
     pub plugin: ActionResult,
     pub operator: ActionResult,

@@ -1,13 +1,14 @@
-//! Keys that keep failing, on what may not be there.
+//! Keys that keep failing, perhaps because a cache is wrong.
 //!
-//! What a watch brings may be valid JSON and yet not what the server has: a proxy or a broken etcd
-//! node can garble it. It stays in the cache until the object changes, and a guest that cannot make
-//! sense of it fails each time. client-go decodes into types, finds this by that, and lists anew;
-//! the host knows no types. But it knows what a failing key has read. So from the third failure in
-//! a row on, and after one that is terminal, it reads these objects from the server itself, some at
-//! a time, and what differs is put right. Each state of an object is looked up once, as far as that
-//! can be remembered, so a guest that fails for a reason of its own costs the server no more than
-//! that. What was not answered is asked again, as long as the key fails.
+//! What a watch brings may be valid JSON and still differ from what the server has: a proxy or a
+//! broken etcd node can garble it. It stays in the cache until the object changes, and a guest that
+//! cannot make sense of it fails each time. client-go decodes into types, notices the garbling that
+//! way, and relists. The host knows no types, but it knows what a failing key has read. So from the
+//! third failure in a row on, and after a terminal failure, it fetches these objects from the API
+//! server, a few at a time, and corrects the cache where it differs. Each state of an object is
+//! fetched once, as far as the confirmed states can be remembered. So a guest that fails for its
+//! own reasons costs the server no more than that. Fetches that were not answered are repeated as
+//! long as the key fails.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,47 +20,48 @@ use crate::queue::Time;
 use crate::reader::{Read, matching};
 use crate::snapshot::{InformerId, Snapshot};
 
-/// From so many failures in a row on what a key has read is looked up.
+/// Number of consecutive failures from which on the objects that a key has read are fetched.
 pub(super) const DOUBT_AFTER: u32 = 3;
 
-/// Most objects looked up at a time.
+/// Maximum number of objects in one fetch.
 const MAX_QUESTIONS: usize = 64;
 
-/// After so many objects that were looked at the next have their time: others wait for the hub
-/// meanwhile. A key is looked at as a whole.
+/// After this many examined objects the rest waits for the next time, because the hub is locked
+/// meanwhile. A key is always examined as a whole.
 const MAX_LOOKED_AT: usize = if cfg!(test) { 1_000 } else { 10_000 };
 
-/// Time between two lookups of one plugin: a plugin that fails everywhere is to cost the server little.
+/// Time between two fetches of one plugin. A plugin whose keys all fail must cost the server
+/// little.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Time until the next lookup after one that was not answered.
+/// Time until the next fetch after a fetch that was not answered.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// More states are not remembered. Then all are forgotten, and looked up again when a key fails
-/// once more.
+/// Maximum number of remembered states. Beyond it all of them are forgotten, and fetched again when
+/// a key fails once more.
 const MAX_CONFIRMED: usize = if cfg!(test) { 512 } else { 16_384 };
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
-    /// The keys whose reads are to be looked up.
+    /// The keys whose reads must be fetched.
     keys: BTreeSet<ObjectKey>,
-    /// Before this time nothing is.
+    /// No fetch begins before this time.
     next: Time,
     is_asking: bool,
-    /// Objects that were looked at since the last pause.
+    /// Objects examined since the last pause.
     looked_at: usize,
-    /// What the server has confirmed, or given: the state of an object, or that there is none.
+    /// What the server has confirmed or supplied: the version of an object, or that there is none.
     confirmed: HashMap<(InformerId, ObjectKey), Option<ResourceVersion>>,
 }
 
 impl Doubts {
-    /// What a key has read is to be looked up.
+    /// Marks a key: its reads must be fetched.
     pub fn add(&mut self, key: &ObjectKey) {
         self.keys.insert(key.clone());
     }
 
-    /// When the next lookup is due, if one is.
+    /// When the next fetch is due, if there is one to make.
     pub fn due(&self) -> Option<Time> {
         (!self.is_asking && !self.keys.is_empty()).then_some(self.next)
     }
@@ -77,7 +79,7 @@ impl Doubts {
 }
 
 impl Seat {
-    /// The next lookup of what failing keys have read, if one is due.
+    /// The next fetch of what failing keys have read, if one is due.
     pub(super) fn next_doubt(
         &mut self,
         plugin: PluginId,
@@ -108,8 +110,8 @@ impl Seat {
         None
     }
 
-    /// What a key has read and nobody has confirmed yet, and how many objects were looked at for
-    /// that.
+    /// What a key has read and the server has not confirmed yet, and how many objects were examined
+    /// to find it.
     fn questions(&self, key: &ObjectKey, snapshot: &Snapshot) -> (Vec<Question>, usize) {
         let subject = self.subject.as_ref();
         let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
@@ -121,7 +123,7 @@ impl Seat {
         let is_open = |(informer, key): &(InformerId, ObjectKey)| {
             !self.doubts.is_confirmed(*informer, key, snapshot)
         };
-        // It may have read an object twice.
+        // The key may have read an object twice.
         let mut known = BTreeSet::new();
         let open = objects.filter(|object| is_open(object) && known.insert(object.clone()));
         let questions = open
@@ -131,8 +133,8 @@ impl Seat {
         (questions, looked_at)
     }
 
-    /// A lookup for a doubt has ended. `states`: what the caches show now of each object of which
-    /// nothing more is to be asked. `is_answered`: whether there was an answer to each question.
+    /// A fetch for a failing key has ended. `states`: what the caches now show of the objects that
+    /// need no further fetch. `is_answered`: whether every question was answered.
     pub fn doubt_ended(
         &mut self,
         lookup: &Lookup,
@@ -144,7 +146,8 @@ impl Seat {
         if !is_answered {
             self.doubts.pause(now + ASK_AGAIN_AFTER);
         }
-        // It may have read more than was asked for at once, and what is still open is asked again.
+        // The key may have read more than fits into one fetch, and unanswered questions are asked
+        // again.
         let is_open =
             states.len() < lookup.questions.len() || lookup.questions.len() == MAX_QUESTIONS;
         let is_full = self.doubts.confirmed.len() + states.len() > MAX_CONFIRMED;
@@ -159,7 +162,7 @@ impl Seat {
     }
 }
 
-/// What a read has found, or has not.
+/// The objects that a read has found, or has looked for by name.
 fn objects_of<'a>(
     read: &'a Read,
     snapshot: &'a Snapshot,

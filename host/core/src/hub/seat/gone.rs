@@ -1,13 +1,15 @@
 //! Keys whose objects are gone.
 //!
-//! What such a key has read wakes it as it does any other: there may be something left to clean up,
-//! which has to go first, and informers are not equally far, so that something which belonged to
-//! the object may yet come. But nobody deletes a key, and a cluster in which objects come and go
-//! would fill the host with what they once read. So a key is forgotten when what it read has no
-//! answer any more, and every informer it read has come further than the object's end; and an hour
-//! after that end in any case, for what it read may be there for good: settings that all keys read,
-//! say. When such keys have come to be many, that is looked at, of a few of them with each that
-//! comes: to find out that a list is empty may take a look at every object.
+//! What such a key has read still wakes it, as with any other key: there may be something to clean
+//! up that must go first. Informers also do not advance together, so something that belonged to the
+//! object may arrive later. But keys are never deleted explicitly, and a cluster in which objects
+//! come and go would fill the host with what they once read.
+//!
+//! So a key is forgotten when what it read has no answer any more and every informer it read has
+//! come past the object's end. It is forgotten one hour after that end in any case, because what it
+//! read may never go away, such as settings that all keys read. This is checked only when there are
+//! many such keys, and then for a few of them with each new one: finding out that a list is empty
+//! may take a look at every object.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,30 +20,32 @@ use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::snapshot::Snapshot;
 
-/// Fewer keys are not worth looking at.
+/// With fewer keys than this, nothing is checked.
 const LOOK_FROM: usize = 1024;
 
-/// So many are looked at with each that comes, so that they become fewer.
+/// Number of keys checked with each new one. It is more than one, so that their number falls.
 const LOOK_AT: usize = 2;
 
-/// An informer that has not come so far in this time never will: its kind is kept in a store of its own, with versions of its own.
+/// If an informer has not come this far in this time, it never will: its kind is kept in a store of
+/// its own, with versions of its own.
 const LONGEST_SKEW: Duration = Duration::from_secs(600);
 
-/// What has not gone in this time after a key's object is not what the key waits for.
+/// If something that the key read still exists this long after its object, the key is not waiting
+/// for it to go.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct GoneKeys {
     keys: BTreeMap<ObjectKey, End>,
-    /// The one that was looked at last; the next is the one behind it.
+    /// The key that was checked last. The next one in order follows.
     last: Option<ObjectKey>,
 }
 
 /// When an object was first seen to be gone.
 #[derive(Debug)]
 struct End {
-    /// How far the informer had come that showed it.
+    /// The resourceVersion of the informer that showed it.
     version: ResourceVersion,
     at: Time,
 }
@@ -52,7 +56,7 @@ impl GoneKeys {
         self.keys.remove(key);
     }
 
-    /// The next to be looked at, in turn.
+    /// The next key to check, in rotation.
     fn next(&mut self) -> Option<ObjectKey> {
         let behind = self.last.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut behind = self.keys.range((behind, Bound::Unbounded));
@@ -61,14 +65,14 @@ impl GoneKeys {
         self.last.clone()
     }
 
-    /// All of them, which are forgotten here.
+    /// Removes and returns all keys.
     pub fn take(&mut self) -> impl Iterator<Item = ObjectKey> + use<> {
         std::mem::take(self).keys.into_keys()
     }
 }
 
 impl Seat {
-    /// A run has ended that is not to be repeated by itself, and there was no object of its key.
+    /// A reconcile has ended that is not retried by itself, and its key had no object.
     pub(super) fn note_gone(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) {
         let subject = self.subject.as_ref();
         let informer = subject.and_then(|subject| subject.informer_of(snapshot, key));
@@ -97,7 +101,7 @@ impl Seat {
         }
     }
 
-    /// Whether what a key has read may yet wake it.
+    /// Whether what a key has read may still wake it.
     fn is_awaiting(&self, key: &ObjectKey, end: &End, snapshot: &Snapshot, now: Time) -> bool {
         let may_be_behind = now < end.at + LONGEST_SKEW;
         let may_go = now < end.at + LONGEST_WAIT;

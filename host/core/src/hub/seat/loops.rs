@@ -1,10 +1,12 @@
 //! Keys that are woken by their own writes, again and again.
 //!
-//! A controller that writes the time into a status never comes to rest: each write is a change, which runs the key, which writes. The host
-//! sees what wakes a key and what it wrote, so it can tell. A run is *self-triggered* if every change that queued its key is one that the
-//! key's last run wrote. One of these after a write is usual, and finds nothing to do. A key of which so many in a row
-//! ([`SLOW_AFTER`]) write the same object once more loops: it is slowed down as one that asks to be run again soon, and named. A change
-//! by somebody else runs it at once, as ever.
+//! A controller that writes the time into a status never comes to rest: each write is a change,
+//! which runs the key, which writes again. The host sees what wakes a key and what the key wrote,
+//! so it can tell. A reconcile is *self-triggered* if every change that queued its key is one that
+//! the key's last reconcile wrote. One self-triggered reconcile after a write is usual and finds
+//! nothing to do. A key loops if [`SLOW_AFTER`] of them in a row write the same object again. It is
+//! then slowed down, like a key that keeps asking for a short requeue, and reported. A change by
+//! anybody else still runs it at once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,11 +19,12 @@ use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::snapshot::InformerId;
 
-/// After so many self-triggered runs in a row that wrote the same object, a key is slowed down.
+/// After this many self-triggered reconciles in a row that wrote the same object, a key is slowed
+/// down.
 pub const SLOW_AFTER: u32 = 10;
 
-/// Most changes told apart that queue a key while it runs, when it is not known yet which are its
-/// own.
+/// Maximum number of distinct changes kept that queue a key while it runs, when it is not known yet
+/// which of them are its own.
 const MAX_CAUSES: usize = 1024;
 
 /// A state of an object.
@@ -38,30 +41,31 @@ impl State {
     }
 }
 
-/// See the module's documentation. Only of keys that run, or whose last run wrote something: anything else that queues a key is not its own.
+/// See the module's documentation. Holds only keys that run or whose last reconcile wrote
+/// something: a change that queues any other key is not the key's own.
 #[derive(Debug, Default)]
 pub(super) struct Loops {
     keys: HashMap<ObjectKey, Cycle>,
-    /// Those of them that loop. Whoever asks walks no others.
+    /// The keys among them that loop, so that listing these walks no others.
     looping: BTreeSet<ObjectKey>,
 }
 
 #[derive(Debug, Default)]
 struct Cycle {
-    /// The changes that have queued the key since it was handed out last. While it runs it is not
-    /// known yet whether they are its own: a watch can be faster than the answer to the write.
-    /// After that all of them are.
+    /// The changes that have queued the key since it was last handed out. While the key runs, it is
+    /// not known yet which of them are its own: a watch can be faster than the answer to the write.
+    /// Afterwards all of them are.
     causes: Vec<State>,
     is_running: bool,
-    /// Something that is not its own has queued it.
+    /// Something other than the key's own writes has queued it.
     is_foreign: bool,
-    /// What its last run wrote.
+    /// What its last reconcile wrote.
     wrote: Vec<State>,
-    /// What triggered the run that is under way, if that is self-triggered.
+    /// What triggered the running reconcile, if that is self-triggered.
     trigger: Vec<State>,
-    /// Self-triggered runs in a row that wrote what had triggered them.
+    /// Consecutive self-triggered reconciles that rewrote an object which had triggered them.
     runs: u32,
-    /// Until when it waits, once it is known that it has to.
+    /// How long the key has to wait, set when it first has to.
     until: Option<Time>,
     /// The first field in which its last write differed from the state before.
     field: String,
@@ -72,7 +76,7 @@ impl Cycle {
         !self.is_foreign && !self.causes.is_empty()
     }
 
-    /// Something that is not its own has queued the key: nothing else matters.
+    /// Something other than the key's own writes has queued it, so the causes no longer matter.
     fn is_caused_otherwise(&mut self) {
         self.is_foreign = true;
         self.causes = Vec::new();
@@ -82,11 +86,12 @@ impl Cycle {
 /// A key that its own writes keep running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopingKey {
-    /// Which.
+    /// The key.
     pub key: ObjectKey,
-    /// How many runs in a row nothing but its own writes has triggered.
+    /// Consecutive reconciles that were triggered only by the key's own writes.
     pub runs: u32,
-    /// The field that changes, as a JSON Pointer into the object that it writes; empty if that is not known.
+    /// The field that changes, as a JSON Pointer into the object that the key writes; empty if not
+    /// known.
     pub field: String,
 }
 
@@ -117,15 +122,15 @@ impl Loops {
         cycle.causes.push(state);
     }
 
-    /// Something else queues a key.
+    /// Something other than a change of an object, or an unknown change, queues a key.
     pub fn caused_otherwise(&mut self, key: &ObjectKey) {
         if let Some(cycle) = self.keys.get_mut(key) {
             cycle.is_caused_otherwise();
         }
     }
 
-    /// How long a key that is due has to wait. The next of its writes to be shown does not make it
-    /// longer, nor shorter.
+    /// How long a key that is due still has to wait; `None` if it may run. Later changes by its own
+    /// writes make this neither longer nor shorter.
     pub fn wait(&mut self, key: &ObjectKey, now: Time) -> Option<Duration> {
         let cycle = self.keys.get_mut(key)?;
         if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
@@ -136,7 +141,7 @@ impl Loops {
         (now < until).then(|| until - now)
     }
 
-    /// A key is handed out. Says whether the run is self-triggered.
+    /// A key is handed out. Returns whether the reconcile is self-triggered.
     pub fn begin(&mut self, key: &ObjectKey) -> bool {
         let cycle = self.keys.entry(key.clone()).or_default();
         let is_self_triggered = cycle.is_self_triggered();
@@ -153,7 +158,8 @@ impl Loops {
         is_self_triggered
     }
 
-    /// A run has ended, and has written this. Names the key if it is found to loop now.
+    /// A reconcile has ended and has written these states. Returns the key if it is now found to
+    /// loop.
     pub fn end(&mut self, key: &ObjectKey, wrote: Vec<State>) -> Option<LoopingKey> {
         if wrote.is_empty() {
             self.forget(key);
@@ -177,13 +183,13 @@ impl Loops {
         (cycle.runs == SLOW_AFTER).then(|| looping(key, cycle))
     }
 
-    /// Nothing is known of a key any more.
+    /// Forgets a key.
     pub fn forget(&mut self, key: &ObjectKey) {
         self.keys.remove(key);
         self.looping.remove(key);
     }
 
-    /// The keys that loop, in their order.
+    /// The looping keys, in order.
     pub fn looping(&self) -> impl ExactSizeIterator<Item = LoopingKey> {
         let keys = self.looping.iter();
         keys.map(|key| looping(key, &self.keys[key]))
@@ -198,7 +204,8 @@ fn looping(key: &ObjectKey, cycle: &Cycle) -> LoopingKey {
     }
 }
 
-/// Where two states of an object differ first, but for what the server changes with each write.
+/// The first place where two states of an object differ, apart from what the server changes with
+/// each write.
 fn first_difference(change: &Change) -> Option<String> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
     let mut old = parse(change.old.as_ref()?.json())?;

@@ -1,4 +1,4 @@
-//! A plugin's turns: from a key that is handed out to a key that is given back.
+//! The reconciles of one plugin: from handing out a key to taking it back.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,45 +26,45 @@ use crate::reader::{Read, Reader};
 use crate::reads::{Sight, touches_any};
 use crate::snapshot::{InformerId, Snapshot};
 
-/// How long a key waits whose writes found no cluster.
+/// How long a key waits after its writes could not reach the cluster.
 const STRANDED: Backoff = Backoff {
     base: Duration::from_secs(1),
     max: Duration::from_secs(30),
 };
 
-/// How long a key waits at least that has asked so often in a row to be run again soon. What it waits for cannot come from outside, which
-/// would wake it: only time passes.
+/// Minimum delay for a key that keeps asking for a short requeue. Any outside change wakes it
+/// anyway, so it can only be waiting for time to pass.
 pub(super) const HURRY: Backoff = Backoff {
     base: Duration::from_millis(5),
     max: Duration::from_secs(1),
 };
 
-/// Most comparisons of what a run has read with the changes that it has missed.
+/// Maximum number of comparisons between what a reconcile has read and the changes it has missed.
 const MISSED_COMPARISONS: usize = 50_000;
 
-/// What it takes to remember a read, in comparisons.
+/// The cost of storing one read, in comparisons.
 const COMPARISONS_PER_READ: usize = 20;
 
 /// What a plugin has to do next.
 pub enum Work {
     Run(Box<Turn>),
-    /// Before a key can run.
+    /// Something must be fetched before a key can run.
     Look(Lookup),
-    /// Nothing yet: ask again, after others had the hub.
+    /// Nothing yet. Ask again, after others could use the hub.
     Later,
 }
 
-/// What [`Seat::next_key`] finds.
+/// The result of [`Seat::next_key`].
 enum NextKey {
     Taken(Taken),
-    /// There may be one.
+    /// There may be a key: ask again.
     NotYet,
     None,
 }
 
 impl Seat {
-    /// The next key whose last writes the snapshot shows, or a question that must be answered before one can run. Keys that come before
-    /// it are held.
+    /// The next key whose last writes the snapshot shows, or a question that must be answered
+    /// before a key can run. Keys that come earlier but are not visible yet are held.
     pub fn take(
         &mut self,
         id: PluginId,
@@ -125,7 +125,7 @@ impl Seat {
         }
     }
 
-    /// The key that is next in line, of those that are queued and those that are swept.
+    /// The next key in order, queued or swept.
     fn next_key(&mut self, snapshot: &Snapshot, now: Time) -> NextKey {
         while let (Some(sweep), Some(subject)) = (&mut self.sweep, &self.subject)
             && self.queue.is_first(sweep.place(), now)
@@ -156,7 +156,8 @@ impl Seat {
         self.sweep.is_some() || self.queue.is_ready(now)
     }
 
-    /// Puts a key back that its own writes alone have queued once too often. Says whether it had to.
+    /// Puts a key back if it was queued once too often by its own writes alone. Returns whether it
+    /// did.
     fn slow_down(&mut self, taken: &Taken, now: Time) -> bool {
         if self.queue.is_draining() {
             return false;
@@ -169,7 +170,8 @@ impl Seat {
         true
     }
 
-    /// Drops a key whose object the plugin may not see. What it may not see is not gone, and nothing to clean up after.
+    /// Drops a key whose object the plugin may not see. Such an object is not gone, so there is
+    /// nothing to clean up after it.
     fn keep_if_mine(&mut self, taken: Taken, now: Time) -> Option<Taken> {
         if self.is_mine(&taken.key) {
             return Some(taken);
@@ -179,7 +181,7 @@ impl Seat {
         None
     }
 
-    /// Forgets all that is remembered of a key beside its place in the queue.
+    /// Forgets everything remembered about a key except its position in the queue.
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.queue.forget(key);
         self.reads.clear(key);
@@ -199,19 +201,19 @@ impl Seat {
         scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
     }
 
-    /// A lookup for a key has ended, with answers or without.
+    /// A fetch for a key has ended, with or without answers.
     pub fn looked(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
         self.looking -= 1;
         match &mut self.outage {
             Some(outage) if is_answered => outage.favour(key.clone(), now),
             Some(outage) => outage.strand(key.clone()),
-            // The outage has ended meanwhile: who asks again may have an answer.
+            // The outage has ended meanwhile, so asking again may be answered.
             None if !is_answered => self.queue.hold_until(key, now + STRANDED.base),
             None => {}
         }
     }
 
-    /// What a key waited for has been looked up.
+    /// An object that a key waited for has been fetched. Releases the keys that may run now.
     pub fn looked_up(
         &mut self,
         key: &ObjectKey,
@@ -270,8 +272,8 @@ impl Seat {
         Turn::new(id, self.controller.clone(), request, reader, start)
     }
 
-    /// The guest has ended. Replaces the key's reads by the run's own, or adds those of a failed run, and runs the key again if
-    /// something it read has changed since its snapshot.
+    /// The guest has ended. Replaces the key's reads by those of this reconcile, or adds them if it
+    /// failed. Queues the key again if something it read has changed since its snapshot.
     pub fn register(&mut self, turn: &Turn, decision: &Decision, missed: Missed<'_>, now: Time) {
         self.pace.end(turn.started, now);
         self.share
@@ -279,7 +281,7 @@ impl Seat {
         let key = &turn.request.key;
         self.reconciles.denied_reads += u64::from(decision.denied.is_some());
         if !self.is_current(turn) {
-            // What it read was another version's business, in another version's numbers.
+            // The reads belong to another version and use its numbering of informers and views.
             if !self.is_of_another_kind(turn) {
                 self.queue.add(key, NORMAL, now);
             }
@@ -311,7 +313,9 @@ impl Seat {
             self.queue.add(key, NORMAL, now);
         }
         let reads = decision.reads.iter();
-        // Of an object that is gone only the host itself has seen anything.
+        // If the subject is gone, perhaps only because it is no longer selected, the guest's reads
+        // of it were not recorded. A recorded one is the host's own, made for planning, and nothing
+        // else wakes the key when such an object changes.
         let reads = reads.filter(|read| turn.is_gone || !self.is_own(read, key));
         let reads: BTreeSet<Read> = reads.cloned().collect();
         self.share.charge(reads.len() * COMPARISONS_PER_READ);
@@ -321,8 +325,8 @@ impl Seat {
         }
     }
 
-    /// The changes that alter what a run read; none where to find that out would take too long:
-    /// everybody waits meanwhile, at the plugin's expense.
+    /// The changes that alter what a reconcile read. `None` if finding out would take too many
+    /// comparisons: the hub is locked meanwhile. The plugin is charged for them.
     fn touching<'a>(
         &mut self,
         decision: &Decision,
@@ -344,24 +348,24 @@ impl Seat {
         touching
     }
 
-    /// Whether a read need not be recorded, because the key is woken by what touches it anyway. Many controllers read nothing else of
-    /// most of their keys.
+    /// Whether a read need not be recorded, because whatever touches it wakes the key anyway. Many
+    /// controllers read nothing else for most of their keys.
     fn is_own(&self, read: &Read, key: &ObjectKey) -> bool {
         let subject = self.subject.as_ref();
         subject.is_some_and(|subject| subject.is_own(read, key))
     }
 
-    /// Whether a turn began on the version that is here now.
+    /// Whether a reconcile began on the present version.
     fn is_current(&self, turn: &Turn) -> bool {
         Arc::ptr_eq(&turn.controller, &self.controller)
     }
 
-    /// Whether a turn's key means nothing to the version that is here now.
+    /// Whether the present version has keys of another kind than the reconcile.
     fn is_of_another_kind(&self, turn: &Turn) -> bool {
         turn.controller.manifest.subject_kind() != self.manifest().subject_kind()
     }
 
-    /// Says whether the version is in quarantine for it.
+    /// Returns whether this failure put the version in quarantine.
     pub fn failed(
         &mut self,
         turn: &Turn,
@@ -379,10 +383,11 @@ impl Seat {
         is_condemned
     }
 
-    /// Notes how a run went in the record of the version that made it, if that is still here. One that makes the host panic is not tried
-    /// again soon.
+    /// Records the result of a reconcile for the version that made it, if that is still the present
+    /// one. A version that makes the host panic is put in quarantine at once. Returns whether the
+    /// version is put in quarantine.
     fn judge(&mut self, turn: &Turn, error: Option<&TurnError>, now: Time) -> bool {
-        // A cluster that cannot be reached says nothing of the plugin.
+        // An unreachable cluster tells nothing about the plugin.
         if !self.is_current(turn) || matches!(error, Some(TurnError::Unavailable(_))) {
             return false;
         }
@@ -425,7 +430,7 @@ impl Seat {
         if matches!(error, TurnError::Plan(_)) {
             self.reconciles.refused += 1;
         }
-        // A run without an outcome leaves what is known of the last one.
+        // A reconcile without an outcome leaves the results of the last one in place.
         match error {
             TurnError::Write { .. } | TurnError::Unavailable(_) => {
                 self.keep(key, executed, snapshot, now);
@@ -441,7 +446,7 @@ impl Seat {
                 }
             }
             TurnError::Unavailable(_) => return self.strand(turn, now),
-            // A retry keeps the priority of the run that failed (controller-runtime's rule).
+            // A retry keeps the priority of the reconcile that failed (controller-runtime's rule).
             _ => {
                 let at_least = match error {
                     TurnError::Write { retry_after, .. } => retry_after.unwrap_or_default(),
@@ -470,15 +475,16 @@ impl Seat {
         self.end_empty_outage(now);
     }
 
-    /// A key that was tried has ended without an answer of the cluster, and without having missed one.
+    /// A tried key has ended without an answer from the cluster, and without having failed to get
+    /// one. The next try may follow at once.
     fn try_the_next_at_once(&mut self, turn: &Turn, now: Time) {
         if let Some(outage) = self.outage.as_mut().filter(|_| turn.is_probe) {
             outage.hurry(now);
         }
     }
 
-    /// Holds a key until the cluster can be reached. One whose own writes alone find none waits longer each time, and stops nobody
-    /// else: what it found is known by then to be its own affair.
+    /// Parks a key until the cluster can be reached. A key whose writes alone cannot reach it waits
+    /// longer each time and stops no other key: by then the failure is known to be the key's own.
     fn strand(&mut self, turn: &Turn, now: Time) {
         let taken = Taken {
             key: turn.request.key.clone(),
@@ -487,12 +493,13 @@ impl Seat {
             waited: Duration::ZERO,
         };
         let tries = self.tries.entry(taken.key.clone()).or_default();
-        // While nobody gets through it says nothing more of the key that it does not either.
+        // During an outage further failures tell nothing more about the key.
         if *tries == 0 || self.outage.is_none() {
             *tries += 1;
         }
         let delay = STRANDED.delay(*tries);
         self.queue.hold(&taken, now + delay, now);
+        // More tries than one mean that the failure is the key's own, so they begin no outage.
         if *tries == 1 {
             self.outage.get_or_insert_with(|| Outage::new(now));
         }
@@ -501,7 +508,7 @@ impl Seat {
         }
     }
 
-    /// An outage with nobody left to try with would never end.
+    /// Ends an outage in which no key is left to try with, because it would never end.
     fn end_empty_outage(&mut self, now: Time) {
         let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
         let is_trying = self.looking > 0 || self.queue.running() > 0 || self.has_key(now);
@@ -510,8 +517,10 @@ impl Seat {
         }
     }
 
-    /// The cluster can be reached: the keys that have been tried once can run. Others have failed while it could be, and wait for
-    /// their time, unless it is known that nothing at all could be reached: then that they failed is forgotten.
+    /// The cluster can be reached: parked keys that have been tried once can run. Keys tried more
+    /// than once have failed while others got through, and wait for their time. With `all`, it is
+    /// known that nothing at all could be reached: their failures are forgotten and all of them can
+    /// run.
     pub fn rescue(&mut self, all: bool) {
         if all {
             self.tries.keys().for_each(|key| self.queue.release(key));
@@ -540,6 +549,7 @@ impl Seat {
         }
         self.judge(turn, None, now);
         self.tries.remove(key);
+        // A write without an answer does not show that the cluster can be reached.
         let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
             self.rescue(false);
@@ -555,7 +565,7 @@ impl Seat {
         } else {
             self.gone.remove(key);
         }
-        // As in controller-runtime, zero is no wish to be run again.
+        // As in controller-runtime, zero does not ask for another run.
         match requeue_after.filter(|delay| !delay.is_zero()) {
             Some(delay) => {
                 self.reconciles.requeue_after += 1;
@@ -572,7 +582,7 @@ impl Seat {
         looping
     }
 
-    /// The writes of a run were stopped on the way: its key has yet to run.
+    /// The writes of a reconcile were stopped on the way, so its key is queued again.
     pub fn halted(&mut self, turn: &Turn, executed: Executed, snapshot: &Snapshot, now: Time) {
         let key = &turn.request.key;
         if !self.is_of_another_kind(turn) {
@@ -592,7 +602,8 @@ impl Seat {
         delay.max(HURRY.delay(*hurries))
     }
 
-    /// Remembers what became of the actions, and waits for what was written to be seen. Names the key if it is found to loop now.
+    /// Stores the results of the actions, and closes the key's gate until what it wrote is visible.
+    /// Returns the key if it is now found to loop.
     fn keep(
         &mut self,
         key: &ObjectKey,
@@ -616,7 +627,7 @@ impl Seat {
         looping
     }
 
-    /// Forgets the applies of objects that were gone from the caches again before the applies were
+    /// Forgets the applies of objects that had already gone from the caches when the applies were
     /// remembered.
     fn forget_gone_applies(&self, accepted: &[Accepted], snapshot: &Snapshot) {
         let Controller { scope, applied, .. } = &*self.controller;
@@ -633,7 +644,8 @@ impl Seat {
         }
     }
 
-    /// What shows an accepted write to the plugin, if it reads the object, in whatever version.
+    /// How an accepted write becomes visible to the plugin, if the plugin reads the object in any
+    /// version.
     fn awaited(&self, accepted: &Accepted) -> Option<Awaited> {
         let kind = self.controller.scope.readable_as(&accepted.kind)?;
         let scope = self.controller.scope.kinds.get(kind)?;

@@ -1,14 +1,15 @@
-//! The runs that every subject is to have though nothing has changed: first runs, and resyncs.
+//! The reconciles that every subject gets although nothing has changed: first runs and resyncs.
 //!
-//! They are read off the caches when their turn comes, and not queued: ten thousand queued keys are
-//! two megabytes of each plugin. It is as if all keys had been queued, with [`LOW`] priority, when
-//! the sweep began:
-//! - Every subject that is there when the sweep comes to it runs, unless it has run since the sweep
-//!   began. One that came, changed or went meanwhile was queued by that.
-//! - What was queued before with the same priority runs before, what was queued later runs after.
+//! They are not queued but read from the caches one at a time: ten thousand queued keys are two
+//! megabytes for each plugin. The result is the same as if all keys had been queued with [`LOW`]
+//! priority when the sweep began:
+//! - Every subject that exists when the sweep reaches it is reconciled, unless it has been since
+//!   the sweep began. A subject that was created, changed or deleted meanwhile was queued by that.
+//! - Keys queued earlier with the same priority run before the sweep's keys, and keys queued later
+//!   run after them.
 //!
-//! A sweep that begins while another is under way goes on from where that one stands, once around: so
-//! the last keys have their turn however often sweeps begin.
+//! A sweep that begins while another is under way continues from the other's position and goes once
+//! around. So the last keys are reached however often sweeps begin.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,42 +19,44 @@ use crate::key::{KeyRef, ObjectKey};
 use crate::queue::{LOW, Place, Time, WorkQueue};
 use crate::snapshot::Snapshot;
 
-/// So many objects that are not to run are passed over at a time, while everybody waits.
+/// At most this many objects that are not to run are skipped in one step, because the hub is locked
+/// meanwhile.
 const MAX_PASSED: usize = 1_000;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    /// Where its keys stand in line.
+    /// The position of its keys in the queue.
     place: Place,
     since: Time,
-    /// The last key that it has come to; none at the very beginning.
+    /// The last key it has reached; `None` before the first key.
     at: Option<ObjectKey>,
-    /// The key after which it began, and with which it ends; none if it began with the first.
+    /// The key after which it began, and with which it ends; `None` if it began with the first key.
     end: Option<ObjectKey>,
-    /// Whether it has come to the last key, and then gone on with the first.
+    /// Whether it has passed the last key and continued with the first.
     is_around: bool,
-    /// Keys it would yet come to, but that have run or been queued since it began.
+    /// Keys it has not reached yet, but which have run or been queued since it began.
     ahead: HashSet<ObjectKey>,
-    /// How many objects it has yet to come to, selected or not, without those that are ahead.
+    /// How many objects it has not reached yet, selected or not, without those in `ahead`.
     left: usize,
-    /// If the plugin is to finish what it had: what there was. None: what there is.
+    /// While the plugin is draining, the objects that existed when draining began. `None`: the
+    /// current objects.
     only: Option<Snapshot>,
 }
 
-/// What a sweep comes to.
+/// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A subject that is to run.
+    /// A subject to reconcile.
     Key(ObjectKey),
-    /// So far only objects that are not to run.
+    /// Only objects that are not to run so far.
     NotYet,
-    /// It is over.
+    /// The sweep is over.
     End,
 }
 
 impl Sweep {
-    /// A sweep over so many objects, in the place of one that may be under way.
+    /// A sweep over this many objects. It replaces the one that may be under way.
     pub fn begin(before: Option<Self>, objects: usize, queue: &mut WorkQueue, now: Time) -> Self {
         let at = before.and_then(|before| before.at);
         Self {
@@ -72,23 +75,23 @@ impl Sweep {
         self.place
     }
 
-    /// For how long its keys have been in line.
+    /// How long its keys have been waiting.
     pub fn waited(&self, now: Time) -> Duration {
         now.saturating_sub(self.since)
     }
 
-    /// How many objects it has yet to come to, selected or not. Those whose keys were queued before it
-    /// began are among them until they run.
+    /// How many objects it has not reached yet, selected or not. This includes keys that were
+    /// queued before it began and have not run yet.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Whether it has yet to come to this key, which was not queued since it began.
+    /// Whether it has not reached this key yet, and the key has not been queued since it began.
     pub fn is_to_run(&self, key: &ObjectKey) -> bool {
         self.comes_to(key.parts()) && !self.ahead.contains(key)
     }
 
-    /// An object has come or gone.
+    /// An object has been created or deleted.
     pub fn note_change(&mut self, key: &ObjectKey, was_there: bool, is_there: bool) {
         if was_there != is_there && self.is_to_run(key) {
             self.left = match is_there {
@@ -98,14 +101,14 @@ impl Sweep {
         }
     }
 
-    /// A key runs, or is to run, that was queued: the sweep need not come to it.
+    /// A queued key runs or will run, so the sweep can skip it.
     pub fn note_queued(&mut self, key: &ObjectKey, is_there: bool) {
         if self.comes_to(key.parts()) && self.ahead.insert(key.clone()) && is_there {
             self.left = self.left.saturating_sub(1);
         }
     }
 
-    /// What comes from now on is none of its subjects.
+    /// From now on, new objects are not part of the sweep.
     pub fn finish(&mut self, snapshot: &Snapshot) {
         self.only.get_or_insert_with(|| snapshot.clone());
     }

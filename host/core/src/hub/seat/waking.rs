@@ -1,4 +1,5 @@
-//! Which keys of a plugin have something to do.
+//! Which keys of a plugin are queued, and when: first runs, resyncs, and the keys that a change
+//! concerns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::reads::is_visible;
 use crate::snapshot::{InformerId, Snapshot};
 
 impl Seat {
-    /// Every subject is to run, whether or not it changes.
+    /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.
     pub fn start(&mut self, snapshot: &Snapshot, now: Time) {
         let Some(subject) = &self.subject else {
             self.queue.add(&ObjectKey::singleton(), NORMAL, now);
@@ -26,7 +27,7 @@ impl Seat {
         self.sweep = Some(Sweep::begin(before, objects, &mut self.queue, now));
     }
 
-    /// Every subject is to run, if it is time for that: client-go's resync, a replay of the local store.
+    /// Begins a sweep if a resync is due: client-go's resync, which replays the local store.
     pub fn resync(&mut self, snapshot: &Snapshot, now: Time) {
         let is_due = self
             .resync
@@ -37,8 +38,8 @@ impl Seat {
         }
     }
 
-    /// Once all kinds are synced: queues the keys of what subjects that are gone have left behind. Not earlier, when a subject
-    /// may only not have been listed yet.
+    /// Once all kinds are synced, queues the keys of what subjects that are gone have left behind.
+    /// Not earlier, because a missing subject may only not have been listed yet.
     pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
         if self.is_started || !self.is_synced(snapshot) {
             return;
@@ -50,7 +51,7 @@ impl Seat {
             .children_informers()
             .flat_map(|informer| snapshot.informers[informer].list(None));
         let children = children.filter_map(|object| children::key_of(self.name(), object));
-        // Those of subjects that are there run anyway.
+        // Keys of existing subjects run anyway.
         let is_left = |key: &ObjectKey| {
             let mut subject = self.subject.iter();
             !subject.any(|subject| subject.is_there(snapshot, key.parts()))
@@ -70,7 +71,8 @@ impl Seat {
         kinds.flat_map(|kind| informers(scope, kind))
     }
 
-    /// Queues the keys that a change of the object of this key concerns: those that read it, the key of the object itself, and the one whose child it is.
+    /// Queues the keys that a change of this key's object concerns: those that read the object, the
+    /// key of the object itself, and the key whose child it is.
     pub fn wake(
         &mut self,
         snapshot: &Snapshot,
@@ -110,7 +112,8 @@ impl Seat {
                 && subject.is_companion(informer)
                 && is_visible(change, view)
                 && subject.wants_companion(snapshot, key.parts());
-            // A subject that was not selected is none of the plugin's; what it leaves behind may be.
+            // A subject that was not selected is not the plugin's, but a companion that it leaves
+            // behind may be.
             let has_left = || {
                 self.is_started
                     && change.new.is_none()
@@ -118,6 +121,8 @@ impl Seat {
             };
             is_companion || subject.is_touched_by(informer, change, view) || has_left()
         });
+        // During the first list the sweep will reach a new subject anyway, so it need not be
+        // queued.
         if is_subject && !(priority == LOW && self.is_swept(key, change)) {
             self.loops.caused(key, informer, change);
             self.queue.add(key, priority, now);
@@ -132,7 +137,8 @@ impl Seat {
                 .children_informers()
                 .any(|children| children == informer)
         {
-            // Its key may have gone before the child came; then nobody reads it any more.
+            // The key's object may have gone before the child came. Then no recorded read leads to
+            // it any more.
             let child = change.new.as_ref();
             let owner = child.and_then(|child| children::key_of(self.name(), child));
             if let Some(key) = &owner {
@@ -142,7 +148,7 @@ impl Seat {
         }
     }
 
-    /// Whether a subject that has come is to run anyway.
+    /// Whether the sweep will reconcile this new subject anyway.
     fn is_swept(&self, key: &ObjectKey, change: &Change) -> bool {
         let is_there = || {
             let (subject, new) = (self.subject.as_ref(), change.new.as_ref());
@@ -154,8 +160,8 @@ impl Seat {
         sweep.is_some_and(|sweep| sweep.is_to_run(key)) && is_there()
     }
 
-    /// Whether a change is an apply of the plugin's own, as far as its answer has come already:
-    /// that is no drift. Otherwise a plugin that applies the time would run for ever.
+    /// Whether a change is one of the plugin's own applies whose answer has already arrived. Such a
+    /// change is no drift. Otherwise a plugin that applies the time would run for ever.
     fn is_own_apply(
         &self,
         snapshot: &Snapshot,
@@ -171,20 +177,21 @@ impl Seat {
             .is_some_and(|new| applied.has_left(kind, key, new.resource_version()))
     }
 
-    /// What the plugin has applied to objects of a kind says nothing of them any more.
+    /// Forgets what the plugin has applied to objects of a kind.
     pub fn forget_applied(&self, kind: &Kind) {
         self.controller.applied.forget_kind(kind);
     }
 
-    /// Some of an informer's objects have become unreadable, or are so no more, with this change of the caches.
+    /// Some of an informer's objects have become unreadable, or readable again, at this sequence
+    /// number.
     pub fn note_turned(&mut self, informer: InformerId, sequence: u64) {
         if self.grants.contains_key(&informer) {
             self.turned_at = sequence;
         }
     }
 
-    /// Queues the keys that asked for an object which has become unreadable, or is so no more: its own, and those with an answer that
-    /// it was, or should have been, in.
+    /// Queues the keys that asked for an object which has become unreadable, or readable again: its
+    /// own key, and the keys with a result that contained it or should have.
     pub fn wake_reader(
         &mut self,
         informer: InformerId,
@@ -206,7 +213,7 @@ impl Seat {
     }
 }
 
-/// The keys of objects that come by namespace. Those of one namespace hold its name once.
+/// The keys of objects that are ordered by namespace. Keys of one namespace share its name.
 fn keys<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> impl Iterator<Item = ObjectKey> {
     objects.scan(ObjectKey::singleton(), |last, object| {
         *last = object.key().to_key_beside(last);
