@@ -2,6 +2,7 @@
 
 mod access;
 mod address;
+mod allocator;
 mod announce;
 mod check;
 mod client;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
 }
 
 fn host(args: RunArgs, defaults: HostDefaults) -> ExitCode {
+    allocator::limit_arenas();
     if let Err(error) = logging::init(args.log_format) {
         eprintln!("error: {error:#}");
         return ExitCode::FAILURE;
