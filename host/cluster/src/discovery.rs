@@ -168,13 +168,13 @@ impl Discovery {
         }
     }
 
-    /// Asks the server which kinds it serves, unless it was asked within [`FRESH`].
+    /// Asks the server which kinds it serves, unless it was asked within `FRESH`.
     pub async fn ask_now(&self) -> Result<(), DiscoveryError> {
         self.refresh().await.map(drop)
     }
 
     /// Called when a kind's known scope does not fit a write: the kind may have been recreated with
-    /// the other scope. Returns true if the data is old enough ([`DOUBTFUL`]) to ask the server
+    /// the other scope. Returns true if the data is old enough (`DOUBTFUL`) to ask the server
     /// again; then the kind is forgotten, so that the next `resolve` asks.
     pub async fn doubt(&self, kind: &Kind) -> bool {
         let asked = *self.asked.lock().await;
