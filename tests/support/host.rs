@@ -174,12 +174,16 @@ impl Host {
 
     /// Returns the entry of a plugin file in `/plugins`.
     pub async fn plugin(&self, file: &str) -> Result<Value> {
+        let plugin = self.plugin_if_known(file).await?;
+        plugin.with_context(|| format!("{file} is not in /plugins"))
+    }
+
+    /// The host answers before it has read the directory: then there is no entry yet.
+    async fn plugin_if_known(&self, file: &str) -> Result<Option<Value>> {
         let (_, body) = self.get("/plugins").await?;
         let plugins: Vec<Value> = serde_json::from_str(&body)?;
-        plugins
-            .into_iter()
-            .find(|plugin| plugin["file"] == file)
-            .with_context(|| format!("no plugin {file} in {body}"))
+        let mut plugins = plugins.into_iter();
+        Ok(plugins.find(|plugin| plugin["file"] == file))
     }
 
     /// Waits until the entry of a plugin file in `/plugins` is as wanted, and returns it.
@@ -191,9 +195,11 @@ impl Host {
     ) -> Result<Value> {
         let mut last = Value::Null;
         for _ in 0..1200 {
-            last = self.plugin(file).await?;
-            if is_wanted(&last) {
-                return Ok(last);
+            if let Some(plugin) = self.plugin_if_known(file).await? {
+                if is_wanted(&plugin) {
+                    return Ok(plugin);
+                }
+                last = plugin;
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
