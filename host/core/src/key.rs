@@ -204,13 +204,13 @@ impl ResourceVersion {
             (Version::Small(a), Version::Small(b)) => a.saturating_sub(*b) > distance,
             // The text is a number beyond 64 bits, a number with leading zeros, or opaque. A number
             // that does not fit into 128 bits either is beyond any number that fits into 64.
-            (Version::Text(text), Version::Small(b)) => match text.parse::<u128>() {
-                Ok(a) => a > u128::from(*b) + u128::from(distance),
-                Err(_) => self.is_comparable(),
+            (Version::Text(text), Version::Small(b)) => match value(text) {
+                Some(a) => a > u128::from(*b) + u128::from(distance),
+                None => self.is_comparable(),
             },
             (Version::Small(_), Version::Text(_)) => false,
-            (Version::Text(a), Version::Text(b)) => match (a.parse::<u128>(), b.parse::<u128>()) {
-                (Ok(a), Ok(b)) => a.saturating_sub(b) > u128::from(distance),
+            (Version::Text(a), Version::Text(b)) => match (value(a), value(b)) {
+                (Some(a), Some(b)) => a.saturating_sub(b) > u128::from(distance),
                 _ => match (digits(a), digits(b)) {
                     (Some(a), Some(b)) => a.len() > b.len() + 1,
                     _ => false,
@@ -252,6 +252,12 @@ impl fmt::Display for ResourceVersion {
 fn digits(text: &str) -> Option<&str> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.trim_start_matches('0'))
+}
+
+/// The number that the text is, if it fits into 128 bits.
+fn value(text: &str) -> Option<u128> {
+    // A sign, which `parse` allows, makes it no number.
+    digits(text).and_then(|_| text.parse().ok())
 }
 
 impl Ord for ResourceVersion {
@@ -320,6 +326,9 @@ mod tests {
             ("18446744073709551640", "18446744073709551629", true),
             ("x", "100", false),
             ("111", "x", false),
+            ("+500", "100", false),
+            ("+18446744073709551640", "18446744073709551616", false),
+            ("18446744073709551640", "+500", false),
             ("007", "0", false),
         ];
         for (one, other, is_beyond) in cases {

@@ -9,8 +9,8 @@
 //!   added with.
 //! - Keys are handed out by priority, then first come, first served. A key whose priority rises
 //!   goes to the end of its new class.
-//! - A delayed key becomes pending when its time comes. Of two delays the earlier one counts, and a
-//!   plain add ends the delay.
+//! - A delayed key becomes pending when its time comes. Of two delays the earlier one counts, with
+//!   the higher of their priorities, and a plain add ends the delay.
 //! - Failures are counted per key. Only success resets them: adding a key neither resets nor
 //!   increases its back-off.
 //! - A key that has failed [`BREAK_AFTER`] times in a row is *broken*: adding it makes it run no
@@ -213,7 +213,7 @@ impl WorkQueue {
         }
     }
 
-    /// Queues a key to run after `delay`. If it is already pending or due earlier, nothing changes.
+    /// Queues a key to run after `delay`. If it runs earlier anyway, only its priority can rise.
     pub fn add_after(&mut self, key: &ObjectKey, delay: Duration, priority: Priority, now: Time) {
         if delay.is_zero() {
             return self.add(key, priority, now);
@@ -229,15 +229,22 @@ impl WorkQueue {
             }) => {
                 self.set_running(key, Some(Again::At(due.min(at), priority.max(have))));
             }
-            Some(State::Pending { .. } | State::Held { .. } | State::Running { .. }) => {}
-            Some(&State::Delayed { due: (at, _), .. }) if at <= due => {}
+            // Of these keys an add changes nothing but the priority.
+            Some(State::Pending { .. } | State::Held { .. } | State::Running { .. }) => {
+                self.add(key, priority, now);
+            }
             _ if self.is_draining => {}
             Some(&State::Delayed {
                 due: old,
                 priority: have,
             }) => {
-                self.delayed.remove(&old);
-                self.make_delayed(key, due, priority.max(have));
+                let priority = priority.max(have);
+                if old.0 <= due {
+                    self.set_state(key, State::Delayed { due: old, priority });
+                } else {
+                    self.delayed.remove(&old);
+                    self.make_delayed(key, due, priority);
+                }
             }
             Some(State::Idle) | None => self.make_delayed(key, due, priority),
         }

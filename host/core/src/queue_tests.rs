@@ -28,7 +28,11 @@ impl Rig {
     }
 
     fn add_after(&mut self, name: &str, delay: Duration) -> &mut Self {
-        self.queue.add_after(&key(name), delay, NORMAL, self.now);
+        self.add_after_with(name, delay, NORMAL)
+    }
+
+    fn add_after_with(&mut self, name: &str, delay: Duration, priority: Priority) -> &mut Self {
+        self.queue.add_after(&key(name), delay, priority, self.now);
         self
     }
 
@@ -99,6 +103,38 @@ fn higher_priority_overtakes_and_a_raised_key_goes_to_the_end_of_its_class() {
         .add("raised")
         .add_with("raised", LOW);
     assert_eq!(rig.all(), ["new", "raised", "old"]);
+}
+
+#[test]
+fn a_later_time_raises_the_priority_of_a_key_that_runs_before_it() {
+    let runs_first = |prepare: fn(&mut Rig)| {
+        let mut rig = Rig::default();
+        prepare(&mut rig);
+        rig.add_with("other", LOW).add_after("a", 50 * MS);
+        rig.queue.release(&key("a"));
+        rig.done("a").advance(10 * MS);
+        assert_eq!(rig.all(), ["a", "other"]);
+        assert_eq!(rig.done("a").advance(50 * MS).next(), None, "only once");
+    };
+    // Pending behind another key.
+    runs_first(|rig| {
+        rig.add_with("other", LOW).add_with("a", LOW);
+    });
+    // Delayed to an earlier time.
+    runs_first(|rig| {
+        rig.add_after_with("a", 10 * MS, LOW);
+    });
+    // To run again at once.
+    runs_first(|rig| {
+        rig.add_with("a", LOW).next();
+        rig.add_with("other", LOW).add_with("a", LOW);
+    });
+    // Held.
+    runs_first(|rig| {
+        rig.add_with("a", LOW);
+        let taken = rig.queue.next(rig.now).unwrap();
+        rig.queue.hold(&taken, 20 * MS, rig.now);
+    });
 }
 
 #[test]
@@ -222,7 +258,7 @@ fn walked(queue: &WorkQueue) -> (usize, Vec<(ObjectKey, u32)>) {
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, Priority),
-    AddAfter(u8, u8),
+    AddAfter(u8, u8, Priority),
     Next,
     Succeed(u8),
     Fail(u8),
@@ -253,10 +289,15 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
+fn priority() -> impl Strategy<Value = Priority> {
+    prop_oneof![Just(NORMAL), Just(LOW)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (0..6u8, prop_oneof![Just(NORMAL), Just(LOW)]).prop_map(|(key, priority)| Step::Add(key, priority)),
-        2 => (0..6u8, 1..40u8).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        3 => (0..6u8, priority()).prop_map(|(key, priority)| Step::Add(key, priority)),
+        2 => (0..6u8, 1..40u8, priority())
+            .prop_map(|(key, delay, priority)| Step::AddAfter(key, delay, priority)),
         4 => Just(Step::Next),
         3 => (0..6u8).prop_map(Step::Succeed),
         1 => (0..6u8).prop_map(Step::Fail),
@@ -268,7 +309,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Checks the queue against the simplest model of its promise: a key that was added runs
-    /// afterwards, and no key runs twice at once.
+    /// afterwards, with the highest priority it was added with, and no key runs twice at once.
     #[test]
     fn no_key_runs_twice_at_once_and_none_is_lost(steps in proptest::collection::vec(step(), 0..200)) {
         let mut rig = Rig::default();
@@ -279,19 +320,28 @@ proptest! {
         let owe = |owed: &mut BTreeMap<String, Time>, name: String, at: Time| {
             owed.entry(name).and_modify(|have| *have = at.min(*have)).or_insert(at);
         };
+        // The highest priority that each key was added with since it last ran.
+        let mut highest: BTreeMap<String, Priority> = BTreeMap::new();
+        let raise = |highest: &mut BTreeMap<String, Priority>, name: String, to: Priority| {
+            highest.entry(name).and_modify(|have| *have = to.max(*have)).or_insert(to);
+        };
         for step in steps {
             match step {
                 Step::Add(name, priority) => {
                     rig.add_with(&name.to_string(), priority);
                     owe(&mut owed, name.to_string(), rig.now);
+                    raise(&mut highest, name.to_string(), priority);
                 }
-                Step::AddAfter(name, delay) => {
+                Step::AddAfter(name, delay, priority) => {
                     let delay = u32::from(delay) * MS;
-                    rig.add_after(&name.to_string(), delay);
+                    rig.add_after_with(&name.to_string(), delay, priority);
                     owe(&mut owed, name.to_string(), rig.now + delay);
+                    raise(&mut highest, name.to_string(), priority);
                 }
                 Step::Next => {
-                    if let Some(name) = rig.next() {
+                    if let Some(taken) = rig.queue.next(rig.now) {
+                        let name = taken.key.name.to_string();
+                        prop_assert_eq!(highest.remove(&name), Some(taken.priority), "{}", name);
                         if let Some(until) = held.remove(&name) {
                             prop_assert!(until <= rig.now, "{name} ran though it was held");
                         }
@@ -306,6 +356,7 @@ proptest! {
                 Step::Fail(name) if running.remove(&name.to_string()) => {
                     let delay = rig.queue.fail(&key(&name.to_string()), Duration::ZERO, NORMAL, rig.now);
                     owe(&mut owed, name.to_string(), rig.now + delay);
+                    raise(&mut highest, name.to_string(), NORMAL);
                     rig.done(&name.to_string());
                 }
                 Step::Hold(name, delay) if running.remove(&name.to_string()) => {
@@ -314,6 +365,7 @@ proptest! {
                     rig.queue.hold(&taken, until, rig.now);
                     held.insert(name.to_string(), until);
                     owe(&mut owed, name.to_string(), until);
+                    raise(&mut highest, name.to_string(), NORMAL);
                 }
                 Step::Release(name) => {
                     rig.queue.release(&key(&name.to_string()));

@@ -64,6 +64,15 @@ impl Health {
         }
     }
 
+    /// Applies the setting. If the version can no longer be put in quarantine, one that it is in
+    /// ends.
+    pub fn judge(&mut self, is_judged: bool) {
+        self.is_judged = is_judged;
+        if !is_judged {
+            self.quarantine = None;
+        }
+    }
+
     /// Records the end of a reconcile; `strike` is the reason if it was a fault. Returns whether
     /// this puts the version in quarantine.
     pub fn ran(&mut self, key: &ObjectKey, strike: Option<&str>, now: Time) -> bool {

@@ -228,6 +228,7 @@ impl Seat {
             self.stop_writes();
         }
         self.share.set_weight(settings.weight);
+        self.health.judge(settings.quarantine);
         if settings.resync != self.settings.resync {
             self.resync = resync(settings, self.name(), now);
         }

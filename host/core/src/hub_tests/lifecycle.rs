@@ -271,6 +271,30 @@ fn without_quarantines_a_version_is_tried_however_often_it_breaks() {
 }
 
 #[test]
+fn whether_a_running_version_can_be_quarantined_follows_its_settings() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let (mut rig, id) = with_services(&names, trap);
+    assert_eq!(rig.hub.quarantined(rig.now).len(), 1);
+    let without = Settings {
+        quarantine: false,
+        ..Settings::default()
+    };
+    rig.hub.configure(id, &without, rig.now);
+    assert!(rig.hub.quarantined(rig.now).is_empty(), "it ends at once");
+    // Longer than every back-off so far.
+    rig.now += Duration::from_secs(1);
+    assert_eq!(rig.run(), names);
+    assert!(
+        rig.hub.quarantined(rig.now).is_empty(),
+        "however often it breaks"
+    );
+    rig.hub.configure(id, &Settings::default(), rig.now);
+    rig.now += Duration::from_secs(1);
+    rig.run();
+    assert_eq!(rig.hub.quarantined(rig.now).len(), 1);
+}
+
+#[test]
 fn what_began_on_the_old_settings_is_written_as_they_said() {
     let (mut rig, id) = with_services(&["a", "b"], fine);
     let own = Settings {

@@ -36,8 +36,29 @@ struct Seen {
     is_under_way: bool,
     /// The resourceVersions of all objects when it began.
     versions: BTreeMap<Named, String>,
+    /// What told the objects that its snapshot showed from others.
+    shown: BTreeMap<Named, Shown>,
     /// The objects it has read.
     read: BTreeSet<Named>,
+}
+
+/// An object as a reconcile's snapshot showed it. Empty texts if it had no such field.
+struct Shown {
+    uid: String,
+    version: String,
+    finalizers: Vec<Value>,
+}
+
+impl Shown {
+    fn of(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            uid: text("uid"),
+            version: text("resourceVersion"),
+            finalizers: writes::finalizers_of(object),
+        }
+    }
 }
 
 /// A cluster in memory, seen through one manifest.
@@ -213,11 +234,21 @@ impl FakeCluster {
                 .iter()
                 .map(|(place, object)| ((kind.clone(), place.clone()), object))
         });
-        let versions =
-            objects.filter_map(|(named, object)| Some((named, writes::version_of(object)?)));
+        let versions = objects
+            .clone()
+            .filter_map(|(named, object)| Some((named, writes::version_of(object)?)));
+        let shown = objects.filter(|((kind, (namespace, _)), object)| {
+            let mut reads = self.manifest.reads.iter();
+            reads.any(|read| {
+                let is_in = read.namespaces.is_empty() || read.namespaces.contains(namespace);
+                kind_text(&read.kind) == *kind && is_in && is_selected(read, object)
+            })
+        });
+        let shown = shown.map(|(named, object)| (named, Shown::of(object)));
         Seen {
             is_under_way: true,
             versions: versions.collect(),
+            shown: shown.collect(),
             read: BTreeSet::new(),
         }
     }

@@ -554,6 +554,110 @@ fn one_object_that_cannot_be_deleted_stops_only_what_may_count_on_it() {
     assert_eq!(results[5], ActionResult::Skipped, "after any other failure");
 }
 
+/// Does nothing. What it has seen counts for the outcome that a test performs next.
+struct Looks;
+
+impl Controller for Looks {
+    fn manifest() -> Manifest {
+        manifest()
+    }
+
+    fn reconcile(_: &Request, _: &dyn Cluster) -> Result<Outcome, Failure> {
+        Ok(Outcome::done())
+    }
+}
+
+/// A Site with this uid, resourceVersion and finalizers.
+fn site_at(uid: &str, version: &str, finalizers: &[&str]) -> Value {
+    let mut site = site(&json!({}));
+    site["metadata"]["uid"] = uid.into();
+    site["metadata"]["resourceVersion"] = version.into();
+    site["metadata"]["finalizers"] = json!(finalizers);
+    site
+}
+
+/// The result of an action of a reconcile that saw the Site with uid `u1` at version `7`, with the
+/// finalizer `x/f`. Meanwhile it has become `now`.
+fn after_a_look(
+    manifest: Manifest,
+    now: Value,
+    action: impl Into<pilothouse_sdk::Action>,
+) -> Result<ActionResult, Failure> {
+    let cluster = FakeCluster::new(manifest).with(site_at("u1", "7", &["x/f"]));
+    cluster.reconcile::<Looks>("default", "a")?;
+    Ok(act(&mut cluster.with(now), action))
+}
+
+#[test]
+fn a_delete_without_preconditions_is_of_what_the_turn_saw() -> Result<(), Failure> {
+    let delete = || Delete::new(&sites(), &key());
+    for (now, delete, is_done) in [
+        (("u1", "7"), delete(), true),
+        (("u1", "8"), delete(), false),
+        (("u1", "8"), delete().uid("u1"), true),
+        (("u1", "8"), delete().resource_version("8"), true),
+        (("u2", "7"), delete(), false),
+        (("u2", "8"), delete().resource_version("8"), false),
+        (("u2", "8"), delete().uid("u2"), true),
+    ] {
+        let result = after_a_look(manifest(), site_at(now.0, now.1, &["x/f"]), delete)?;
+        let is_conflict = matches!(result, ActionResult::Conflict(_));
+        assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now:?}");
+    }
+    let blind = Manifest::new("test", "1.0.0", Subject::Singleton);
+    let blind = blind.writes(&sites(), [Verb::Delete]);
+    let result = after_a_look(blind, site_at("u2", "8", &[]), delete())?;
+    assert!(
+        done(&result),
+        "{result:?}: what is not read is deleted by name"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_finalizer_is_changed_only_where_there_are_those_that_the_turn_saw() -> Result<(), Failure> {
+    let add = || Finalizer::add(&sites(), &key(), "x/g");
+    let remove = || Finalizer::remove(&sites(), &key(), "x/f");
+    for action in [add as fn() -> Finalizer, remove] {
+        for (now, is_done) in [
+            (site_at("u1", "8", &["x/f"]), true),
+            (site_at("u2", "8", &["x/f"]), false),
+            (site_at("u1", "8", &["x/f", "y/f"]), false),
+            (site_at("u1", "8", &[]), false),
+        ] {
+            let result = after_a_look(manifest(), now.clone(), action())?;
+            let is_conflict = matches!(result, ActionResult::Conflict(_));
+            assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now}");
+        }
+    }
+    let again = Finalizer::add(&sites(), &key(), "x/f");
+    let result = after_a_look(manifest(), site_at("u1", "8", &[]), again)?;
+    assert_eq!(result, ActionResult::Unchanged, "as far as the turn saw");
+    Ok(())
+}
+
+#[test]
+fn a_child_that_has_changed_since_the_turn_is_not_deleted() -> Result<(), Failure> {
+    let children = |names: &[&str]| {
+        let objects = names.iter().map(|name| config_map(name, &json!({})));
+        Children::new(objects).expect("JSON is JSON")
+    };
+    let mut cluster = cluster();
+    assert!(done(&act(&mut cluster, children(&["x"]))));
+    let x = ObjectKey::new("default", "x");
+    let mut changed = cluster
+        .object(&config_maps(), &x)
+        .cloned()
+        .unwrap_or_default();
+    changed["metadata"]["resourceVersion"] = "5000".into();
+    cluster.reconcile::<Looks>("default", "a")?;
+    let mut cluster = cluster.with(changed);
+    let result = act(&mut cluster, children(&[]));
+    assert!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
+    assert!(done(&act(&mut cluster, children(&[]))), "nothing was seen");
+    Ok(())
+}
+
 /// Keeps three ConfigMaps with generated names.
 struct Three;
 

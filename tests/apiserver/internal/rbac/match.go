@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -20,10 +21,8 @@ func includes(subjects []rbacv1.Subject, who user.Info, namespace string) bool {
 		case rbacv1.GroupKind:
 			return slices.Contains(who.GetGroups(), subject.Name)
 		case rbacv1.ServiceAccountKind:
-			if subject.Namespace != "" {
-				namespace = subject.Namespace
-			}
-			return namespace != "" && serviceaccount.MatchesUsername(namespace, subject.Name, who.GetName())
+			of := cmp.Or(subject.Namespace, namespace)
+			return of != "" && serviceaccount.MatchesUsername(of, subject.Name, who.GetName())
 		default:
 			return false
 		}

@@ -51,6 +51,21 @@ func TestServiceAccountIsLookedForInItsNamespace(t *testing.T) {
 	}
 }
 
+func TestServiceAccountIsNotLookedForInTheNamespaceOfAnotherSubject(t *testing.T) {
+	who := &user.DefaultInfo{Name: "system:serviceaccount:team:robot"}
+	subjects := []rbacv1.Subject{
+		{Kind: rbacv1.ServiceAccountKind, Name: "another", Namespace: "team"},
+		{Kind: rbacv1.ServiceAccountKind, Name: "robot"},
+	}
+	if includes(subjects, who, "other") {
+		t.Error("found in the namespace of the subject before it")
+	}
+	who = &user.DefaultInfo{Name: "system:serviceaccount:other:robot"}
+	if !includes(subjects, who, "other") {
+		t.Error("not found in the namespace of the binding")
+	}
+}
+
 func resource(verb, group, resource, subresource, name string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{Verb: verb, APIGroup: group, Resource: resource,
 		Subresource: subresource, Name: name, ResourceRequest: true}

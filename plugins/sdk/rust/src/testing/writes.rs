@@ -9,7 +9,7 @@ use super::documents::{
 };
 use super::names::kind_text;
 use super::outcome::address;
-use super::{FakeCluster, Named, Place, Seen};
+use super::{FakeCluster, Named, Place, Seen, Shown};
 use crate::{
     Action, ActionResult, Children, Create, Delete, Event, Finalizer, Kind, ObjectKey, Outcome,
     Patch, PatchType, Subject, Update, Verb, rfc3339,
@@ -61,7 +61,9 @@ impl FakeCluster {
     /// - If the last reconcile has not been performed yet, the outcome is taken to be its outcome.
     ///   A generated name then differs from those of all objects which that reconcile has read. An
     ///   update, or an apply or merge patch that contains a resourceVersion, is a conflict if the
-    ///   object has changed since that reconcile. A delete checks only its own preconditions.
+    ///   object has changed since that reconcile. So is a delete without preconditions; one with a
+    ///   resourceVersion alone is a conflict if it is another object now, and a `finalizer` is one
+    ///   also if the object's finalizers have changed.
     ///
     /// # Panics
     ///
@@ -123,7 +125,7 @@ impl FakeCluster {
             }
             Action::Update(update) => self.update(update),
             Action::Patch(patch) => self.patch(patch),
-            Action::Delete(delete) => self.delete_object(delete),
+            Action::Delete(delete) => self.delete_object(&self.as_seen(delete)),
             Action::Event(_) => ActionResult::Done(None),
             Action::Finalizer(finalizer) => self.finalizer(finalizer),
             Action::Children(children) => self.children(key, children),
@@ -265,6 +267,24 @@ impl FakeCluster {
         }
     }
 
+    /// The delete with the preconditions that the host adds if it has none of its own: of the
+    /// object that the reconcile saw, as it was then. What this outcome has written needs none
+    /// here.
+    fn as_seen(&self, delete: &Delete) -> Delete {
+        let named = named(&delete.kind, &delete.key);
+        let has = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let mut delete = delete.clone();
+        let seen = self.seen.borrow();
+        let shown = seen.shown.get(&named).filter(|_| !has(&delete.uid));
+        if let Some(shown) = shown.filter(|_| !self.written.contains(&named)) {
+            delete.uid = Some(shown.uid.clone());
+            if !has(&delete.resource_version) {
+                delete.resource_version = Some(shown.version.clone());
+            }
+        }
+        delete
+    }
+
     fn delete_object(&mut self, delete: &Delete) -> ActionResult {
         let Delete { kind, key, .. } = delete;
         let Some(current) = self.object(kind, key).cloned() else {
@@ -306,11 +326,26 @@ impl FakeCluster {
                 ActionResult::Unchanged
             };
         };
-        let have = current["metadata"]["finalizers"].as_array();
-        let mut names: Vec<Value> = have.cloned().unwrap_or_default();
-        if names.contains(&json!(name)) == *present {
+        let named = named(kind, key);
+        let now = Shown::of(&current);
+        let seen = self.seen.borrow();
+        let shown = seen.shown.get(&named).unwrap_or(&now);
+        let shown = if self.written.contains(&named) {
+            &now
+        } else {
+            shown
+        };
+        if shown.finalizers.contains(&json!(name)) == *present {
             return ActionResult::Unchanged;
         }
+        if (&shown.uid, &shown.finalizers) != (&now.uid, &now.finalizers) {
+            return ActionResult::Conflict(format!(
+                "{} {key} is another object by now, or has other finalizers",
+                kind_text(kind)
+            ));
+        }
+        drop(seen);
+        let mut names = now.finalizers;
         if *present && !current["metadata"]["deletionTimestamp"].is_null() {
             return ActionResult::Invalid(format!(
                 "{} {key} is being deleted: it takes no new finalizers",
@@ -344,6 +379,8 @@ impl FakeCluster {
         let kinds = self.manifest.writes.iter();
         let kinds = kinds.filter(|write| write.children);
         let kinds: Vec<Kind> = kinds.map(|write| write.kind.clone()).collect();
+        // One that cannot be deleted does not keep the others.
+        let mut failed = None;
         for kind in kinds {
             let of_kind = self.objects.get(&kind_text(&kind)).into_iter().flatten();
             let unwanted = of_kind.filter(|(place, object)| {
@@ -355,11 +392,14 @@ impl FakeCluster {
             });
             let unwanted: Vec<Place> = unwanted.map(|(place, _)| place.clone()).collect();
             for (namespace, name) in unwanted {
-                so_far =
-                    self.delete_object(&Delete::new(&kind, &ObjectKey::new(&namespace, &name)));
+                let delete = Delete::new(&kind, &ObjectKey::new(&namespace, &name));
+                match self.delete_object(&self.as_seen(&delete)) {
+                    result if is_error(&result) => failed = failed.or(Some(result)),
+                    result => so_far = result,
+                }
             }
         }
-        so_far
+        failed.unwrap_or(so_far)
     }
 
     /// A text that depends only on the plugin, the subject's kind and the key. The host's differs.
@@ -612,6 +652,11 @@ fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value 
 pub(super) fn version_of(object: &Value) -> Option<String> {
     let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
     Some(version.to_owned()).filter(|version| !matches!(version.as_str(), "" | "0"))
+}
+
+pub(super) fn finalizers_of(object: &Value) -> Vec<Value> {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.cloned().unwrap_or_default()
 }
 
 fn empty_or_absent(list: &Value) -> bool {
