@@ -135,6 +135,15 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Every verb.
+    pub const ALL: [Self; 5] = [
+        Self::Apply,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+    ];
+
     /// The verb as it is spelled in manifests and messages.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -242,6 +251,10 @@ pub enum ManifestError {
 /// The maximum number of `[*]` in the path of an index.
 const MAX_BRANCHINGS: usize = 2;
 
+/// The maximum length of a label selector as the API server is sent it. It is in the URI of every
+/// list and watch, and in the labels of metrics.
+const SELECTOR_BYTES: usize = 4 << 10;
+
 /// True if `name` is a DNS label (RFC 1123).
 pub fn is_dns_label(name: &str) -> bool {
     texts::is_dns_label(name)
@@ -303,7 +316,27 @@ impl Manifest {
             Subject::Each(selection) => (selection.companions.len(), selection.namespaces.len()),
             Subject::Singleton => (0, 0),
         };
+        let verbs = self.writes.iter().map(|write| write.verbs.len()).max();
+        let terms = self.field_selectors().map(|text| text.split(',').count());
+        let labels = self
+            .label_selectors()
+            .map(|labels| labels.to_string().len());
         for (what, count, max) in [
+            (
+                "verbs of a write",
+                verbs.unwrap_or_default(),
+                Verb::ALL.len(),
+            ),
+            (
+                "conditions in a field selector",
+                terms.max().unwrap_or_default(),
+                16,
+            ),
+            (
+                "bytes of a label selector",
+                labels.max().unwrap_or_default(),
+                SELECTOR_BYTES,
+            ),
             ("companions", companions, 100),
             ("namespaces of the subject", selected, 500),
             ("kinds in reads", self.reads.len(), 100),
@@ -319,6 +352,25 @@ impl Manifest {
             }
         }
         Ok(())
+    }
+
+    /// The field selectors of the subject and of the reads.
+    fn field_selectors(&self) -> impl Iterator<Item = &str> {
+        let reads = self.reads.iter();
+        let reads = reads.filter_map(|read| read.field_selector.as_deref());
+        reads.chain(match &self.subject {
+            Subject::Each(selection) => selection.fields.as_deref(),
+            Subject::Singleton => None,
+        })
+    }
+
+    /// The label selectors of the subject and of the reads.
+    fn label_selectors(&self) -> impl Iterator<Item = &LabelSelector> {
+        let reads = self.reads.iter().map(|read| &read.labels);
+        reads.chain(match &self.subject {
+            Subject::Each(selection) => Some(&selection.labels),
+            Subject::Singleton => None,
+        })
     }
 
     fn validate_reads(&self) -> Result<(), ManifestError> {

@@ -325,20 +325,24 @@ mod tests {
 
     #[test]
     fn many_short_texts_are_too_many_together() {
-        let value = |number: usize| format!("{number:0>63}");
-        let values: Vec<String> = (0..64).map(value).collect();
-        let requirements = vec![Requirement::OneOf("k".into(), values); 32];
-        let error = error(|it| {
-            it.reads[0].labels.requirements = requirements.clone();
-            selection(it).labels.requirements = requirements.clone();
-            it.reads.extend((0..8).map(|number| ReadDeclaration {
-                labels: LabelSelector {
-                    requirements: requirements.clone(),
-                },
-                ..ReadDeclaration::new(Kind::new("", "v1", &format!("A{number}")), vec![])
-            }));
-        });
+        let field = |number: usize| format!(".a{number:0>900}");
+        let error = error(|it| it.reads[0].fields = (0..1_000).map(field).collect());
         assert!(error.contains("bytes of text"), "{error}");
+    }
+
+    #[test]
+    fn what_the_host_does_for_every_object_or_prints_again_and_again_is_bounded() {
+        let error = |change: fn(&mut Manifest)| error(change);
+        let verbs = error(|it| it.writes[0].verbs = vec![Verb::Create; 6]);
+        assert_eq!(verbs, "6 verbs of a write; a manifest has at most 5");
+        let terms = error(|it| selection(it).fields = Some("a=,".repeat(17)));
+        assert!(terms.contains("conditions in a field selector"), "{terms}");
+        let labels = error(|it| {
+            let values = (0..64).map(|number| format!("{number:0>63}")).collect();
+            let requirements = &mut selection(it).labels.requirements;
+            *requirements = vec![Requirement::OneOf("k".into(), values); 2];
+        });
+        assert!(labels.contains("bytes of a label selector"), "{labels}");
     }
 
     #[test]

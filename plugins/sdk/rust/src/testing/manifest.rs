@@ -46,7 +46,9 @@ fn counts(manifest: &Manifest) -> Result<(), String> {
         Subject::Each(selection) => (selection.companions.len(), selection.namespaces.len()),
         Subject::Singleton => (0, 0),
     };
+    let verbs = manifest.writes.iter().map(|write| write.verbs.len()).max();
     for (what, count, max) in [
+        ("verbs of a write", verbs.unwrap_or_default(), 5),
         ("companions", companions, 100),
         ("namespaces of the subject", selected, 500),
         ("kinds in reads", manifest.reads.len(), 100),
