@@ -172,7 +172,7 @@ impl Filter {
     }
 
     /// True if one of the [`candidates`] is in the list.
-    fn selects(&self, object: &Object, namespace: Option<&str>) -> bool {
+    pub(crate) fn selects(&self, object: &Object, namespace: Option<&str>) -> bool {
         match self {
             Self::Everything => true,
             Self::Labels(selector) => selector.matches(object),
@@ -728,7 +728,7 @@ pub fn matching<'a>(
 }
 
 /// The objects that are examined for a list. Not all of them need to be in it.
-fn candidates<'a>(
+pub(crate) fn candidates<'a>(
     cache: &'a Cache,
     namespace: Option<&'a str>,
     filter: &'a Filter,

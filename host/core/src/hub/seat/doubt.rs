@@ -10,6 +10,7 @@
 //! own reasons costs the server no more than that. Fetches that were not answered are repeated as
 //! long as the key fails.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::Seat;
 use crate::hub::{Lookup, PluginId, Purpose, Question};
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
-use crate::reader::{Read, matching};
+use crate::reader::{Read, candidates};
 use crate::snapshot::{InformerId, Snapshot};
 
 /// Number of consecutive failures from which on the objects that a key has read are fetched.
@@ -117,9 +118,8 @@ impl Seat {
         let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
         let own = own.map(|informer| Read::Object(informer, key.clone()));
         let reads = own.iter().chain(self.reads.of(key));
-        let objects = reads.flat_map(|read| objects_of(read, snapshot));
-        let mut looked_at = 0;
-        let objects = objects.inspect(|_| looked_at += 1);
+        let looked_at = Cell::new(0);
+        let objects = reads.flat_map(|read| objects_of(read, snapshot, &looked_at));
         let is_open = |(informer, key): &(InformerId, ObjectKey)| {
             !self.doubts.is_confirmed(*informer, key, snapshot)
         };
@@ -130,7 +130,7 @@ impl Seat {
             .take(MAX_QUESTIONS)
             .map(|(informer, key)| Question::of(snapshot, informer, key))
             .collect();
-        (questions, looked_at)
+        (questions, looked_at.get())
     }
 
     /// A fetch for a failing key has ended. `states`: what the caches now show of the objects that
@@ -162,18 +162,26 @@ impl Seat {
     }
 }
 
-/// The objects that a read has found, or has looked for by name.
+/// The objects that a read has found, or has looked for by name. Counts in `looked_at` what is
+/// examined for that, whether or not the read selects it: a read that finds nothing in a large
+/// cache takes as long as one that finds everything. Ends when too many have been examined.
 fn objects_of<'a>(
     read: &'a Read,
     snapshot: &'a Snapshot,
+    looked_at: &'a Cell<usize>,
 ) -> Box<dyn Iterator<Item = (InformerId, ObjectKey)> + 'a> {
+    let is_allowed = || {
+        looked_at.set(looked_at.get() + 1);
+        looked_at.get() <= MAX_LOOKED_AT
+    };
     match read {
         Read::Object(informer, key) | Read::Applied(informer, key, _) => {
-            Box::new(std::iter::once((*informer, key.clone())))
+            Box::new(is_allowed().then(|| (*informer, key.clone())).into_iter())
         }
         Read::List(informer, namespace, filter) => {
-            let cache = &snapshot.informers[*informer];
-            let found = matching(cache, namespace.as_deref(), filter);
+            let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
+            let examined = candidates(cache, namespace, filter).take_while(move |_| is_allowed());
+            let found = examined.filter(move |object| filter.selects(object, namespace));
             Box::new(found.map(|object| (*informer, object.key().to_key())))
         }
     }
