@@ -84,7 +84,8 @@ impl Recorder {
         spam.takes(event.manager, event.kind, event.key, now)
     }
 
-    /// Counts a repeat and returns its series, if there is a current one.
+    /// Counts a repeat and returns its series, if there is a current one. As in client-go, a repeat
+    /// that then cannot be written is counted too: the next one that can be tells of both.
     fn repeat(&self, key: &SeriesKey, now: Instant) -> Option<Series> {
         let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let series = all
@@ -93,6 +94,17 @@ impl Recorder {
         series.count = series.count.saturating_add(1);
         series.last = now;
         Some(series.clone())
+    }
+
+    /// Begins the series of an Event that was there already, unless the write that has put it there
+    /// has begun it.
+    fn join(&self, key: SeriesKey, name: String, now: Instant) {
+        let all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_begun = all.get(&key).is_some_and(|series| series.name == name);
+        drop(all);
+        if !has_begun {
+            self.begin(key, name, now);
+        }
     }
 
     fn begin(&self, key: SeriesKey, name: String, now: Instant) {
@@ -208,14 +220,16 @@ impl ApiCluster {
             .send_event(Method::POST, &event, None, "application/json", body)
             .await;
         let result = answer::result(false, answer);
-        if let ActionResult::Done(_) = result {
-            self.events.begin(key, name, Instant::now());
-        }
         match result {
+            ActionResult::Done(_) => self.events.begin(key, name, Instant::now()),
             // An Event with the same content was written in the same microsecond.
-            ActionResult::AlreadyExists(_) => ActionResult::Done(None),
-            result => result,
+            ActionResult::AlreadyExists(_) => {
+                self.events.join(key, name, Instant::now());
+                return ActionResult::Done(None);
+            }
+            _ => {}
         }
+        result
     }
 
     async fn patch_series(

@@ -190,6 +190,50 @@ async fn an_event_that_was_not_written_begins_no_series_and_one_that_is_there_is
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_is_there_already_begins_a_series_or_joins_the_one_that_has_begun() {
+    let methods = |scenario: &Scenario| -> Vec<String> {
+        let lines = scenario.lines().into_iter();
+        let methods = lines.map(|line| line.split(' ').next().unwrap().to_owned());
+        methods.collect()
+    };
+    let is_there = || status(409, "AlreadyExists", "is there");
+    let author = Author::named("m");
+    let event = event(web(), "x");
+
+    let scenario = Scenario::new([is_there(), created()]);
+    let alone = cluster(&scenario);
+    for _ in 0..2 {
+        alone.write(&author, &event).await;
+    }
+    assert_eq!(methods(&scenario), ["POST", "PATCH"]);
+
+    // Two of one microsecond. Before the second has its answer, the first one is repeated.
+    let late = |seconds, answer| Answer::Late(Duration::from_secs(seconds), Box::new(answer));
+    let scenario = Scenario::new([
+        late(1, created()),
+        late(3, is_there()),
+        created(),
+        created(),
+    ]);
+    let both = cluster(&scenario);
+    tokio::join!(
+        both.write(&author, &event),
+        both.write(&author, &event),
+        async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            both.write(&author, &event).await
+        }
+    );
+    both.write(&author, &event).await;
+    assert_eq!(methods(&scenario), ["POST", "POST", "PATCH", "PATCH"]);
+    let counts = scenario.seen()[2..]
+        .iter()
+        .map(|seen| seen.body["series"]["count"].clone())
+        .collect::<Vec<_>>();
+    assert_eq!(counts, [2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_without_an_answer_ends_at_a_deadline_and_is_sent_once() {
     let busy = status(503, "", "later").with_header("retry-after", "1");
     for unknown in [Answer::Silence, stalled(), text(504, ""), busy] {

@@ -23,6 +23,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Data(String),
+    Bytes(&'static [u8]),
     Pause(Duration),
     Break,
     Hang,
@@ -226,6 +227,9 @@ fn frames(parts: Vec<Part>) -> Frames {
         loop {
             match parts.pop_front()? {
                 Part::Data(text) => return Some((Ok(Frame::data(Bytes::from(text))), parts)),
+                Part::Bytes(bytes) => {
+                    return Some((Ok(Frame::data(Bytes::from_static(bytes))), parts));
+                }
                 Part::Pause(time) => tokio::time::sleep(time).await,
                 Part::Break => {
                     return Some((Err("connection reset by peer".into()), VecDeque::new()));

@@ -7,6 +7,7 @@ use http::Request;
 use pilothouse_core::cluster::ReadFailure;
 use pilothouse_core::key::{Kind, ObjectKey};
 use serde::Deserialize;
+use serde::de::Error;
 use serde_json::value::RawValue;
 
 use crate::ApiCluster;
@@ -95,7 +96,8 @@ impl ApiCluster {
             plugin: None,
         };
         let body = self.client.fetch(&request, terms).await?;
-        Ok(String::from_utf8_lossy(&body).into_owned())
+        // Never with other bytes in their place: that would be another object.
+        String::from_utf8(body).map_err(|error| RequestError::Answer(Error::custom(error)))
     }
 }
 

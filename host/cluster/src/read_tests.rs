@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Answer, Scenario, json as answer, status, text};
+use crate::fake::{Answer, Part, Scenario, json as answer, status, text};
 
 fn discovery() -> Answer {
     answer(
@@ -116,6 +116,24 @@ async fn what_the_server_will_say_of_each_such_request_will_never_be_known() {
                 "{result:?}"
             );
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_utf_8_is_none() {
+    let garbled = Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![Part::Bytes(
+            b"{\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"},\"data\":{\"k\":\"\xff\"}}",
+        )],
+    };
+    for script in [vec![garbled.clone()], vec![forbidden(), garbled]] {
+        let result = get(script).await;
+        assert!(
+            matches!(&result, Err(ReadFailure::NoAnswer(reason)) if reason.contains("utf-8")),
+            "{result:?}"
+        );
     }
 }
 

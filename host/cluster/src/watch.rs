@@ -52,6 +52,7 @@ pub(crate) use alarm::Alarm;
 use alarm::Listener;
 use ask::{Asker, Opened, Question};
 use error::Failure;
+use lines::BodyError;
 use pages::Pages;
 use query::Query;
 use reread::Unread;
@@ -365,17 +366,37 @@ impl ListWatch {
     }
 
     fn unanswered(&self, next: &Next, error: RequestError) -> Failure {
-        let (verb, resource) = (Query::verb(next), self.query.name());
-        if !matches!(error, RequestError::Deadline(_)) {
-            return Failure::of_request(verb, resource, error);
+        match error {
+            RequestError::Deadline(_) => self.silent(next),
+            error => Failure::of_request(Query::verb(next), self.query.name(), error),
         }
-        let seconds = self.heard.elapsed().as_secs();
+    }
+
+    fn silent(&self, next: &Next) -> Failure {
         let error = WatchError::Silent {
-            verb,
-            resource,
-            seconds,
+            verb: Query::verb(next),
+            resource: self.query.name(),
+            seconds: self.heard.elapsed().as_secs(),
         };
         Failure::new(error, Verdict::Lost)
+    }
+
+    /// The failure of an answer that was to be complete after `life`.
+    fn unread(&self, next: &Next, error: BodyError, life: Duration) -> Failure {
+        let (verb, resource) = (Query::verb(next), self.query.name());
+        match error {
+            BodyError::Failed(error) => Failure::of_request(verb, resource, error),
+            BodyError::Quiet => self.silent(next),
+            BodyError::Late => {
+                let seconds = life.as_secs();
+                let error = WatchError::Slow {
+                    verb,
+                    resource,
+                    seconds,
+                };
+                Failure::new(error, Verdict::Lost)
+            }
+        }
     }
 
     /// Sends the request for `next` and reads the whole answer.
@@ -394,9 +415,9 @@ impl ListWatch {
             self.settings.quiet_limit,
             until,
             limit,
+            &mut self.heard,
         );
-        let body = body.await.map_err(|error| self.unanswered(next, error))?;
-        self.heard = Instant::now();
+        let body = body.await.map_err(|error| self.unread(next, error, life))?;
         if let Some(reading) = reading {
             reading.received(body.len());
         }

@@ -102,7 +102,7 @@ fn parse_step(text: &str) -> Result<(Step, &str), &'static str> {
         return Ok((Step::Each, after));
     }
     if let Some(quoted) = text.strip_prefix("['") {
-        let (name, after) = quoted.split_once("']").ok_or("no closing '] ")?;
+        let (name, after) = quoted.split_once("']").ok_or("no closing ']")?;
         return Ok((Step::Name(name.to_owned()), after));
     }
     let named = text

@@ -38,6 +38,16 @@ pub enum WatchError {
         /// Seconds since its last byte.
         seconds: u64,
     },
+    /// The server sends the answer so slowly that it is not complete in time.
+    #[error("cannot {verb} {resource}: the answer was not complete after {seconds} s")]
+    Slow {
+        /// `list` or `watch`.
+        verb: &'static str,
+        /// The resource, named as in RBAC rules.
+        resource: String,
+        /// Seconds since the request.
+        seconds: u64,
+    },
     /// No valid request can be made of what the server sent before: a token or a version does not
     /// fit into a URI.
     #[error("cannot {verb} {resource}: the server's own words make no request: {cause}")]
@@ -230,7 +240,9 @@ impl Failure {
                 RequestError::TooLarge(_) | RequestError::Answer(_) => false,
             },
             WatchError::Stream { source, .. } => matches!(source, StreamError::Broken(_)),
-            WatchError::Silent { .. } | WatchError::Incomplete { .. } => true,
+            WatchError::Silent { .. } | WatchError::Slow { .. } | WatchError::Incomplete { .. } => {
+                true
+            }
             _ => false,
         }
     }

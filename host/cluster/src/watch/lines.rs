@@ -33,6 +33,17 @@ pub enum StreamError {
     TooLong(usize),
 }
 
+/// Why a body was not read to its end.
+#[derive(Debug)]
+pub(super) enum BodyError {
+    /// Nothing came for as long as the caller was ready to wait.
+    Quiet,
+    /// It kept coming, and was not complete in time.
+    Late,
+    /// The connection broke, or the body is too large.
+    Failed(RequestError),
+}
+
 /// The lines of a body.
 pub(super) struct Lines {
     body: BodyDataStream<Body>,
@@ -93,37 +104,48 @@ impl Lines {
 }
 
 /// The whole body: at most `limit` bytes, complete by `until`, and never quiet for longer than
-/// `quiet_limit`.
+/// `quiet_limit`. Whenever some of it comes, `heard` is set to the time.
 pub(super) async fn read_all(
     body: Body,
     quiet_limit: Duration,
     until: Instant,
     limit: usize,
-) -> Result<Vec<u8>, RequestError> {
-    let (all, is_whole) = read_front(body, quiet_limit, until, limit).await?;
+    heard: &mut Instant,
+) -> Result<Vec<u8>, BodyError> {
+    let (all, is_whole) = read_front(body, quiet_limit, until, limit, heard).await?;
     if is_whole {
         Ok(all)
     } else {
-        Err(RequestError::TooLarge(limit))
+        Err(BodyError::Failed(RequestError::TooLarge(limit)))
     }
 }
 
-/// The first `limit` bytes of the body, and whether that is all of it.
+/// The first `limit` bytes of the body, and whether that is all of it. Otherwise like [`read_all`].
 pub(super) async fn read_front(
     body: Body,
     quiet_limit: Duration,
     until: Instant,
     limit: usize,
-) -> Result<(Vec<u8>, bool), RequestError> {
+    heard: &mut Instant,
+) -> Result<(Vec<u8>, bool), BodyError> {
     let mut data = body.into_data_stream();
     let mut all = Vec::new();
     loop {
-        let patience = until.min(Instant::now() + quiet_limit);
-        match tokio::time::timeout_at(patience, data.next()).await {
-            Err(_) => return Err(RequestError::Deadline(quiet_limit)),
-            Ok(None) => return Ok((all, true)),
-            Ok(Some(chunk)) => {
-                let chunk = chunk.map_err(RequestError::Transport)?;
+        let quiet_until = Instant::now() + quiet_limit;
+        let read = tokio::time::timeout_at(until.min(quiet_until), data.next()).await;
+        let Ok(chunk) = read else {
+            return Err(if quiet_until <= until {
+                BodyError::Quiet
+            } else {
+                BodyError::Late
+            });
+        };
+        *heard = Instant::now();
+        match chunk {
+            None => return Ok((all, true)),
+            Some(chunk) => {
+                let chunk =
+                    chunk.map_err(|error| BodyError::Failed(RequestError::Transport(error)))?;
                 if all.len() + chunk.len() > limit {
                     all.extend_from_slice(&chunk[..limit - all.len()]);
                     return Ok((all, false));

@@ -264,6 +264,29 @@ async fn a_list_that_stops_in_the_middle_is_given_up() {
     assert!(played.has_error());
 }
 
+/// An answer that never ends, a byte each eight seconds, and after so many bytes no more.
+fn trickle(bytes: usize) -> Answer {
+    let part = || [Part::Pause(8 * SECOND), Part::Data(" ".into())];
+    let parts = (0..bytes).flat_map(|_| part()).chain([Part::Hang]);
+    Answer::Http {
+        code: 200,
+        headers: vec![],
+        parts: parts.collect(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_too_slowly_is_given_up_and_not_called_silence() {
+    for (bytes, error) in [
+        (100, "the answer was not complete after 60 s"),
+        (2, "the server has not said anything for 10 s"),
+    ] {
+        let played = play([trickle(bytes), page("10", &[], "")]).await;
+        assert_eq!(played.requests, ["limit=500", "limit=500", "watch 10"]);
+        assert_eq!(played.record[1], format!("! cannot list pods: {error}"));
+    }
+}
+
 fn probed(version: &str) -> Answer {
     page(version, &[], "")
 }

@@ -54,7 +54,8 @@ impl ListWatch {
     }
 
     async fn fetch_version(&mut self, next: &Next) -> Result<ResourceVersion, Failure> {
-        let until = Instant::now() + self.settings.page_deadline;
+        let life = self.settings.page_deadline;
+        let until = Instant::now() + life;
         let Opened {
             response, reading, ..
         } = self.ask(next).await?;
@@ -63,10 +64,10 @@ impl ListWatch {
             self.settings.quiet_limit,
             until,
             MAX_PROBE,
+            &mut self.heard,
         );
-        let front = front.await.map_err(|error| self.unanswered(next, error));
+        let front = front.await.map_err(|error| self.unread(next, error, life));
         let (body, is_whole) = front?;
-        self.heard = Instant::now();
         if let Some(reading) = reading.filter(|_| is_whole) {
             reading.received(body.len());
         }

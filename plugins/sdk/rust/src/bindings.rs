@@ -4467,11 +4467,11 @@ pub mod pilothouse {
                 pub kind: Kind,
                 pub key: ObjectKey,
                 pub event_type: EventType,
-                /// CamelCase, for machines, at most 128 characters: `FailedCreate`.
+                /// CamelCase, for machines: `FailedCreate`. What exceeds 128 bytes of UTF-8 is cut off.
                 pub reason: _rt::String,
-                /// What was done or attempted, CamelCase: `Create`.
+                /// What was done or attempted, CamelCase: `Create`. Cut as `reason` is.
                 pub action: _rt::String,
-                /// For people, at most 1,024 characters.
+                /// For people. What exceeds 1,024 bytes of UTF-8 is cut off.
                 pub note: _rt::String,
             }
             impl ::core::fmt::Debug for Event {

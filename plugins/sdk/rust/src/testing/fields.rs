@@ -186,7 +186,7 @@ fn parse_step(text: &str) -> Result<(Option<&str>, &str), &'static str> {
         return Ok((None, after));
     }
     if let Some(quoted) = text.strip_prefix("['") {
-        let (name, after) = quoted.split_once("']").ok_or("no closing '] ")?;
+        let (name, after) = quoted.split_once("']").ok_or("no closing ']")?;
         return Ok((Some(name), after));
     }
     let named = text
