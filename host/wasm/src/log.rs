@@ -24,8 +24,8 @@ pub const LOG_FIELDS: &str = "fields";
 /// Most lines of one run. A reader needs no more, and a loop that logs would write millions. A
 /// [`LogBudget`] limits the lines over time.
 const LINES: u32 = 100;
-/// Most bytes of one line, message and fields together: enough for a stack trace of the usual
-/// depth.
+/// Most bytes of one line as it is written, message and fields together: enough for a stack trace
+/// of the usual depth.
 const LINE_BYTES: usize = 4 << 10;
 
 /// Most fields of one line, and most bytes of a field's name.
@@ -98,8 +98,8 @@ impl PluginLog {
         if !budget.take() {
             return;
         }
-        let message = cut(message, LINE_BYTES);
-        let fields = named(fields, LINE_BYTES.saturating_sub(message.len()));
+        let (message, written) = cut_as_written(message, LINE_BYTES);
+        let fields = named(fields, LINE_BYTES - written);
         self.emit(budget, level, &message, &fields);
     }
 
@@ -144,6 +144,30 @@ impl PluginLog {
     }
 }
 
+/// Cuts a text to what takes at most `max` bytes in the log, and returns how many it takes. What is
+/// no letter, digit or common mark may be escaped there, and fields are escaped twice.
+fn cut_as_written(text: &str, max: usize) -> (String, usize) {
+    let (mut written, mut end) = (0, 0);
+    for char in text.chars() {
+        let bytes = match char {
+            '"' | '\\' => 4,
+            ' '..='~' => 1,
+            _ if char.is_alphanumeric() => char.len_utf8(),
+            _ => 12,
+        };
+        if written + bytes > max {
+            break;
+        }
+        written += bytes;
+        end += char.len_utf8();
+    }
+    let text = match end == text.len() {
+        true => text.to_owned(),
+        false => cut(text, end),
+    };
+    (text, written)
+}
+
 /// Gives a guest's fields names that no other field of the line has. The result takes not much more
 /// than `max` bytes.
 fn named(fields: &[(String, String)], max: usize) -> Vec<(String, String)> {
@@ -158,8 +182,8 @@ fn named(fields: &[(String, String)], max: usize) -> Vec<(String, String)> {
             break;
         }
         let name = unique(&plain(name), &named);
-        let value = cut(value, room);
-        room = room.saturating_sub(name.len() + value.len());
+        let (value, written) = cut_as_written(value, room);
+        room = room.saturating_sub(name.len() + written);
         named.push((name, value));
     }
     named
@@ -243,5 +267,14 @@ mod tests {
         let many = named(&vec![field("", ""); 1_000_000], LINE_BYTES);
         assert_eq!(many.len(), FIELDS + 1);
         assert_eq!(many[FIELDS], field("guest.more", "999968"));
+    }
+
+    #[test]
+    fn what_is_escaped_in_the_log_counts_as_it_is_written() {
+        let plain = "a".repeat(LINE_BYTES);
+        assert_eq!(cut_as_written(&plain, LINE_BYTES), (plain, LINE_BYTES));
+        let (escapes, written) = cut_as_written(&"\u{1b}".repeat(LINE_BYTES), LINE_BYTES);
+        assert!(escapes.escape_debug().count() <= LINE_BYTES, "{escapes:?}");
+        assert!(written <= LINE_BYTES);
     }
 }
