@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use pilothouse_core::hub::{
-    Exchange, Hub, JoinError, Lookup, Next, PluginId, Preparation, Quarantine, SeatStatus,
+    ControllerStatus, Exchange, Hub, JoinError, Lookup, Next, PluginId, Preparation, Quarantine,
     Settings, Turn, TurnError,
 };
 use pilothouse_core::plan::Executed;
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// The state of every plugin.
-    pub fn status(&self) -> Vec<SeatStatus> {
+    pub fn status(&self) -> Vec<ControllerStatus> {
         let now = self.now();
         self.look(Cause::Status, |hub| hub.status(now))
     }

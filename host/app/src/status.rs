@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pilothouse_core::hub::{BrokenKey, Hub, InformerStatus, LoopingKey, SeatStatus};
+use pilothouse_core::hub::{BrokenKey, ControllerStatus, Hub, InformerStatus, LoopingKey};
 use pilothouse_core::key::Kind;
 use pilothouse_core::queue::Time;
 use pilothouse_core::source::{Payload, Source};
@@ -192,12 +192,12 @@ impl Sources {
     }
 
     pub fn plugins(&self) -> Vec<PluginStatus> {
-        let seats = self.shared.status();
+        let controllers = self.shared.status();
         let troubles = self.troubles.all();
         let entries = self.roster.entries();
         entries
             .iter()
-            .map(|entry| self.plugin(entry, &seats, &troubles))
+            .map(|entry| self.plugin(entry, &controllers, &troubles))
             .collect()
     }
 
@@ -236,14 +236,19 @@ impl Sources {
     fn plugin(
         &self,
         entry: &Entry,
-        seats: &[SeatStatus],
+        controllers: &[ControllerStatus],
         troubles: &BTreeMap<Source, Trouble>,
     ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
         let name = entry.name.as_ref();
-        let seat = name.and_then(|name| seats.iter().find(|seat| seat.name == *name));
-        let seat = seat.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
-        let (state, reason) = state(entry, seat, troubles, self.shared.now());
+        let controller = name.and_then(|name| {
+            controllers
+                .iter()
+                .find(|controller| controller.name == *name)
+        });
+        let controller =
+            controller.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
+        let (state, reason) = state(entry, controller, troubles, self.shared.now());
         // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
         let reason = reason.or(server);
@@ -268,22 +273,22 @@ impl Sources {
                     .map(|write| text(&write.kind))
                     .collect(),
             }),
-            keys: seat.map_or_else(Keys::default, |seat| Keys {
-                queued: seat.queued,
-                running: seat.running,
-                delayed: seat.delayed,
-                failed: seat.failing,
+            keys: controller.map_or_else(Keys::default, |controller| Keys {
+                queued: controller.queued,
+                running: controller.running,
+                delayed: controller.delayed,
+                failed: controller.failing,
             }),
-            broken: seat.map_or_else(Vec::new, |seat| broken(&seat.broken)),
-            looping: seat.map_or_else(Vec::new, |seat| looping(&seat.looping)),
-            cached_bytes: seat.map_or(0, |seat| seat.cached_bytes),
-            reconciles: seat.map_or_else(Reconciles::default, |seat| Reconciles {
-                success: seat.reconciles.success,
-                requeue_after: seat.reconciles.requeue_after,
-                error: seat.reconciles.error,
+            broken: controller.map_or_else(Vec::new, |controller| broken(&controller.broken)),
+            looping: controller.map_or_else(Vec::new, |controller| looping(&controller.looping)),
+            cached_bytes: controller.map_or(0, |controller| controller.cached_bytes),
+            reconciles: controller.map_or_else(Reconciles::default, |controller| Reconciles {
+                success: controller.reconciles.success,
+                requeue_after: controller.reconciles.requeue_after,
+                error: controller.reconciles.error,
             }),
-            last_error: seat
-                .and_then(|seat| seat.last_error.as_ref())
+            last_error: controller
+                .and_then(|controller| controller.last_error.as_ref())
                 .map(|error| LastError {
                     object: error.key.to_string(),
                     message: error.message.clone(),
@@ -299,28 +304,28 @@ fn reason(trouble: Option<&Trouble>) -> Option<String> {
 
 fn state(
     entry: &Entry,
-    seat: Option<&SeatStatus>,
+    controller: Option<&ControllerStatus>,
     troubles: &BTreeMap<Source, Trouble>,
     now: Time,
 ) -> (&'static str, Option<String>) {
-    match (&entry.state, seat) {
+    match (&entry.state, controller) {
         (State::Loading, _) => ("loading", None),
         (State::Waiting(reason), _) => ("waiting", Some(reason.clone())),
         (State::Failed(reason), _) => ("failed", Some(reason.clone())),
         (State::Leaving(_), _) => ("leaving", None),
         (State::Joined(_), None) => ("loading", None),
-        (State::Joined(_), Some(seat)) if seat.is_paused => ("paused", None),
-        (State::Joined(_), Some(seat)) if let Some(quarantine) = &seat.quarantine => {
+        (State::Joined(_), Some(controller)) if controller.is_paused => ("paused", None),
+        (State::Joined(_), Some(controller)) if let Some(quarantine) = &controller.quarantine => {
             let seconds = quarantine.until.saturating_sub(now).as_secs();
             let reason = format!("{}; tried again in {seconds} s", quarantine.reason);
             ("quarantined", Some(reason))
         }
-        (State::Joined(_), Some(seat)) => {
-            let trouble = seat
+        (State::Joined(_), Some(controller)) => {
+            let trouble = controller
                 .reads
                 .iter()
                 .find_map(|(source, _)| troubles.get(source));
-            let unsynced = seat.reads.iter().find(|(_, is_synced)| !is_synced);
+            let unsynced = controller.reads.iter().find(|(_, is_synced)| !is_synced);
             match (unsynced, trouble) {
                 // A list-watch that fails does not stop the plugin, which runs on the last known
                 // state.

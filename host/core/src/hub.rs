@@ -34,6 +34,7 @@ use crate::snapshot::{InformerId, Snapshot};
 use crate::source::{Payload, Source};
 
 mod changelog;
+mod controller;
 mod health;
 mod joining;
 mod outage;
@@ -41,19 +42,20 @@ mod pace;
 mod preparation;
 mod resync;
 mod scope;
-mod seat;
 mod share;
 mod status;
 mod subject;
 mod turn;
 
 use changelog::Changelog;
+pub use controller::LoopingKey;
+use controller::{Controller, Work};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
-pub use seat::LoopingKey;
-use seat::{Seat, Work};
-pub use status::{BrokenKey, InformerStatus, LastError, MAX_LISTED, ReconcileCounts, SeatStatus};
+pub use status::{
+    BrokenKey, ControllerStatus, InformerStatus, LastError, MAX_LISTED, ReconcileCounts,
+};
 pub use turn::{Decision, Turn, TurnError};
 
 /// Identifies a plugin in a hub. Never reused.
@@ -213,7 +215,7 @@ pub struct Hub {
     /// The current caches. A clone keeps what it saw.
     snapshot: Snapshot,
     changelog: Changelog,
-    seats: BTreeMap<PluginId, Seat>,
+    controllers: BTreeMap<PluginId, Controller>,
     last_plugin: PluginId,
     /// Incremented when a plugin leaves and when caches are exchanged. A preparation that began
     /// before cannot be used.
@@ -239,8 +241,8 @@ impl Hub {
 
     /// Applies the settings that can change without running any key again.
     pub fn configure(&mut self, id: PluginId, settings: &Settings, now: Time) {
-        if let Some(seat) = self.seats.get_mut(&id) {
-            seat.configure(settings, now);
+        if let Some(controller) = self.controllers.get_mut(&id) {
+            controller.configure(settings, now);
         }
     }
 
@@ -292,8 +294,8 @@ impl Hub {
         let cache = self.snapshot.cache_mut(informer);
         let priority = if cache.is_initial() { LOW } else { NORMAL };
         if matches!(&delta, Delta::Replace(listing) if listing.is_rollback) {
-            let seats = self.seats.values();
-            seats.for_each(|seat| seat.forget_applied(cache.kind()));
+            let controllers = self.controllers.values();
+            controllers.for_each(|controller| controller.forget_applied(cache.kind()));
         }
         let changes = cache.apply(delta);
         self.spread(informer, changes, priority, now)
@@ -318,17 +320,17 @@ impl Hub {
         let mut key = ObjectKey::singleton();
         for change in &changes {
             key = change.key().to_key_beside(&key);
-            for seat in self.seats.values_mut() {
-                seat.wake(&self.snapshot, informer, &key, change, priority, now);
+            for controller in self.controllers.values_mut() {
+                controller.wake(&self.snapshot, informer, &key, change, priority, now);
             }
         }
         let count = changes.len();
         self.changelog
             .push(self.snapshot.sequence, informer, changes);
         self.spread_turned(informer, priority, now);
-        for seat in self.seats.values_mut() {
-            seat.start_when_synced(&self.snapshot, now);
-            seat.open_gates(informer, &self.snapshot);
+        for controller in self.controllers.values_mut() {
+            controller.start_when_synced(&self.snapshot, now);
+            controller.open_gates(informer, &self.snapshot);
         }
         count
     }
@@ -343,11 +345,11 @@ impl Hub {
         self.snapshot.sequence += 1;
         self.changelog
             .push(self.snapshot.sequence, informer, vec![]);
-        for seat in self.seats.values_mut() {
+        for controller in self.controllers.values_mut() {
             for key in &turned {
-                seat.wake_reader(informer, key, priority, now);
+                controller.wake_reader(informer, key, priority, now);
             }
-            seat.note_turned(informer, self.snapshot.sequence);
+            controller.note_turned(informer, self.snapshot.sequence);
         }
     }
 
@@ -355,22 +357,24 @@ impl Hub {
     pub fn next(&mut self, now: Time, wall_clock_ms: u64) -> Next {
         loop {
             let threads = self.threads(now);
-            for seat in self.seats.values_mut() {
-                seat.resync(&self.snapshot, now);
-                let is_ready = seat.is_ready(&self.snapshot, threads, now);
-                seat.share.update(is_ready, self.floor);
+            for controller in self.controllers.values_mut() {
+                controller.resync(&self.snapshot, now);
+                let is_ready = controller.is_ready(&self.snapshot, threads, now);
+                controller.share.update(is_ready, self.floor);
             }
             let ready = self
-                .seats
+                .controllers
                 .iter_mut()
-                .filter(|(_, seat)| seat.is_ready(&self.snapshot, threads, now));
-            let Some((id, seat)) = ready.min_by_key(|(_, seat)| seat.share.used()) else {
+                .filter(|(_, controller)| controller.is_ready(&self.snapshot, threads, now));
+            let Some((id, controller)) =
+                ready.min_by_key(|(_, controller)| controller.share.used())
+            else {
                 break;
             };
-            let floor = seat.share.used();
+            let floor = controller.share.used();
             // `None` if every ready key turned out to be held. The plugin is not ready any more, so
             // choose again.
-            let Some(work) = seat.take(*id, &self.snapshot, now, wall_clock_ms) else {
+            let Some(work) = controller.take(*id, &self.snapshot, now, wall_clock_ms) else {
                 continue;
             };
             match work {
@@ -384,24 +388,31 @@ impl Hub {
             }
         }
         let synced = self
-            .seats
+            .controllers
             .values()
-            .filter(|seat| seat.is_synced(&self.snapshot));
+            .filter(|controller| controller.is_synced(&self.snapshot));
         let threads = self.threads(now);
-        Next::Idle(synced.filter_map(|seat| seat.next_due(threads, now)).min())
+        Next::Idle(
+            synced
+                .filter_map(|controller| controller.next_due(threads, now))
+                .min(),
+        )
     }
 
     /// How many threads one plugin, and the slow plugins together, may keep busy now.
     fn threads(&self, now: Time) -> Threads {
-        let Some(threads) = self.threads.filter(|_| self.seats.len() > 1) else {
+        let Some(threads) = self.threads.filter(|_| self.controllers.len() > 1) else {
             return Threads::default();
         };
-        let slow = self.seats.values().filter(|seat| seat.pace.is_slow(now));
-        let (count, running) = slow.fold((0, 0), |(count, running), seat| {
-            (count + 1, running + seat.pace.running())
+        let slow = self
+            .controllers
+            .values()
+            .filter(|controller| controller.pace.is_slow(now));
+        let (count, running) = slow.fold((0, 0), |(count, running), controller| {
+            (count + 1, running + controller.pace.running())
         });
         // If all plugins are slow, there is no quick one to keep threads free for.
-        let is_shared = count < self.seats.len();
+        let is_shared = count < self.controllers.len();
         let for_slow = (threads / 2).max(1).saturating_sub(running);
         Threads {
             of_one: threads.saturating_sub(1).max(1),
@@ -414,8 +425,8 @@ impl Hub {
     pub fn decided(&mut self, turn: &Turn, decision: &Decision, now: Time) {
         {
             let missed = self.changelog.close(turn.sequence());
-            if let Some(seat) = self.seats.get_mut(&turn.plugin) {
-                seat.register(turn, decision, missed, now);
+            if let Some(controller) = self.controllers.get_mut(&turn.plugin) {
+                controller.register(turn, decision, missed, now);
             }
         }
         drop(self.changelog.trim());
@@ -432,41 +443,43 @@ impl Hub {
         executed: Executed,
         now: Time,
     ) -> bool {
-        let seat = self.seats.get_mut(&turn.plugin);
-        seat.is_some_and(|seat| seat.failed(turn, error, executed, &self.snapshot, now))
+        let controller = self.controllers.get_mut(&turn.plugin);
+        controller
+            .is_some_and(|controller| controller.failed(turn, error, executed, &self.snapshot, now))
     }
 
     /// The plugin with this name.
     pub fn id_of(&self, name: &str) -> Option<PluginId> {
-        let mut seats = self.seats.iter();
-        let found = seats.find(|(_, seat)| seat.name() == name);
+        let mut controllers = self.controllers.iter();
+        let found = controllers.find(|(_, controller)| controller.name() == name);
         found.map(|(id, _)| *id)
     }
 
     /// Whether a rollback may return to this plugin's version: it is not quarantined, and it has
     /// never run or at least one of its recent reconciles did not count against it.
     pub fn is_fit(&self, id: PluginId) -> bool {
-        self.seats.get(&id).is_some_and(Seat::is_fit)
+        self.controllers.get(&id).is_some_and(Controller::is_fit)
     }
 
     /// Puts a plugin's version in quarantine, whatever its record.
     pub fn condemn(&mut self, id: PluginId, reason: &str, now: Time) {
-        if let Some(seat) = self.seats.get_mut(&id) {
-            seat.condemn(reason, now);
+        if let Some(controller) = self.controllers.get_mut(&id) {
+            controller.condemn(reason, now);
         }
     }
 
     /// Ends a plugin's quarantine, if it is in one.
     pub fn forgive(&mut self, id: PluginId) {
-        if let Some(seat) = self.seats.get_mut(&id) {
-            seat.forgive();
+        if let Some(controller) = self.controllers.get_mut(&id) {
+            controller.forgive();
         }
     }
 
     /// The plugins that run nothing because their version is in quarantine.
     pub fn quarantined(&self, now: Time) -> Vec<(PluginId, Quarantine)> {
-        let seats = self.seats.iter();
-        let quarantined = seats.filter_map(|(id, seat)| Some((*id, seat.quarantine(now)?.clone())));
+        let controllers = self.controllers.iter();
+        let quarantined = controllers
+            .filter_map(|(id, controller)| Some((*id, controller.quarantine(now)?.clone())));
         quarantined.collect()
     }
 
@@ -479,14 +492,14 @@ impl Hub {
         executed: Executed,
         now: Time,
     ) -> Option<LoopingKey> {
-        let seat = self.seats.get_mut(&turn.plugin)?;
-        seat.settled(turn, requeue_after, executed, &self.snapshot, now)
+        let controller = self.controllers.get_mut(&turn.plugin)?;
+        controller.settled(turn, requeue_after, executed, &self.snapshot, now)
     }
 
     /// The reconcile was stopped on the way because its plugin was halted. Its key is queued again.
     pub fn halted(&mut self, turn: &Turn, executed: Executed, now: Time) {
-        if let Some(seat) = self.seats.get_mut(&turn.plugin) {
-            seat.halted(turn, executed, &self.snapshot, now);
+        if let Some(controller) = self.controllers.get_mut(&turn.plugin) {
+            controller.halted(turn, executed, &self.snapshot, now);
         }
     }
 
@@ -527,12 +540,12 @@ impl Hub {
                     Known::Nothing
                 }
             };
-            if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-                seat.looked_up(&lookup.key, gate, question, &known, &self.snapshot);
+            if let Some(controller) = self.controllers.get_mut(&lookup.plugin) {
+                controller.looked_up(&lookup.key, gate, question, &known, &self.snapshot);
             }
         }
-        if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-            seat.looked(&lookup.key, is_answered, now);
+        if let Some(controller) = self.controllers.get_mut(&lookup.plugin) {
+            controller.looked(&lookup.key, is_answered, now);
         }
     }
 
@@ -566,8 +579,8 @@ impl Hub {
                 states.push(state);
             }
         }
-        if let Some(seat) = self.seats.get_mut(&lookup.plugin) {
-            seat.doubt_ended(lookup, states, is_answered, now);
+        if let Some(controller) = self.controllers.get_mut(&lookup.plugin) {
+            controller.doubt_ended(lookup, states, is_answered, now);
         }
         repaired
     }
@@ -676,53 +689,60 @@ impl Hub {
     /// The cluster can be reached again: a list-watch that had failed works. Keys whose writes had
     /// no answer can run.
     pub fn recovered(&mut self) {
-        self.seats.values_mut().for_each(|seat| seat.rescue(true));
+        self.controllers
+            .values_mut()
+            .for_each(|controller| controller.rescue(true));
     }
 
     /// From now on, only what is pending or running is finished.
     pub fn drain(&mut self) {
         self.is_draining = true;
-        let seats = self.seats.values_mut();
-        seats.for_each(|seat| seat.drain(&self.snapshot));
+        let controllers = self.controllers.values_mut();
+        controllers.for_each(|controller| controller.drain(&self.snapshot));
     }
 
     /// As [`drain`](Self::drain), for one plugin, which [leaves](Self::leave) when that is done.
     pub fn drain_plugin(&mut self, plugin: PluginId) {
-        if let Some(seat) = self.seats.get_mut(&plugin) {
-            seat.drain(&self.snapshot);
+        if let Some(controller) = self.controllers.get_mut(&plugin) {
+            controller.drain(&self.snapshot);
         }
     }
 
     /// From now on no key of this plugin is handed out, whatever is queued.
     pub fn halt_plugin(&mut self, plugin: PluginId) {
-        self.seats.get_mut(&plugin).into_iter().for_each(Seat::halt);
+        self.controllers
+            .get_mut(&plugin)
+            .into_iter()
+            .for_each(Controller::halt);
     }
 
     /// Whether nothing of this plugin runs, and nothing is pending that can run.
     pub fn is_plugin_drained(&self, plugin: PluginId, now: Time) -> bool {
-        self.seats
+        self.controllers
             .get(&plugin)
-            .is_none_or(|seat| seat.is_drained(&self.snapshot, now))
+            .is_none_or(|controller| controller.is_drained(&self.snapshot, now))
     }
 
     /// Whether the plugin's writes cannot reach the cluster, so that it only tries one key a
     /// second.
     pub fn is_cut_off(&self, plugin: PluginId) -> bool {
-        self.seats.get(&plugin).is_some_and(Seat::is_cut_off)
+        self.controllers
+            .get(&plugin)
+            .is_some_and(Controller::is_cut_off)
     }
 
     /// Whether nothing runs, and nothing is pending that can run.
     pub fn is_drained(&self, now: Time) -> bool {
-        self.seats
+        self.controllers
             .values()
-            .all(|seat| seat.is_drained(&self.snapshot, now))
+            .all(|controller| controller.is_drained(&self.snapshot, now))
     }
 
     /// The state of every plugin, in the order in which they joined.
-    pub fn status(&self, now: Time) -> Vec<SeatStatus> {
-        self.seats
+    pub fn status(&self, now: Time) -> Vec<ControllerStatus> {
+        self.controllers
             .values()
-            .map(|seat| seat.status(&self.snapshot, now))
+            .map(|controller| controller.status(&self.snapshot, now))
             .collect()
     }
 
@@ -738,9 +758,11 @@ impl Hub {
     /// The state of every informer.
     pub fn informers(&self) -> Vec<InformerStatus> {
         let users = |id: InformerId| {
-            let seats = self.seats.values();
-            let users = seats.filter(move |seat| seat.grants().contains_key(&id));
-            users.map(|seat| seat.name().to_owned()).collect()
+            let controllers = self.controllers.values();
+            let users = controllers.filter(move |controller| controller.grants().contains_key(&id));
+            users
+                .map(|controller| controller.name().to_owned())
+                .collect()
         };
         let informers = self.wanted().into_iter();
         informers
@@ -801,7 +823,7 @@ impl std::fmt::Debug for Turn {
         write!(
             f,
             "{} {}",
-            self.controller.plugin.manifest().name,
+            self.version.plugin.manifest().name,
             self.request.key
         )
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pilothouse_core::hub::SeatStatus;
+use pilothouse_core::hub::ControllerStatus;
 use pilothouse_core::queue::Priority;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -41,7 +41,7 @@ impl std::fmt::Debug for HubMetrics {
 struct PerPlugin {
     name: &'static str,
     help: &'static str,
-    value: fn(&SeatStatus) -> u64,
+    value: fn(&ControllerStatus) -> u64,
 }
 
 const QUEUE_COUNTERS: &[PerPlugin] = &[
@@ -169,7 +169,7 @@ impl Collector for HubMetrics {
 fn gauge<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &PerPlugin,
-    plugins: &[SeatStatus],
+    plugins: &[ControllerStatus],
     label: fn(&str) -> L,
 ) -> Result<(), std::fmt::Error> {
     let value = ConstGauge::new(0i64);
@@ -185,7 +185,7 @@ fn gauge<L: EncodeLabelSet>(
 fn counter<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &PerPlugin,
-    plugins: &[SeatStatus],
+    plugins: &[ControllerStatus],
     label: fn(&str) -> L,
 ) -> Result<(), std::fmt::Error> {
     let value = ConstCounter::new(0u64);
@@ -201,7 +201,7 @@ fn counter<L: EncodeLabelSet>(
 /// `controller_runtime_reconcile_total{controller,result}`, with every result from zero.
 fn reconciles(
     encoder: &mut DescriptorEncoder<'_>,
-    plugins: &[SeatStatus],
+    plugins: &[ControllerStatus],
 ) -> Result<(), std::fmt::Error> {
     let value = ConstCounter::new(0u64);
     let name = "controller_runtime_reconcile";
@@ -231,7 +231,7 @@ impl HubMetrics {
     fn depth(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        plugins: &[SeatStatus],
+        plugins: &[ControllerStatus],
     ) -> Result<(), std::fmt::Error> {
         let value = ConstGauge::new(0i64);
         let (name, help) = ("workqueue_depth", "Keys ready to run, by priority");
@@ -249,7 +249,7 @@ impl HubMetrics {
     }
 
     /// The series of each plugin. Forgets the priorities of plugins that have gone.
-    fn depths<'a>(&self, plugins: &'a [SeatStatus]) -> Vec<(&'a str, String, usize)> {
+    fn depths<'a>(&self, plugins: &'a [ControllerStatus]) -> Vec<(&'a str, String, usize)> {
         let mut seen = self
             .priorities
             .lock()
@@ -269,7 +269,7 @@ impl HubMetrics {
     fn unfinished(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        plugins: &[SeatStatus],
+        plugins: &[ControllerStatus],
     ) -> Result<(), std::fmt::Error> {
         type Measure = fn(&[Duration]) -> Duration;
         let metrics: [(&str, &str, Measure); 2] = [

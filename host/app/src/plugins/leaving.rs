@@ -104,6 +104,10 @@ async fn drain(shared: &Shared, running: &Running) -> usize {
         is_drained.await;
     }
     let status = shared.status();
-    let mut seats = status.iter().filter(|seat| seat.name == running.name());
-    seats.next().map_or(0, |seat| seat.queued + seat.held)
+    let mut controllers = status
+        .iter()
+        .filter(|controller| controller.name == running.name());
+    controllers
+        .next()
+        .map_or(0, |controller| controller.queued + controller.held)
 }

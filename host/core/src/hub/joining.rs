@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::changelog::Missed;
+use super::controller::Controller;
 use super::preparation::{Caches, FirstKeys, Joining, Preparation, Step};
-use super::seat::Seat;
 use super::{Hub, PluginId, Settings, scope};
 use crate::cache::{Cache, Change, Grant};
 use crate::plugin::Plugin;
@@ -147,8 +147,8 @@ impl Hub {
         }
         let manifest = &joining.manifest;
         let name = &manifest.name;
-        let mut others = self.seats.iter().filter(|(id, _)| **id != joining.id);
-        if others.any(|(_, seat)| seat.name() == name) {
+        let mut others = self.controllers.iter().filter(|(id, _)| **id != joining.id);
+        if others.any(|(_, controller)| controller.name() == name) {
             return Err(JoinError::DuplicateName(name.clone()));
         }
         let reads_values = manifest
@@ -176,8 +176,8 @@ impl Hub {
         if first.is_built() {
             let rest = first.keys.split_off(first.keys.len().min(MAX_KEYS));
             let some = std::mem::replace(&mut first.keys, rest);
-            if let Some(seat) = self.seats.get_mut(&first.plugin) {
-                seat.queue_first(&some, now);
+            if let Some(controller) = self.controllers.get_mut(&first.plugin) {
+                controller.queue_first(&some, now);
             }
             if first.keys.is_empty() {
                 return Exchange::Done(garbage);
@@ -206,7 +206,8 @@ impl Hub {
             garbage.add((caches, missed, self.changelog.trim()));
             return Exchange::Refused(error, garbage);
         }
-        if joining.is_some_and(|joining| joining.replaces && !self.seats.contains_key(&joining.id))
+        if joining
+            .is_some_and(|joining| joining.replaces && !self.controllers.contains_key(&joining.id))
         {
             // The plugin has left meanwhile.
             garbage.add((caches, missed, self.changelog.trim()));
@@ -241,7 +242,7 @@ impl Hub {
         self.ids = std::mem::take(&mut caches.ids);
         self.layout += 1;
         let joining = caches.joining.take();
-        let replacement = joining.and_then(|joining| self.seat(joining, &mut garbage, now));
+        let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
         garbage.add((caches, missed, self.changelog.trim()));
         match replacement {
             None => Exchange::Done(garbage),
@@ -254,20 +255,20 @@ impl Hub {
 
     /// Installs the plugin, or swaps its version. For a swap, returns what has been prepared,
     /// because its first keys are still to be queued.
-    fn seat(
+    fn controller(
         &mut self,
         joining: Joining,
         garbage: &mut Garbage,
         now: Time,
-    ) -> Option<(PluginId, Seat)> {
-        let prepared = joining.seat?;
+    ) -> Option<(PluginId, Controller)> {
+        let prepared = joining.controller?;
         if !joining.replaces {
-            self.seats.insert(joining.id, prepared);
+            self.controllers.insert(joining.id, prepared);
             return None;
         }
-        let seat = self.seats.get_mut(&joining.id)?;
+        let controller = self.controllers.get_mut(&joining.id)?;
         let (plugin, settings) = (&joining.plugin, &joining.settings);
-        let grants = seat.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
+        let grants = controller.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
         // Only after the new version has subscribed, so that informers used by both versions stay.
         self.release(grants, garbage);
         Some((joining.id, prepared))
@@ -290,12 +291,12 @@ impl Hub {
     /// other caches hold for this plugin alone stays until [`prepare_trim`](Self::prepare_trim).
     pub fn leave(&mut self, plugin: PluginId) -> Garbage {
         let mut garbage = Garbage::default();
-        let Some(seat) = self.seats.remove(&plugin) else {
+        let Some(controller) = self.controllers.remove(&plugin) else {
             return garbage;
         };
         self.layout += 1;
-        self.release(seat.grants().clone(), &mut garbage);
-        garbage.add(seat);
+        self.release(controller.grants().clone(), &mut garbage);
+        garbage.add(controller);
         garbage
     }
 

@@ -13,7 +13,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::seat::Seat;
+use super::controller::Controller;
 use super::{Garbage, Hub, PluginId, Settings, scope};
 use crate::cache::{Cache, Change};
 use crate::key::ObjectKey;
@@ -61,7 +61,7 @@ pub(super) struct FirstKeys {
     pub(super) plugin: PluginId,
     /// The controller that was prepared for the version. Its queue has the keys until they are
     /// taken out.
-    prepared: Option<Box<Seat>>,
+    prepared: Option<Box<Controller>>,
     pub(super) keys: Vec<ObjectKey>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Joining {
     pub(super) settings: Settings,
     /// Whether it replaces the version of the plugin with this id.
     pub(super) replaces: bool,
-    pub(super) seat: Option<Seat>,
+    pub(super) controller: Option<Controller>,
 }
 
 impl Joining {
@@ -90,7 +90,7 @@ impl Joining {
             plugin,
             settings: settings.clone(),
             replaces,
-            seat: None,
+            controller: None,
         }
     }
 }
@@ -103,7 +103,7 @@ impl Preparation {
         }
     }
 
-    pub(super) fn of_keys(plugin: PluginId, prepared: Seat, garbage: Garbage) -> Self {
+    pub(super) fn of_keys(plugin: PluginId, prepared: Controller, garbage: Garbage) -> Self {
         let keys = FirstKeys {
             plugin,
             prepared: Some(Box::new(prepared)),
@@ -128,8 +128,8 @@ impl Preparation {
 
 impl FirstKeys {
     fn build(&mut self, now: Time) {
-        if let Some(seat) = self.prepared.take() {
-            self.keys = seat.into_keys(now);
+        if let Some(controller) = self.prepared.take() {
+            self.keys = controller.into_keys(now);
         }
     }
 
@@ -183,10 +183,11 @@ impl Caches {
                 let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
                 self.informers = parts.map(|part| part.informer).collect();
                 let plugin = joining.plugin.clone();
-                let mut seat = Seat::new(plugin, manifest.clone(), &joining.settings, scope, now);
-                seat.start(&self.snapshot, now);
-                seat.start_when_synced(&self.snapshot, now);
-                joining.seat = Some(seat);
+                let mut controller =
+                    Controller::new(plugin, manifest.clone(), &joining.settings, scope, now);
+                controller.start(&self.snapshot, now);
+                controller.start_when_synced(&self.snapshot, now);
+                joining.controller = Some(controller);
             }
             None => {
                 let informers = 0..self.snapshot.informers.len();
@@ -205,9 +206,9 @@ impl Caches {
             let cache = self.snapshot.cache_mut(*informer);
             let priority = if cache.is_initial() { LOW } else { NORMAL };
             let change = cache.follow(change);
-            if let (Some(change), Some(seat)) = (change, seat_of(&mut self.joining)) {
+            if let (Some(change), Some(controller)) = (change, seat_of(&mut self.joining)) {
                 let key = change.key().to_key();
-                seat.wake(&self.snapshot, *informer, &key, &change, priority, now);
+                controller.wake(&self.snapshot, *informer, &key, &change, priority, now);
             }
         }
         for informer in &self.informers {
@@ -216,17 +217,17 @@ impl Caches {
                 continue;
             };
             let turned = self.snapshot.cache_mut(*informer).follow_state(live);
-            if let Some(seat) = seat_of(&mut self.joining) {
-                let wake = |key| seat.wake_reader(*informer, key, NORMAL, now);
+            if let Some(controller) = seat_of(&mut self.joining) {
+                let wake = |key| controller.wake_reader(*informer, key, NORMAL, now);
                 turned.iter().for_each(wake);
             }
         }
-        if let Some(seat) = seat_of(&mut self.joining) {
-            seat.start_when_synced(&self.snapshot, now);
+        if let Some(controller) = seat_of(&mut self.joining) {
+            controller.start_when_synced(&self.snapshot, now);
         }
     }
 }
 
-fn seat_of(joining: &mut Option<Joining>) -> Option<&mut Seat> {
-    joining.as_mut()?.seat.as_mut()
+fn seat_of(joining: &mut Option<Joining>) -> Option<&mut Controller> {
+    joining.as_mut()?.controller.as_mut()
 }

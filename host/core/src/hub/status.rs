@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::controller::LoopingKey;
 use super::health::Quarantine;
-use super::seat::LoopingKey;
 use crate::key::{Kind, ObjectKey, ResourceVersion};
 use crate::queue::{Counts, Priority, Time};
 use crate::snapshot::InformerId;
@@ -63,7 +63,7 @@ pub struct BrokenKey {
 
 /// A plugin's state.
 #[derive(Clone, Debug)]
-pub struct SeatStatus {
+pub struct ControllerStatus {
     /// The plugin's name.
     pub name: String,
     /// The version in its manifest.

@@ -21,7 +21,7 @@ use crate::unchanged::Applied;
 const ERROR_BYTES: usize = 2 << 10;
 
 /// What all reconciles of one plugin version have in common.
-pub(super) struct Controller {
+pub(super) struct PluginVersion {
     pub plugin: Arc<dyn Plugin>,
     /// The granted part of its manifest.
     pub manifest: Manifest,
@@ -39,7 +39,7 @@ pub struct Turn {
     pub request: Request,
     /// How long the key was pending.
     pub waited: Duration,
-    pub(super) controller: Arc<Controller>,
+    pub(super) version: Arc<PluginVersion>,
     pub(super) priority: Priority,
     /// Whether the snapshot shows no subject with this key.
     pub(super) is_gone: bool,
@@ -123,7 +123,7 @@ impl From<WriteFailure> for TurnError {
 impl Turn {
     pub(super) fn new(
         plugin: PluginId,
-        controller: Arc<Controller>,
+        version: Arc<PluginVersion>,
         request: Request,
         reader: Reader,
         start: Start,
@@ -132,7 +132,7 @@ impl Turn {
             plugin,
             request,
             waited: start.waited,
-            controller,
+            version,
             priority: start.priority,
             started: start.at,
             charge: start.charge,
@@ -146,23 +146,23 @@ impl Turn {
 
     /// The plugin's name.
     pub fn plugin_name(&self) -> &str {
-        &self.controller.plugin.manifest().name
+        &self.version.plugin.manifest().name
     }
 
     /// The plugin's version, from its manifest.
     pub fn plugin_version(&self) -> &str {
-        &self.controller.plugin.manifest().version
+        &self.version.plugin.manifest().version
     }
 
     /// The kind whose key this is, for logs; empty for a singleton.
     pub fn subject_kind(&self) -> String {
-        let kind = self.controller.plugin.manifest().subject_kind();
+        let kind = self.version.plugin.manifest().subject_kind();
         kind.map(ToString::to_string).unwrap_or_default()
     }
 
     /// The author of the reconcile's writes, as it was when the reconcile began.
     pub fn author(&self) -> &Author {
-        &self.controller.author
+        &self.version.author
     }
 
     /// Tells if the reconcile's writes must stop.
@@ -172,7 +172,7 @@ impl Turn {
 
     /// What the plugin last applied.
     pub fn applied(&self) -> &Applied {
-        &self.controller.applied
+        &self.version.applied
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -189,14 +189,14 @@ impl Turn {
                 reads: BTreeSet::new(),
             };
         };
-        let Controller {
+        let PluginVersion {
             plugin,
             manifest,
             permissions,
             author,
             applied,
             ..
-        } = &*self.controller;
+        } = &*self.version;
         let context = Context {
             manifest,
             permissions,

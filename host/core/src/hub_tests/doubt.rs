@@ -292,7 +292,7 @@ fn a_watch_that_is_merely_late_has_garbled_nothing() {
 #[test]
 fn a_lookup_that_cannot_be_made_yet_keeps_nobody_awake() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
-    let id = *rig.hub.seats.keys().next().unwrap();
+    let id = *rig.hub.controllers.keys().next().unwrap();
     rig.put(&pod(), "x", r#""garbled":"yes""#);
     rig.put(&service(), "web", "");
     run_one(&mut rig);

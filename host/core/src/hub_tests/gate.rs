@@ -548,7 +548,7 @@ fn what_one_of_several_keys_with_one_gate_wrote_is_awaited_whoever_ends_after_it
 #[test]
 fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     let mut rig = Rig::with(manifest("p"), nothing);
-    let id = *rig.hub.seats.keys().next().unwrap();
+    let id = *rig.hub.controllers.keys().next().unwrap();
     rig.put(&service(), "web", "");
     let mut turn = rig.take().unwrap();
     let decision = turn.decide();

@@ -73,7 +73,7 @@ fn contents(cache: &Cache, grant: &Grant) -> Vec<String> {
 }
 
 fn caches(rig: &Rig, id: PluginId) -> Vec<Vec<String>> {
-    let grants = rig.hub.seats[&id].grants().iter();
+    let grants = rig.hub.controllers[&id].grants().iter();
     grants
         .map(|(id, grant)| contents(&rig.hub.snapshot.informers[*id], grant))
         .collect()
@@ -262,7 +262,7 @@ fn a_preparation_that_was_not_built_is_not_exchanged() {
         panic!("exchanged");
     };
     finish(&mut rig, *preparation);
-    assert!(rig.hub.seats.contains_key(&id));
+    assert!(rig.hub.controllers.contains_key(&id));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn move_elsewhere(rig: &mut Rig, id: PluginId) {
         },
         ..Settings::default()
     };
-    let plugin = rig.hub.seats[&id].plugin();
+    let plugin = rig.hub.controllers[&id].plugin();
     rig.hub.replace(id, plugin, &elsewhere, rig.now).unwrap();
 }
 
@@ -226,7 +226,7 @@ fn other_settings_end_a_quarantine_and_not_what_is_remembered_of_it() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let (mut rig, id) = with_services(&names, trap);
     assert_eq!(rig.hub.quarantined(rig.now).len(), 1);
-    let plugin = rig.hub.seats[&id].plugin();
+    let plugin = rig.hub.controllers[&id].plugin();
     replace(&mut rig, id, plugin);
     assert!(!rig.run().is_empty());
     let again = rig.hub.quarantined(rig.now);
@@ -304,7 +304,7 @@ fn what_began_on_the_old_settings_is_written_as_they_said() {
     };
     rig.put(&service(), "a", r#""changed":"yes""#);
     let mut old = rig.take().unwrap();
-    let plugin = rig.hub.seats[&id].plugin();
+    let plugin = rig.hub.controllers[&id].plugin();
     rig.hub.replace(id, plugin.clone(), &own, rig.now).unwrap();
     let written = |turn: &Turn| {
         let author = turn.author();
@@ -333,9 +333,9 @@ fn another_field_manager_has_applied_nothing_yet() {
             field_manager: Some(manager.into()),
             ..Settings::default()
         };
-        let plugin = rig.hub.seats[&id].plugin();
+        let plugin = rig.hub.controllers[&id].plugin();
         rig.hub.replace(id, plugin, &settings, rig.now).unwrap();
-        rig.hub.seats[&id].applied()
+        rig.hub.controllers[&id].applied()
     };
     let (one, two) = (as_manager(&mut rig, "one"), as_manager(&mut rig, "two"));
     assert!(
@@ -393,7 +393,7 @@ fn what_is_not_granted_is_not_watched_and_a_read_of_it_is_answered_so() {
     assert_eq!(status[1].reconciles.denied_reads, 1);
     // Now it is granted, and its keys run again.
     let granted = Settings::default();
-    let plugin = rig.hub.seats[&id].plugin();
+    let plugin = rig.hub.controllers[&id].plugin();
     rig.hub.replace(id, plugin, &granted, rig.now).unwrap();
     rig.run();
     assert_eq!(seen.lock().unwrap().last(), Some(&Ok(None)));
@@ -615,7 +615,7 @@ fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
 /// Lets the plugin's only ready key remember an apply of pod "x" at this version.
 fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
     let turn = rig.take().unwrap();
-    let applied = turn.controller.applied.clone();
+    let applied = turn.version.applied.clone();
     let target = Target {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
@@ -745,7 +745,7 @@ fn an_apply_of_its_own_wakes_nobody() {
     rig.put(&service(), "web", "");
     bring(&mut rig, r#""spec":{"a":1}"#);
     let mut turn = rig.take().unwrap();
-    let applied = turn.controller.applied.clone();
+    let applied = turn.version.applied.clone();
     let decision = turn.decide();
     rig.finish(&turn, decision);
     let target = Target {

@@ -57,7 +57,7 @@ fn one_key_that_gets_through_brings_all_of_them_back() {
         fail_unavailable(&mut rig);
     }
     rig.now += Duration::from_secs(1);
-    let is_cut_off = |rig: &Rig| rig.hub.seats.keys().any(|id| rig.hub.is_cut_off(*id));
+    let is_cut_off = |rig: &Rig| rig.hub.controllers.keys().any(|id| rig.hub.is_cut_off(*id));
     assert!(is_cut_off(&rig));
     assert_eq!(rig.run().len(), 100);
     assert!(!is_cut_off(&rig));
@@ -194,7 +194,7 @@ fn a_run_that_writes_nothing_does_not_show_that_the_cluster_can_be_reached() {
     let mut turn = rig.take().unwrap();
     let decision = turn.decide();
     rig.finish(&turn, decision);
-    let id = *rig.hub.seats.keys().next().unwrap();
+    let id = *rig.hub.controllers.keys().next().unwrap();
     assert!(rig.hub.is_cut_off(id));
 }
 
@@ -294,7 +294,7 @@ fn an_outage_ends_when_the_last_key_that_found_no_cluster_needs_none_any_more() 
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
     fail_unavailable(&mut rig);
-    let id = *rig.hub.seats.keys().next().unwrap();
+    let id = *rig.hub.controllers.keys().next().unwrap();
     for _ in 0..3 {
         rig.now += Duration::from_secs(1);
         assert!(rig.hub.is_cut_off(id));
@@ -325,6 +325,6 @@ fn an_outage_goes_on_while_the_last_key_that_found_no_cluster_is_tried() {
     let decision = needs_none.decide();
     rig.finish(&needs_none, decision);
     fail(&mut rig, &mut tried);
-    let id = *rig.hub.seats.keys().next().unwrap();
+    let id = *rig.hub.controllers.keys().next().unwrap();
     assert!(rig.hub.is_cut_off(id));
 }

@@ -44,7 +44,7 @@ fn run_in_order(rig: &mut Rig) -> Vec<String> {
 }
 
 fn replace(rig: &mut Rig, id: PluginId) {
-    let plugin = rig.hub.seats[&id].plugin();
+    let plugin = rig.hub.controllers[&id].plugin();
     let settings = Settings::default();
     rig.hub.replace(id, plugin, &settings, rig.now).unwrap();
 }
@@ -55,7 +55,7 @@ fn first_runs_count_as_queued_and_take_no_place_in_the_queue() {
     let status = rig.hub.status(rig.now).remove(0);
     assert_eq!(status.queued, 100);
     assert_eq!(status.depth, BTreeMap::from([(LOW, 100)]));
-    assert_eq!(rig.hub.seats[&id].queued(), 0);
+    assert_eq!(rig.hub.controllers[&id].queued(), 0);
     assert_eq!(run_in_order(&mut rig), names(0, 100));
     assert_eq!(rig.hub.status(rig.now)[0].queued, 0);
     assert!(matches!(rig.hub.next(rig.now, 0), Next::Idle(None)));
@@ -219,7 +219,7 @@ proptest! {
                 },
                 Event::Replace => {
                     replace(&mut rig, id);
-                    twice = rig.hub.seats[&id].queued();
+                    twice = rig.hub.controllers[&id].queued();
                     owed.extend(there.iter().cloned());
                     allowed.extend(gone.iter().cloned());
                 }

@@ -95,7 +95,7 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
         .hub
         .status(rig.now)
         .into_iter()
-        .find(|seat| seat.name == "calm");
+        .find(|controller| controller.name == "calm");
     assert_eq!(calm.unwrap().queued, 0, "it was given every turn it wanted");
     // If they only wait for a thread, it is known when they stop counting as slow.
     rig.now += Duration::from_secs(1);

@@ -4,19 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Seat;
+use super::Controller;
 use super::sweep::Sweep;
 use crate::cache::Change;
 use crate::children;
 use crate::hub::subject::informers;
-use crate::hub::turn::Controller;
+use crate::hub::turn::PluginVersion;
 use crate::key::{Kind, ObjectKey};
 use crate::object::Object;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 use crate::reads::is_visible;
 use crate::snapshot::{InformerId, Snapshot};
 
-impl Seat {
+impl Controller {
     /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.
     pub fn start(&mut self, snapshot: &Snapshot, now: Time) {
         let Some(subject) = &self.subject else {
@@ -64,9 +64,9 @@ impl Seat {
     }
 
     fn children_informers(&self) -> impl Iterator<Item = InformerId> {
-        let Controller {
+        let PluginVersion {
             permissions, scope, ..
-        } = &*self.controller;
+        } = &*self.version;
         let kinds = permissions.children.iter();
         kinds.flat_map(|kind| informers(scope, kind))
     }
@@ -87,7 +87,7 @@ impl Seat {
         };
         if change.new.is_none() || change.goes_back() {
             let kind = snapshot.informers[informer].kind();
-            self.controller.applied.forget(kind, key);
+            self.version.applied.forget(kind, key);
         }
         if let (Some(sweep), Some(subject)) = (&mut self.sweep, &self.subject)
             && subject.may_be(informer, key)
@@ -170,7 +170,7 @@ impl Seat {
         change: &Change,
     ) -> bool {
         let kind = snapshot.informers[informer].kind();
-        let applied = &self.controller.applied;
+        let applied = &self.version.applied;
         change
             .new
             .as_ref()
@@ -179,7 +179,7 @@ impl Seat {
 
     /// Forgets what the plugin has applied to objects of a kind.
     pub fn forget_applied(&self, kind: &Kind) {
-        self.controller.applied.forget_kind(kind);
+        self.version.applied.forget_kind(kind);
     }
 
     /// Some of an informer's objects have become unreadable, or readable again, at this sequence

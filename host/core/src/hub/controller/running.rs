@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Seat;
+use super::Controller;
 use super::doubt::DOUBT_AFTER;
 use super::loops::{LoopingKey, State};
 use super::sweep::Step;
@@ -14,7 +14,7 @@ use crate::gate::{Awaited, GateId, Passage, Sign};
 use crate::hub::changelog::Missed;
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::status::LastError;
-use crate::hub::turn::{Controller, Decision, Start, Turn, TurnError};
+use crate::hub::turn::{Decision, PluginVersion, Start, Turn, TurnError};
 use crate::hub::{Known, Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
@@ -54,7 +54,7 @@ pub enum Work {
     Later,
 }
 
-/// The result of [`Seat::next_key`].
+/// The result of [`Controller::next_key`].
 enum NextKey {
     Taken(Taken),
     /// There may be a key: ask again.
@@ -62,7 +62,7 @@ enum NextKey {
     None,
 }
 
-impl Seat {
+impl Controller {
     /// The next key whose last writes the snapshot shows, or a question that must be answered
     /// before a key can run. Keys that come earlier but are not visible yet are held.
     pub fn take(
@@ -197,7 +197,7 @@ impl Seat {
         let Some(subject) = &self.subject else {
             return true;
         };
-        let scope = self.controller.scope.kinds.get(subject.kind());
+        let scope = self.version.scope.kinds.get(subject.kind());
         scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
     }
 
@@ -255,7 +255,7 @@ impl Seat {
             config: self.settings.config.clone(),
             key: taken.key,
         };
-        let scope = self.controller.scope.clone();
+        let scope = self.version.scope.clone();
         let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
         if let Some(subject) = &self.subject {
             reader.set_subject(subject.kind(), &request.key, |object| {
@@ -269,7 +269,7 @@ impl Seat {
             charge: self.share.begin(),
             halt: self.halt.clone(),
         };
-        Turn::new(id, self.controller.clone(), request, reader, start)
+        Turn::new(id, self.version.clone(), request, reader, start)
     }
 
     /// The guest has ended. Replaces the key's reads by those of this reconcile, or adds them if it
@@ -357,12 +357,12 @@ impl Seat {
 
     /// Whether a reconcile began on the present version.
     fn is_current(&self, turn: &Turn) -> bool {
-        Arc::ptr_eq(&turn.controller, &self.controller)
+        Arc::ptr_eq(&turn.version, &self.version)
     }
 
     /// Whether the present version has keys of another kind than the reconcile.
     fn is_of_another_kind(&self, turn: &Turn) -> bool {
-        turn.controller.manifest.subject_kind() != self.manifest().subject_kind()
+        turn.version.manifest.subject_kind() != self.manifest().subject_kind()
     }
 
     /// Returns whether this failure put the version in quarantine.
@@ -630,7 +630,7 @@ impl Seat {
     /// Forgets the applies of objects that had already gone from the caches when the applies were
     /// remembered.
     fn forget_gone_applies(&self, accepted: &[Accepted], snapshot: &Snapshot) {
-        let Controller { scope, applied, .. } = &*self.controller;
+        let PluginVersion { scope, applied, .. } = &*self.version;
         for Accepted { kind, key, effect } in accepted {
             let scope = scope.kinds.get(kind);
             let part = scope.and_then(|scope| scope.part_of(&key.namespace));
@@ -647,8 +647,8 @@ impl Seat {
     /// How an accepted write becomes visible to the plugin, if the plugin reads the object in any
     /// version.
     fn awaited(&self, accepted: &Accepted) -> Option<Awaited> {
-        let kind = self.controller.scope.readable_as(&accepted.kind)?;
-        let scope = self.controller.scope.kinds.get(kind)?;
+        let kind = self.version.scope.readable_as(&accepted.kind)?;
+        let scope = self.version.scope.kinds.get(kind)?;
         let part = scope.part_of(&accepted.key.namespace)?;
         Some(Awaited {
             informer: part.informer,

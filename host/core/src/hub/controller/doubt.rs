@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::Seat;
+use super::Controller;
 use crate::hub::{Lookup, PluginId, Purpose, Question};
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
@@ -79,7 +79,7 @@ impl Doubts {
     }
 }
 
-impl Seat {
+impl Controller {
     /// The next fetch of what failing keys have read, if one is due.
     pub(super) fn next_doubt(
         &mut self,

@@ -16,9 +16,9 @@ use super::outage::Outage;
 use super::pace::Pace;
 use super::resync::Resync;
 use super::share::Share;
-use super::status::{BrokenKey, LastError, MAX_LISTED, ReconcileCounts, SeatStatus};
+use super::status::{BrokenKey, ControllerStatus, LastError, MAX_LISTED, ReconcileCounts};
 use super::subject::SubjectKind;
-use super::turn::Controller;
+use super::turn::PluginVersion;
 use super::{Garbage, Settings, Threads};
 use crate::backoff::Backoff;
 use crate::cache::Grant;
@@ -37,8 +37,8 @@ use crate::snapshot::{InformerId, Snapshot};
 pub use loops::LoopingKey;
 pub(super) use running::Work;
 
-pub(super) struct Seat {
-    controller: Arc<Controller>,
+pub(super) struct Controller {
+    version: Arc<PluginVersion>,
     /// The plugin's subscription to each informer it uses.
     grants: BTreeMap<InformerId, Grant>,
     settings: Settings,
@@ -85,7 +85,7 @@ pub(super) struct Seat {
     reasons: HashMap<ObjectKey, String>,
 }
 
-impl Seat {
+impl Controller {
     /// `manifest` is the granted part of the plugin's own manifest.
     pub fn new(
         plugin: Arc<dyn Plugin>,
@@ -120,7 +120,7 @@ impl Seat {
             reconciles: ReconcileCounts::default(),
             last_error: None,
             reasons: HashMap::new(),
-            controller: Arc::new(Controller {
+            version: Arc::new(PluginVersion {
                 permissions: Permissions::of(plugin.manifest(), &settings.grants),
                 applied: Arc::default(),
                 author: settings.author(&plugin.manifest().name),
@@ -143,26 +143,26 @@ impl Seat {
         garbage: &mut Garbage,
         now: Time,
     ) -> BTreeMap<InformerId, Grant> {
-        let Controller {
+        let PluginVersion {
             manifest, scope, ..
-        } = &*prepared.controller;
+        } = &*prepared.version;
         let old = std::mem::replace(&mut self.grants, grants(scope));
-        if manifest.subject_kind() != self.controller.manifest.subject_kind() {
+        if manifest.subject_kind() != self.version.manifest.subject_kind() {
             self.forget_keys();
         }
         garbage.add(std::mem::take(&mut self.reads));
         self.subject = subject(manifest, scope);
         self.is_started = prepared.is_started;
-        if Arc::ptr_eq(plugin, &self.controller.plugin) {
+        if Arc::ptr_eq(plugin, &self.version.plugin) {
             self.health.forgive();
         } else {
             self.health = Health::new(settings.quarantine);
         }
         let author = settings.author(&manifest.name);
         // Another field manager owns nothing of what the previous one applied.
-        let is_same_manager = author.field_manager == self.controller.author.field_manager;
-        let applied = is_same_manager.then(|| self.controller.applied.clone());
-        let controller = Arc::new(Controller {
+        let is_same_manager = author.field_manager == self.version.author.field_manager;
+        let applied = is_same_manager.then(|| self.version.applied.clone());
+        let version = Arc::new(PluginVersion {
             permissions: Permissions::of(plugin.manifest(), &settings.grants),
             applied: applied.unwrap_or_default(),
             author,
@@ -170,7 +170,7 @@ impl Seat {
             manifest: manifest.clone(),
             plugin: plugin.clone(),
         });
-        garbage.add(std::mem::replace(&mut self.controller, controller));
+        garbage.add(std::mem::replace(&mut self.version, version));
         let is_kept = |informer| self.grants.contains_key(&informer);
         for key in self.gates.keep(is_kept, snapshot) {
             self.queue.release(&key);
@@ -241,12 +241,12 @@ impl Seat {
 
     #[cfg(test)]
     pub fn plugin(&self) -> Arc<dyn Plugin> {
-        self.controller.plugin.clone()
+        self.version.plugin.clone()
     }
 
     #[cfg(test)]
     pub fn applied(&self) -> Arc<crate::unchanged::Applied> {
-        self.controller.applied.clone()
+        self.version.applied.clone()
     }
 
     /// How many keys are in the queue itself, without those of a sweep.
@@ -256,7 +256,7 @@ impl Seat {
     }
 
     fn manifest(&self) -> &Manifest {
-        &self.controller.manifest
+        &self.version.manifest
     }
 
     /// The plugin's subscriptions to the informers it uses.
@@ -370,9 +370,9 @@ impl Seat {
     }
 
     /// Takes no time that grows without bound: it is called often, under the hub's lock.
-    pub fn status(&self, snapshot: &Snapshot, now: Time) -> SeatStatus {
+    pub fn status(&self, snapshot: &Snapshot, now: Time) -> ControllerStatus {
         let manifest = self.manifest();
-        let parts = self.controller.scope.kinds.values();
+        let parts = self.version.scope.kinds.values();
         let swept = self.sweep.as_ref().map_or(0, sweep::Sweep::left);
         let mut depth = self.queue.depth().clone();
         if swept > 0 {
@@ -384,7 +384,7 @@ impl Seat {
             reason: self.reasons.get(key).cloned().unwrap_or_default(),
             retry_in: due.map(|due| due.saturating_sub(now)),
         });
-        SeatStatus {
+        ControllerStatus {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             subject: manifest.subject_kind().cloned(),

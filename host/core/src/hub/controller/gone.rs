@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-use super::Seat;
+use super::Controller;
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::snapshot::Snapshot;
@@ -71,7 +71,7 @@ impl GoneKeys {
     }
 }
 
-impl Seat {
+impl Controller {
     /// A reconcile has ended that is not retried by itself, and its key had no object.
     pub(super) fn note_gone(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) {
         let subject = self.subject.as_ref();
