@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pilothouse_core::cache::{Delta, Listing};
 use pilothouse_core::cluster::ReadFailure;
-use pilothouse_core::hub::{Decision, Hub, Next, PluginId, Settings, Turn, TurnError};
+use pilothouse_core::hub::{Decision, Hub, Next, PluginId, Reconcile, ReconcileError, Settings};
 use pilothouse_core::key::ResourceVersion;
 use pilothouse_core::object::Object;
 use pilothouse_core::outcome::Failure;
@@ -204,8 +204,8 @@ impl Rig {
         // Longer than every back-off. A key that runs now is not due again within this round.
         self.now += Duration::from_secs(3_600);
         let (mut hostile, mut others) = (vec![], vec![]);
-        while let Some(turn) = self.next(1_700_000_000_000) {
-            match self.run(turn) {
+        while let Some(reconcile) = self.next(1_700_000_000_000) {
+            match self.run(reconcile) {
                 (Some(verdict), _) => hostile.push(verdict),
                 (None, took) => others.push(took),
             }
@@ -214,21 +214,21 @@ impl Rig {
     }
 
     /// Runs every key once. Returns how long each took.
-    fn turns(&mut self) -> Vec<Duration> {
+    fn reconciles(&mut self) -> Vec<Duration> {
         self.now += Duration::from_secs(3_600);
         let mut times = vec![];
-        while let Some(turn) = self.next(0) {
-            times.push(self.run(turn).1);
+        while let Some(reconcile) = self.next(0) {
+            times.push(self.run(reconcile).1);
         }
         times
     }
 
     /// Returns the next key to run. When the hub wants to fetch what failing keys have read, it
     /// hears that there is no server.
-    fn next(&mut self, wall_clock_ms: u64) -> Option<Turn> {
+    fn next(&mut self, wall_clock_ms: u64) -> Option<Reconcile> {
         loop {
             match self.hub.next(self.now, wall_clock_ms) {
-                Next::Run(turn) => return Some(*turn),
+                Next::Run(reconcile) => return Some(*reconcile),
                 Next::Look(lookup) => {
                     let no_answer = Err(ReadFailure::NoAnswer("no server".into()));
                     let answers = vec![no_answer; lookup.questions.len()];
@@ -239,28 +239,29 @@ impl Rig {
         }
     }
 
-    fn run(&mut self, mut turn: Turn) -> (Option<(String, String)>, Duration) {
+    fn run(&mut self, mut reconcile: Reconcile) -> (Option<(String, String)>, Duration) {
         let started = Instant::now();
-        let decision = turn.decide();
+        let decision = reconcile.decide();
         let took = started.elapsed();
-        self.hub.decided(&turn, &decision, self.now);
+        self.hub.decided(&reconcile, &decision, self.now);
         let verdict = verdict(&decision);
         match &decision.result {
             Ok(_) => {
                 let soon = Some(Duration::from_secs(1));
-                self.hub.settled(&turn, soon, Executed::default(), self.now);
+                self.hub
+                    .settled(&reconcile, soon, Executed::default(), self.now);
             }
             Err(error) => {
                 // Reported as the guest's own failure. A version that breaks on most of its keys
                 // would be quarantined and not run again.
                 let error = Failure::Retry(error.to_string());
-                let error = TurnError::Run(RunError::Failure(error));
+                let error = ReconcileError::Run(RunError::Failure(error));
                 self.hub
-                    .failed(&turn, &error, Executed::default(), self.now);
+                    .failed(&reconcile, &error, Executed::default(), self.now);
             }
         }
-        let is_hostile = turn.plugin == self.hostile;
-        let name = turn.request.key.name.to_string();
+        let is_hostile = reconcile.plugin == self.hostile;
+        let name = reconcile.request.key.name.to_string();
         (is_hostile.then_some((name, verdict)), took)
     }
 }
@@ -268,7 +269,7 @@ impl Rig {
 fn verdict(decision: &Decision) -> String {
     match &decision.result {
         // The text of the error contains the time taken, which varies.
-        Err(TurnError::Run(RunError::OutOfFuel { fuel, .. })) => {
+        Err(ReconcileError::Run(RunError::OutOfFuel { fuel, .. })) => {
             format!("over limit: fuel: {fuel}")
         }
         Err(error) => error.to_string(),
@@ -293,7 +294,7 @@ fn run(rounds: usize, options: RunOptions) -> [Duration; 2] {
     let hostile = plugin(&engine, "hostile", options);
     let neighbour = plugin(&engine, "hello-rust", RunOptions::default());
     let mut quiet = Rig::new(neighbour.clone(), None, &["friend"]);
-    let alone = (0..1_000).flat_map(|_| quiet.turns()).collect();
+    let alone = (0..1_000).flat_map(|_| quiet.reconciles()).collect();
     let names: Vec<&str> = CASES.iter().map(|(_, name, _)| *name).collect();
     let mut rig = Rig::new(hostile.clone(), Some(neighbour), &names);
     let mut firsts = BTreeMap::new();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::hub::{Hub, Next, Settings, Turn};
+use pilothouse_core::hub::{Hub, Next, Reconcile, Settings};
 use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
 use pilothouse_core::manifest::Manifest;
 use pilothouse_core::object::Object;
@@ -80,34 +80,39 @@ fn time_turns(
     plugin: Arc<dyn Plugin>,
     config: &str,
     objects: &[Value],
-    turns: usize,
+    reconciles: usize,
 ) -> Result<Duration> {
     let mut hub = hub(plugin, config, objects)?;
-    let mut times = Vec::with_capacity(turns);
+    let mut times = Vec::with_capacity(reconciles);
     let mut now = Duration::ZERO;
-    while times.len() < turns {
+    while times.len() < reconciles {
         now += Duration::from_secs(3600);
         let started = Instant::now();
-        let Next::Run(mut turn) = hub.next(now, 0) else {
+        let Next::Run(mut reconcile) = hub.next(now, 0) else {
             anyhow::bail!("nothing to run");
         };
-        let decision = turn.decide();
-        hub.decided(&turn, &decision, now);
+        let decision = reconcile.decide();
+        hub.decided(&reconcile, &decision, now);
         black_box(
             decision
                 .result
                 .map_err(|error| anyhow::anyhow!("{error}"))?,
         );
         times.push(started.elapsed());
-        again(&mut hub, &turn, now);
+        again(&mut hub, &reconcile, now);
     }
     times.sort();
     Ok(times[times.len() / 2])
 }
 
 /// Ends the reconcile so that the key runs again a second later, whatever its outcome was.
-fn again(hub: &mut Hub, turn: &Turn, now: Duration) {
-    hub.settled(turn, Some(Duration::from_secs(1)), Executed::default(), now);
+fn again(hub: &mut Hub, reconcile: &Reconcile, now: Duration) {
+    hub.settled(
+        reconcile,
+        Some(Duration::from_secs(1)),
+        Executed::default(),
+        now,
+    );
 }
 
 fn pod(number: usize, app: &str) -> Value {
@@ -190,10 +195,10 @@ fn overhead(engine: &Engine) -> Result<()> {
             "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "default", "name": "web", "uid": "s", "resourceVersion": "1"},
             "spec": {"selector": {"app": "web"}, "clusterIP": "10.96.0.1", "ports": [{"name": "http", "port": 80, "targetPort": "web"}]},
         }));
-        let turns = 3000 / count.max(10);
+        let reconciles = 3000 / count.max(10);
         let (guest, native) = (
-            time_turns(wasm.clone(), "{}", &objects, turns)?,
-            time_turns(native.clone(), "{}", &objects, turns)?,
+            time_turns(wasm.clone(), "{}", &objects, reconciles)?,
+            time_turns(native.clone(), "{}", &objects, reconciles)?,
         );
         let ratio = guest.as_secs_f64() / native.as_secs_f64();
         row(

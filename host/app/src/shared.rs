@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use pilothouse_core::hub::{
     ControllerStatus, Exchange, Hub, JoinError, Lookup, Next, PluginId, Preparation, Quarantine,
-    Settings, Turn, TurnError,
+    Reconcile, ReconcileError, Settings,
 };
 use pilothouse_core::plan::Executed;
 use pilothouse_core::plugin::Plugin;
@@ -37,7 +37,7 @@ pub struct Shared {
 
 /// The next task of a worker.
 pub enum Task {
-    Run(Box<Turn>),
+    Run(Box<Reconcile>),
     Look(Lookup),
 }
 
@@ -173,9 +173,11 @@ impl Shared {
 
     /// Reports a failed reconcile to the hub. Notifies [`condemned`](Self::condemned) if it put the
     /// plugin in quarantine.
-    pub fn fail(&self, turn: &Turn, error: &TurnError, executed: Executed) {
-        let holder = Cause::End.of(turn.plugin_name());
-        if self.change(holder, |hub, now| hub.failed(turn, error, executed, now)) {
+    pub fn fail(&self, reconcile: &Reconcile, error: &ReconcileError, executed: Executed) {
+        let holder = Cause::End.of(reconcile.plugin_name());
+        if self.change(holder, |hub, now| {
+            hub.failed(reconcile, error, executed, now)
+        }) {
             self.condemned.notify_one();
         }
     }
@@ -202,14 +204,14 @@ impl Shared {
         let mut hub = self.lock();
         loop {
             let began = self.now();
-            self.holds.begin(Cause::Turn.into(), began);
+            self.holds.begin(Cause::Reconcile.into(), began);
             let next = hub.next(began, wall_clock_ms());
             self.holds.end();
             let now = self.now();
             self.holds
-                .note(Cause::Turn.into(), now.saturating_sub(began), now);
+                .note(Cause::Reconcile.into(), now.saturating_sub(began), now);
             let due = match next {
-                Next::Run(turn) => return Some(Task::Run(turn)),
+                Next::Run(reconcile) => return Some(Task::Run(reconcile)),
                 Next::Look(lookup) => return Some(Task::Look(lookup)),
                 Next::Idle(due) => due,
             };
@@ -255,12 +257,12 @@ mod tests {
             let _hub = shared.lock();
             shared.stuck()
         };
-        shared.holds.begin(Cause::Turn.into(), shared.now());
+        shared.holds.begin(Cause::Reconcile.into(), shared.now());
         advance(Duration::from_secs(9)).await;
         assert_eq!(stuck(), None);
         advance(Duration::from_secs(2)).await;
         let reason = stuck().unwrap();
-        assert!(reason.contains("11 s (turn)"), "{reason}");
+        assert!(reason.contains("11 s (reconcile)"), "{reason}");
         shared.holds.end();
         assert_eq!(stuck(), None);
     }

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use pilothouse_core::cluster::{Cluster, ReadFailure};
-use pilothouse_core::hub::{Lookup, LoopingKey, Purpose, Question, Turn, TurnError};
+use pilothouse_core::hub::{Lookup, LoopingKey, Purpose, Question, Reconcile, ReconcileError};
 use pilothouse_core::outcome::ActionResult;
 use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
@@ -40,7 +40,7 @@ enum Job {
 }
 
 struct Writing {
-    turn: Turn,
+    reconcile: Reconcile,
     span: Span,
     plan: Plan,
     requeue_after: Option<Duration>,
@@ -161,12 +161,12 @@ impl Default for Ids {
 impl Ids {
     /// The span that adds the reconcile's fields to each of its log lines. Its level is ERROR: if
     /// the log's filter dropped the span, the fields would be missing from the lines inside it.
-    fn span(&self, turn: &Turn) -> Span {
+    fn span(&self, reconcile: &Reconcile) -> Span {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let process = self.process;
         error_span!(
             "reconcile",
-            version = turn.plugin_version(),
+            version = reconcile.plugin_version(),
             reconcile_id = format_args!("{process:08x}-{run}"),
         )
     }
@@ -179,35 +179,36 @@ impl Tools {
             .next_task(|| self.is_stopping.load(Ordering::SeqCst))
         {
             match task {
-                Task::Run(turn) => self.decide(*turn, jobs),
+                Task::Run(reconcile) => self.decide(*reconcile, jobs),
                 // The writer outlives the workers, except when the host is ending.
                 Task::Look(lookup) => drop(jobs.send(Job::Look(lookup))),
             }
         }
     }
 
-    fn decide(&self, mut turn: Turn, jobs: &mpsc::UnboundedSender<Job>) {
+    fn decide(&self, mut reconcile: Reconcile, jobs: &mpsc::UnboundedSender<Job>) {
         let started = tokio::time::Instant::now();
-        let span = self.ids.span(&turn);
+        let span = self.ids.span(&reconcile);
         let _within = span.clone().entered();
-        self.metrics.waited(turn.plugin_name(), turn.waited);
-        let decision = turn.decide();
+        self.metrics
+            .waited(reconcile.plugin_name(), reconcile.waited);
+        let decision = reconcile.decide();
         if let Some(denied) = &decision.denied {
-            self.audit(&turn, denied);
+            self.audit(&reconcile, denied);
         }
         self.shared
-            .change(Cause::Reads.of(turn.plugin_name()), |hub, now| {
-                hub.decided(&turn, &decision, now);
+            .change(Cause::Reads.of(reconcile.plugin_name()), |hub, now| {
+                hub.decided(&reconcile, &decision, now);
             });
         match decision.result {
             Err(error) => {
-                self.metrics.ran(turn.plugin_name(), started.elapsed());
-                self.fail(&turn, &error, Executed::default());
+                self.metrics.ran(reconcile.plugin_name(), started.elapsed());
+                self.fail(&reconcile, &error, Executed::default());
             }
             Ok((plan, requeue_after)) => {
                 // The writer outlives the workers, except when the host is ending.
                 let _ = jobs.send(Job::Write(Box::new(Writing {
-                    turn,
+                    reconcile,
                     span,
                     plan,
                     requeue_after,
@@ -219,11 +220,13 @@ impl Tools {
 
     /// Logs a denied read, once for each plugin and reason; the metric counts all of them. The
     /// guest got the denial as its answer and may have gone on.
-    fn audit(&self, turn: &Turn, denied: &ReadError) {
-        let plugin = turn.plugin_name();
-        let news = self.reports.news(turn.plugin, plugin, &denied.to_string());
+    fn audit(&self, reconcile: &Reconcile, denied: &ReadError) {
+        let plugin = reconcile.plugin_name();
+        let news = self
+            .reports
+            .news(reconcile.plugin, plugin, &denied.to_string());
         if let Some(reason) = news {
-            warn!(plugin, kind = turn.subject_kind(), object = %turn.request.key, reason, "read denied");
+            warn!(plugin, kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "read denied");
         }
     }
 
@@ -255,79 +258,88 @@ impl Tools {
 
     async fn write(&self, cluster: &dyn Cluster, writing: Writing) {
         let Writing {
-            turn,
+            reconcile,
             span: _,
             plan,
             requeue_after,
             started,
         } = writing;
         for reason in plan.warnings() {
-            let news = self.reports.news(turn.plugin, turn.plugin_name(), reason);
+            let news = self
+                .reports
+                .news(reconcile.plugin, reconcile.plugin_name(), reason);
             if let Some(reason) = news {
-                warn!(plugin = turn.plugin_name(), kind = turn.subject_kind(), object = %turn.request.key, reason, "outcome is not as it was meant");
+                warn!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "outcome is not as it was meant");
             }
         }
         let mut executed = plan
-            .execute(cluster, turn.author(), turn.applied(), turn.halt())
+            .execute(
+                cluster,
+                reconcile.author(),
+                reconcile.applied(),
+                reconcile.halt(),
+            )
             .await;
-        self.metrics.ran(turn.plugin_name(), started.elapsed());
-        self.report(&turn, &executed.results);
-        self.metrics.unwritten().note(turn.plugin_name(), &executed);
+        self.metrics.ran(reconcile.plugin_name(), started.elapsed());
+        self.report(&reconcile, &executed.results);
+        self.metrics
+            .unwritten()
+            .note(reconcile.plugin_name(), &executed);
         match executed.failure.take() {
             None if executed.is_halted => {
                 self.shared
-                    .change(Cause::End.of(turn.plugin_name()), |hub, now| {
-                        hub.halted(&turn, executed, now);
+                    .change(Cause::End.of(reconcile.plugin_name()), |hub, now| {
+                        hub.halted(&reconcile, executed, now);
                     });
             }
-            Some(failure) => self.fail(&turn, &failure.into(), executed),
-            None => self.settle(&turn, requeue_after, executed),
+            Some(failure) => self.fail(&reconcile, &failure.into(), executed),
+            None => self.settle(&reconcile, requeue_after, executed),
         }
     }
 
-    fn settle(&self, turn: &Turn, requeue_after: Option<Duration>, executed: Executed) {
+    fn settle(&self, reconcile: &Reconcile, requeue_after: Option<Duration>, executed: Executed) {
         let looping = self
             .shared
-            .change(Cause::End.of(turn.plugin_name()), |hub, now| {
-                hub.settled(turn, requeue_after, executed, now)
+            .change(Cause::End.of(reconcile.plugin_name()), |hub, now| {
+                hub.settled(reconcile, requeue_after, executed, now)
             });
         if let Some(LoopingKey { key, runs, field }) = looping {
-            let (plugin, kind) = (turn.plugin_name(), turn.subject_kind());
+            let (plugin, kind) = (reconcile.plugin_name(), reconcile.subject_kind());
             warn!(plugin, kind, object = %key, runs, field, "a key is run by nothing but its own writes; slowed down");
         }
     }
 
-    fn report(&self, turn: &Turn, results: &[ActionResult]) {
+    fn report(&self, reconcile: &Reconcile, results: &[ActionResult]) {
         debug!(
-            plugin = turn.plugin_name(),
-            kind = turn.subject_kind(),
-            object = %turn.request.key,
+            plugin = reconcile.plugin_name(),
+            kind = reconcile.subject_kind(),
+            object = %reconcile.request.key,
             writes = results.iter().filter(|result| matches!(result, ActionResult::Done(_))).count(),
             "reconciled"
         );
         for error in results.iter().filter_map(ActionResult::error) {
-            debug!(plugin = turn.plugin_name(), kind = turn.subject_kind(), object = %turn.request.key, error, "action failed");
+            debug!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, error, "action failed");
         }
     }
 
-    fn fail(&self, turn: &Turn, error: &TurnError, executed: Executed) {
-        let plugin = turn.plugin_name();
-        if matches!(error, TurnError::Run(RunError::Timeout(_))) {
+    fn fail(&self, reconcile: &Reconcile, error: &ReconcileError, executed: Executed) {
+        let plugin = reconcile.plugin_name();
+        if matches!(error, ReconcileError::Run(RunError::Timeout(_))) {
             self.metrics.timed_out(plugin);
         }
-        let (kind, object) = (turn.subject_kind(), &turn.request.key);
-        let attempt = turn.request.attempt;
+        let (kind, object) = (reconcile.subject_kind(), &reconcile.request.key);
+        let attempt = reconcile.request.attempt;
         // An outage is logged once, by the first key that cannot reach the API server.
-        let is_said = matches!(error, TurnError::Unavailable(_))
+        let is_said = matches!(error, ReconcileError::Unavailable(_))
             && self
                 .shared
-                .look(Cause::End, |hub| hub.is_cut_off(turn.plugin));
-        if is_said || !self.reports.takes_failure(turn.plugin, plugin) {
+                .look(Cause::End, |hub| hub.is_cut_off(reconcile.plugin));
+        if is_said || !self.reports.takes_failure(reconcile.plugin, plugin) {
             debug!(plugin, kind, %object, attempt, %error, "reconcile failed");
         } else {
             warn!(plugin, kind, %object, attempt, %error, "reconcile failed");
         }
-        self.shared.fail(turn, error, executed);
+        self.shared.fail(reconcile, error, executed);
     }
 }
 

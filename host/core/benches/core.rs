@@ -287,16 +287,16 @@ fn queue() {
         .map(|number| ObjectKey::new("default", &format!("key-{number}")))
         .collect();
     let mut queue = WorkQueue::new(Backoff::default());
-    let turn = per_operation(2_000_000, |number| {
+    let reconcile = per_operation(2_000_000, |number| {
         queue.add(&keys[number % keys.len()], NORMAL, Duration::ZERO);
         if let Some(taken) = queue.next(Duration::ZERO) {
             queue.done(&taken.key, Duration::ZERO);
         }
     });
-    let rate = 1.0 / turn.as_secs_f64() / 1e6;
+    let rate = 1.0 / reconcile.as_secs_f64() / 1e6;
     row(
         "queue: add, next, done",
-        &format!("{turn:.0?}"),
+        &format!("{reconcile:.0?}"),
         &format!("{rate:.1} M/s, >= 1 M/s"),
     );
 }

@@ -176,21 +176,21 @@ impl Host {
         let mut hub = self.hub.lock().expect("no thread has panicked");
         while !self.is_over.load(Ordering::Relaxed) {
             let now = self.started.elapsed();
-            let Next::Run(mut turn) = hub.next(now, 0) else {
+            let Next::Run(mut reconcile) = hub.next(now, 0) else {
                 let wait = self.changed.wait_timeout(hub, Duration::from_millis(50));
                 hub = wait.expect("no thread has panicked").0;
                 continue;
             };
-            if turn.plugin_name() == "calm" {
+            if reconcile.plugin_name() == "calm" {
                 let mut waits = self.waits.lock().expect("no thread has panicked");
-                waits.push(turn.waited);
+                waits.push(reconcile.waited);
             }
             drop(hub);
-            let decision = turn.decide();
+            let decision = reconcile.decide();
             hub = self.hub.lock().expect("no thread has panicked");
             let now = self.started.elapsed();
-            hub.decided(&turn, &decision, now);
-            hub.settled(&turn, None, Executed::default(), now);
+            hub.decided(&reconcile, &decision, now);
+            hub.settled(&reconcile, None, Executed::default(), now);
         }
     }
 }

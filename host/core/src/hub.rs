@@ -40,12 +40,12 @@ mod joining;
 mod outage;
 mod pace;
 mod preparation;
+mod reconcile;
 mod resync;
 mod scope;
 mod share;
 mod status;
 mod subject;
-mod turn;
 
 use changelog::Changelog;
 pub use controller::LoopingKey;
@@ -53,10 +53,10 @@ use controller::{Controller, Work};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
+pub use reconcile::{Decision, Reconcile, ReconcileError};
 pub use status::{
     BrokenKey, ControllerStatus, InformerStatus, LastError, MAX_LISTED, ReconcileCounts,
 };
-pub use turn::{Decision, Turn, TurnError};
 
 /// Identifies a plugin in a hub. Never reused.
 pub type PluginId = u64;
@@ -122,7 +122,7 @@ impl Default for Settings {
 /// What a worker does next.
 pub enum Next {
     /// Run this reconcile.
-    Run(Box<Turn>),
+    Run(Box<Reconcile>),
     /// Fetch these objects and pass the answers to [`Hub::looked`].
     Look(Lookup),
     /// Nothing can run before this time, or before something changes.
@@ -380,10 +380,10 @@ impl Hub {
             match work {
                 Work::Later => return Next::Idle(Some(now)),
                 Work::Look(lookup) => return Next::Look(lookup),
-                Work::Run(turn) => {
+                Work::Run(reconcile) => {
                     self.floor = floor;
-                    self.changelog.open(turn.sequence());
-                    return Next::Run(turn);
+                    self.changelog.open(reconcile.sequence());
+                    return Next::Run(reconcile);
                 }
             }
         }
@@ -422,11 +422,11 @@ impl Hub {
 
     /// Registers what a reconcile read. The key stays held until [`settled`](Self::settled) or
     /// [`failed`](Self::failed) gives it back.
-    pub fn decided(&mut self, turn: &Turn, decision: &Decision, now: Time) {
+    pub fn decided(&mut self, reconcile: &Reconcile, decision: &Decision, now: Time) {
         {
-            let missed = self.changelog.close(turn.sequence());
-            if let Some(controller) = self.controllers.get_mut(&turn.plugin) {
-                controller.register(turn, decision, missed, now);
+            let missed = self.changelog.close(reconcile.sequence());
+            if let Some(controller) = self.controllers.get_mut(&reconcile.plugin) {
+                controller.register(reconcile, decision, missed, now);
             }
         }
         drop(self.changelog.trim());
@@ -438,14 +438,15 @@ impl Hub {
     /// quarantine.
     pub fn failed(
         &mut self,
-        turn: &Turn,
-        error: &TurnError,
+        reconcile: &Reconcile,
+        error: &ReconcileError,
         executed: Executed,
         now: Time,
     ) -> bool {
-        let controller = self.controllers.get_mut(&turn.plugin);
-        controller
-            .is_some_and(|controller| controller.failed(turn, error, executed, &self.snapshot, now))
+        let controller = self.controllers.get_mut(&reconcile.plugin);
+        controller.is_some_and(|controller| {
+            controller.failed(reconcile, error, executed, &self.snapshot, now)
+        })
     }
 
     /// The plugin with this name.
@@ -487,19 +488,19 @@ impl Hub {
     /// nothing but its own writes has run it many times in a row.
     pub fn settled(
         &mut self,
-        turn: &Turn,
+        reconcile: &Reconcile,
         requeue_after: Option<Duration>,
         executed: Executed,
         now: Time,
     ) -> Option<LoopingKey> {
-        let controller = self.controllers.get_mut(&turn.plugin)?;
-        controller.settled(turn, requeue_after, executed, &self.snapshot, now)
+        let controller = self.controllers.get_mut(&reconcile.plugin)?;
+        controller.settled(reconcile, requeue_after, executed, &self.snapshot, now)
     }
 
     /// The reconcile was stopped on the way because its plugin was halted. Its key is queued again.
-    pub fn halted(&mut self, turn: &Turn, executed: Executed, now: Time) {
-        if let Some(controller) = self.controllers.get_mut(&turn.plugin) {
-            controller.halted(turn, executed, &self.snapshot, now);
+    pub fn halted(&mut self, reconcile: &Reconcile, executed: Executed, now: Time) {
+        if let Some(controller) = self.controllers.get_mut(&reconcile.plugin) {
+            controller.halted(reconcile, executed, &self.snapshot, now);
         }
     }
 
@@ -818,7 +819,7 @@ fn is_of(json: &str, key: &ObjectKey) -> bool {
 }
 
 /// Plugin and key, for messages.
-impl std::fmt::Debug for Turn {
+impl std::fmt::Debug for Reconcile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

@@ -72,11 +72,11 @@ fn selection() -> Selection {
     }
 }
 
-type Reconcile = dyn Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync;
+type Behaviour = dyn Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync;
 
 struct Fake {
     manifest: Manifest,
-    reconcile: Box<Reconcile>,
+    behaviour: Box<Behaviour>,
 }
 
 impl Plugin for Fake {
@@ -85,7 +85,7 @@ impl Plugin for Fake {
     }
 
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
-        (self.reconcile)(request, reader)
+        (self.behaviour)(request, reader)
     }
 }
 
@@ -101,10 +101,10 @@ impl Rig {
     /// A rig with one plugin whose kinds are synced and empty.
     fn with(
         manifest: Manifest,
-        reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+        behaviour: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
     ) -> Self {
         let mut rig = Self::default();
-        rig.join(manifest, reconcile);
+        rig.join(manifest, behaviour);
         rig.sync(&service());
         rig.sync(&pod());
         rig
@@ -113,20 +113,20 @@ impl Rig {
     fn join(
         &mut self,
         manifest: Manifest,
-        reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+        behaviour: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
     ) -> PluginId {
-        self.join_with(manifest, &Settings::default(), reconcile)
+        self.join_with(manifest, &Settings::default(), behaviour)
     }
 
     fn join_with(
         &mut self,
         manifest: Manifest,
         settings: &Settings,
-        reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+        behaviour: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
     ) -> PluginId {
         let plugin = Fake {
             manifest,
-            reconcile: Box::new(reconcile),
+            behaviour: Box::new(behaviour),
         };
         self.hub.join(Arc::new(plugin), settings, self.now).unwrap()
     }
@@ -178,22 +178,23 @@ impl Rig {
         self.hub.apply(id, Delta::delete(&object), self.now);
     }
 
-    fn take(&mut self) -> Option<Turn> {
+    fn take(&mut self) -> Option<Reconcile> {
         match self.hub.next(self.now, 0) {
-            Next::Run(turn) => Some(*turn),
+            Next::Run(reconcile) => Some(*reconcile),
             Next::Look(_) | Next::Idle(_) => None,
         }
     }
 
-    fn finish(&mut self, turn: &Turn, decision: Decision) {
-        self.hub.decided(turn, &decision, self.now);
+    fn finish(&mut self, reconcile: &Reconcile, decision: Decision) {
+        self.hub.decided(reconcile, &decision, self.now);
         match decision.result {
             Ok((_, requeue_after)) => {
                 self.hub
-                    .settled(turn, requeue_after, Executed::default(), self.now);
+                    .settled(reconcile, requeue_after, Executed::default(), self.now);
             }
             Err(error) => {
-                self.hub.failed(turn, &error, Executed::default(), self.now);
+                self.hub
+                    .failed(reconcile, &error, Executed::default(), self.now);
             }
         }
     }
@@ -201,14 +202,14 @@ impl Rig {
     /// Runs everything that can run now. Returns the keys, sorted.
     fn run(&mut self) -> Vec<String> {
         let mut keys = BTreeSet::new();
-        while let Some(mut turn) = self.take() {
+        while let Some(mut reconcile) = self.take() {
             keys.insert(format!(
                 "{}{}",
-                turn.request.key.name,
-                if turn.is_gone { " (gone)" } else { "" }
+                reconcile.request.key.name,
+                if reconcile.is_gone { " (gone)" } else { "" }
             ));
-            let decision = turn.decide();
-            self.finish(&turn, decision);
+            let decision = reconcile.decide();
+            self.finish(&reconcile, decision);
         }
         keys.into_iter().collect()
     }
@@ -324,11 +325,11 @@ fn a_read_of_the_keys_own_object_wakes_it_and_takes_no_memory() {
 fn a_change_that_lands_while_a_key_runs_counts() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
     rig.put(&pod(), "x", r#""app":"web""#);
     rig.put(&pod(), "y", r#""app":"other""#);
-    rig.finish(&turn, decision);
+    rig.finish(&reconcile, decision);
     assert_eq!(rig.run(), ["web"], "its snapshot did not show the pod");
     assert_eq!(rig.run(), NONE);
 }
@@ -337,10 +338,10 @@ fn a_change_that_lands_while_a_key_runs_counts() {
 fn an_unrelated_change_while_a_key_runs_does_not() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
     rig.put(&pod(), "y", r#""app":"other""#);
-    rig.finish(&turn, decision);
+    rig.finish(&reconcile, decision);
     assert_eq!(rig.run(), NONE);
     assert!(
         matches!(rig.hub.changelog.close(0), changelog::Missed::TooMuch),
@@ -619,20 +620,20 @@ fn what_became_of_the_last_outcome_is_told_until_there_is_another() {
         Ok(Outcome::default())
     });
     rig.put(&service(), "a", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     let executed = Executed {
         results: vec![ActionResult::Unchanged],
         ..Executed::default()
     };
-    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.hub.settled(&reconcile, None, executed, rig.now);
     *breaks.lock().unwrap() = true;
     rig.put(&service(), "a", r#""touched":"yes""#);
     assert_eq!(rig.run(), ["a"]);
     rig.now += Duration::from_secs(1);
-    let turn = rig.take().unwrap();
-    assert_eq!(turn.request.previous, [ActionResult::Unchanged]);
+    let reconcile = rig.take().unwrap();
+    assert_eq!(reconcile.request.previous, [ActionResult::Unchanged]);
 }
 
 #[test]
@@ -701,13 +702,13 @@ fn a_singleton_runs_once_and_when_what_it_read_changes() {
 fn results_reach_the_keys_next_run() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     let conflict = vec![ActionResult::Conflict("owned by kubectl".into())];
     rig.hub.failed(
-        &turn,
-        &TurnError::Write {
+        &reconcile,
+        &ReconcileError::Write {
             message: "conflict".into(),
             retry_after: None,
         },
@@ -718,20 +719,24 @@ fn results_reach_the_keys_next_run() {
         rig.now,
     );
     rig.now += Duration::from_millis(5);
-    let turn = rig.take().unwrap();
-    assert_eq!((turn.request.previous, turn.request.attempt), (conflict, 2));
+    let reconcile = rig.take().unwrap();
+    assert_eq!(
+        (reconcile.request.previous, reconcile.request.attempt),
+        (conflict, 2)
+    );
 }
 
 #[test]
 fn a_key_is_held_until_its_writes_have_ended() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     rig.put(&service(), "a", r#""touched":"yes""#);
     assert!(rig.take().is_none());
-    rig.hub.settled(&turn, None, Executed::default(), rig.now);
+    rig.hub
+        .settled(&reconcile, None, Executed::default(), rig.now);
     assert_eq!(rig.run(), ["a"]);
 }
 
@@ -769,10 +774,10 @@ fn turns_are_shared_between_plugins_however_long_a_queue_is() {
     (0..100).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
     let plugins: Vec<String> = (0..6)
         .filter_map(|_| {
-            let mut turn = rig.take()?;
-            let decision = turn.decide();
-            rig.finish(&turn, decision);
-            Some(turn.plugin_name().to_owned())
+            let mut reconcile = rig.take()?;
+            let decision = reconcile.decide();
+            rig.finish(&reconcile, decision);
+            Some(reconcile.plugin_name().to_owned())
         })
         .collect();
     assert_eq!(plugins, ["busy", "calm", "busy", "calm", "busy", "calm"]);
@@ -783,7 +788,7 @@ fn no_more_keys_run_at_once_than_the_plugin_was_granted() {
     let mut rig = Rig::default();
     let plugin = Fake {
         manifest: manifest("p"),
-        reconcile: Box::new(nothing),
+        behaviour: Box::new(nothing),
     };
     let settings = Settings {
         concurrency: 2,
@@ -793,8 +798,8 @@ fn no_more_keys_run_at_once_than_the_plugin_was_granted() {
     rig.sync(&service());
     rig.sync(&pod());
     (0..3).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
-    let turns = [rig.take(), rig.take(), rig.take()];
-    assert_eq!(turns.iter().flatten().count(), 2);
+    let reconciles = [rig.take(), rig.take(), rig.take()];
+    assert_eq!(reconciles.iter().flatten().count(), 2);
 }
 
 #[test]
@@ -802,7 +807,7 @@ fn two_plugins_of_one_name_are_refused() {
     let mut rig = Rig::with(manifest("p"), nothing);
     let twin = Fake {
         manifest: manifest("p"),
-        reconcile: Box::new(nothing),
+        behaviour: Box::new(nothing),
     };
     let error = rig.hub.join(Arc::new(twin), &Settings::default(), rig.now);
     assert_eq!(error, Err(JoinError::DuplicateName("p".into())));
@@ -830,10 +835,10 @@ fn a_plugin_that_was_idle_has_no_claim_on_the_turns_it_did_not_need() {
     (0..10).for_each(|i| rig.put(&service(), &format!("s{i}"), r#""touched":"yes""#));
     let plugins: Vec<String> = (0..10)
         .filter_map(|_| {
-            let mut turn = rig.take()?;
-            let decision = turn.decide();
-            rig.finish(&turn, decision);
-            Some(turn.plugin_name().to_owned())
+            let mut reconcile = rig.take()?;
+            let decision = reconcile.decide();
+            rig.finish(&reconcile, decision);
+            Some(reconcile.plugin_name().to_owned())
         })
         .collect();
     let busy = plugins.iter().filter(|name| *name == "busy").count();

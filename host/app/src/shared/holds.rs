@@ -26,7 +26,7 @@ pub enum Cause {
     /// To store a change from the cluster, and queue the keys that it concerns.
     Change,
     /// To find the next key to run.
-    Turn,
+    Reconcile,
     /// To record what a reconcile has read.
     Reads,
     /// To end a reconcile.
@@ -40,7 +40,7 @@ pub enum Cause {
 impl Cause {
     const ALL: [Self; 6] = [
         Self::Change,
-        Self::Turn,
+        Self::Reconcile,
         Self::Reads,
         Self::End,
         Self::Plugins,
@@ -50,7 +50,7 @@ impl Cause {
     fn as_str(self) -> &'static str {
         match self {
             Self::Change => "change",
-            Self::Turn => "turn",
+            Self::Reconcile => "reconcile",
             Self::Reads => "reads",
             Self::End => "end",
             Self::Plugins => "plugins",
@@ -261,7 +261,7 @@ mod tests {
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "pilothouse_hub_held_seconds_sum{cause=\"end\"} 0.75",
-            "pilothouse_hub_held_seconds_count{cause=\"turn\"} 0",
+            "pilothouse_hub_held_seconds_count{cause=\"reconcile\"} 0",
             "pilothouse_plugin_hub_held_seconds_total{controller=\"a\"} 0.5",
         ] {
             assert!(text.contains(line), "{line} in {text}");
@@ -286,7 +286,7 @@ mod tests {
     fn a_hold_of_more_than_a_second_is_told_in_the_log() {
         let (log, _guard) = logged();
         let holds = Holds::default();
-        holds.note(Cause::Turn.into(), SECOND / 2, SECOND);
+        holds.note(Cause::Reconcile.into(), SECOND / 2, SECOND);
         holds.note(Cause::Reads.of("a"), 2 * SECOND, 3 * SECOND);
         holds.note(Cause::Change.into(), 2 * SECOND, 6 * SECOND);
         let lines = log.lines();

@@ -56,10 +56,10 @@ impl Doubting {
     fn step(&mut self, server: Server) {
         let rig = &mut self.rig;
         match rig.hub.next(rig.now, 0) {
-            Next::Run(mut turn) => {
-                let decision = turn.decide();
+            Next::Run(mut reconcile) => {
+                let decision = reconcile.decide();
                 self.failures += usize::from(decision.result.is_err());
-                rig.finish(&turn, decision);
+                rig.finish(&reconcile, decision);
             }
             Next::Look(lookup) => {
                 assert_eq!(lookup.purpose, Purpose::Doubt);
@@ -81,9 +81,9 @@ impl Doubting {
 }
 
 fn run_one(rig: &mut Rig) {
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.finish(&turn, decision);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.finish(&reconcile, decision);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn long_lists_are_looked_up_piece_by_piece() {
 fn lookup(rig: &mut Rig) -> Lookup {
     match rig.hub.next(rig.now, 0) {
         Next::Look(lookup) => lookup,
-        Next::Run(turn) => panic!("{turn:?} runs"),
+        Next::Run(reconcile) => panic!("{reconcile:?} runs"),
         Next::Idle(due) => panic!("nothing to do until {due:?}"),
     }
 }
@@ -222,9 +222,9 @@ fn what_may_not_be_looked_up_is_asked_for_once() {
     let mut lookups = 0;
     for _ in 0..100_000 {
         match rig.hub.next(rig.now, 0) {
-            Next::Run(mut turn) => {
-                let decision = turn.decide();
-                rig.finish(&turn, decision);
+            Next::Run(mut reconcile) => {
+                let decision = reconcile.decide();
+                rig.finish(&reconcile, decision);
             }
             Next::Look(lookup) => {
                 lookups += 1;
@@ -338,9 +338,9 @@ fn looks_at_few_at_a_time(filter: ListFilter, objects: usize) {
     let (mut asked, mut waits) = (0, 0);
     while rig.now < Duration::from_secs(5_000) {
         match rig.hub.next(rig.now, 0) {
-            Next::Run(mut turn) => {
-                let decision = turn.decide();
-                rig.finish(&turn, decision);
+            Next::Run(mut reconcile) => {
+                let decision = reconcile.decide();
+                rig.finish(&reconcile, decision);
             }
             Next::Look(lookup) => {
                 asked += lookup.questions.len();

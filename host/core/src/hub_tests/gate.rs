@@ -4,9 +4,9 @@ use super::*;
 
 /// Runs the only key that is due as if it had written this.
 pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect) {
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     let accepted = vec![Accepted {
         kind,
         key: ObjectKey::new("default", name),
@@ -16,7 +16,7 @@ pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect)
         accepted,
         ..Executed::default()
     };
-    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.hub.settled(&reconcile, None, executed, rig.now);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn waiting() -> Rig {
 fn lookup(rig: &mut Rig) -> Lookup {
     match rig.hub.next(rig.now, 0) {
         Next::Look(lookup) => lookup,
-        Next::Run(turn) => panic!("{turn:?} runs"),
+        Next::Run(reconcile) => panic!("{reconcile:?} runs"),
         Next::Idle(until) => panic!("nothing to do until {until:?}"),
     }
 }
@@ -154,9 +154,9 @@ fn a_key_waits_on_while_nobody_answers() {
 fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     let executed = Executed {
         accepted: vec![Accepted {
             kind: pod(),
@@ -165,15 +165,15 @@ fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
         }],
         ..Executed::default()
     };
-    let error = TurnError::Unavailable("no answer".into());
-    rig.hub.failed(&turn, &error, executed, rig.now);
+    let error = ReconcileError::Unavailable("no answer".into());
+    rig.hub.failed(&reconcile, &error, executed, rig.now);
     rig.put(&pod(), "other", "");
     rig.now += Duration::from_secs(1);
     let lookup = lookup(&mut rig);
     let answers = vec![Ok(Some(live("x", 1000)))];
     rig.hub.looked(&lookup, answers, rig.now);
-    let turn = rig.take().unwrap();
-    assert_eq!(turn.request.attempt, 1, "it was not the key's fault");
+    let reconcile = rig.take().unwrap();
+    assert_eq!(reconcile.request.attempt, 1, "it was not the key's fault");
 }
 
 #[test]
@@ -550,9 +550,9 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     let mut rig = Rig::with(manifest("p"), nothing);
     let id = *rig.hub.controllers.keys().next().unwrap();
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     let accepted = |kind, version: &str| Accepted {
         kind,
         key: ObjectKey::new("default", "x"),
@@ -563,7 +563,7 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
         accepted: vec![accepted(service(), "1"), accepted(pod(), "1000")],
         ..Executed::default()
     };
-    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.hub.settled(&reconcile, None, executed, rig.now);
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
     let mut less = manifest("p");
@@ -571,7 +571,7 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     less.writes.clear();
     let plugin = Fake {
         manifest: less,
-        reconcile: Box::new(nothing),
+        behaviour: Box::new(nothing),
     };
     let settings = Settings::default();
     rig.hub

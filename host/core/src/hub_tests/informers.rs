@@ -95,10 +95,10 @@ fn what_a_plugin_still_runs_when_it_leaves_means_nothing_any_more() {
     rig.sync(&service());
     rig.sync(&pod());
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
+    let mut reconcile = rig.take().unwrap();
     drop(rig.hub.leave(plugin));
-    let decision = turn.decide();
-    rig.finish(&turn, decision);
+    let decision = reconcile.decide();
+    rig.finish(&reconcile, decision);
     assert!(rig.hub.is_drained(rig.now) && rig.hub.status(rig.now).is_empty());
 }
 
@@ -111,8 +111,8 @@ fn a_plugin_that_reads_more_has_to_wait_for_it_and_the_others_do_not() {
     let heavy = rig.join(reads_pods("heavy", &[".spec"], &[]), nothing);
     assert_eq!(wanted(&rig)[0].1, Payload::Full);
     let runs = |rig: &mut Rig| {
-        let turn = rig.take();
-        turn.map(|turn| turn.plugin_name().to_owned())
+        let reconcile = rig.take();
+        reconcile.map(|reconcile| reconcile.plugin_name().to_owned())
     };
     assert_eq!(runs(&mut rig).as_deref(), Some("light"));
     assert_eq!(runs(&mut rig), None);
@@ -171,7 +171,7 @@ fn the_values_of_secrets_are_the_operators_to_allow() {
         manifest.reads[0].kind = Kind::new("", "v1", "Secret");
         Arc::new(Fake {
             manifest,
-            reconcile: Box::new(nothing),
+            behaviour: Box::new(nothing),
         })
     };
     let mut rig = Rig::default();

@@ -26,7 +26,7 @@ fn newcomer() -> Manifest {
 fn plugin(manifest: Manifest) -> Arc<dyn Plugin> {
     Arc::new(Fake {
         manifest,
-        reconcile: Box::new(nothing),
+        behaviour: Box::new(nothing),
     })
 }
 
@@ -81,9 +81,14 @@ fn caches(rig: &Rig, id: PluginId) -> Vec<Vec<String>> {
 
 /// Everything that can run now: plugin and key.
 fn all_keys(rig: &mut Rig) -> BTreeSet<(String, ObjectKey)> {
-    let turns = std::iter::from_fn(|| rig.take());
-    turns
-        .map(|turn| (turn.plugin_name().to_owned(), turn.request.key.clone()))
+    let reconciles = std::iter::from_fn(|| rig.take());
+    reconciles
+        .map(|reconcile| {
+            (
+                reconcile.plugin_name().to_owned(),
+                reconcile.request.key.clone(),
+            )
+        })
         .collect()
 }
 

@@ -268,7 +268,7 @@ struct Life {
     ever: BTreeSet<Place>,
     /// The informers that have been listed, and with how much of each object.
     listed: BTreeMap<InformerId, Payload>,
-    turns: Vec<(Turn, Decision)>,
+    reconciles: Vec<(Reconcile, Decision)>,
     lookups: Vec<(Lookup, Answers)>,
     /// The keys of `a` whose last run failed terminally.
     terminal: BTreeSet<ObjectKey>,
@@ -298,7 +298,7 @@ impl Life {
             kept: BTreeMap::new(),
             ever: BTreeSet::new(),
             listed: BTreeMap::new(),
-            turns: Vec::new(),
+            reconciles: Vec::new(),
             lookups: Vec::new(),
             terminal: BTreeSet::new(),
             parents: BTreeMap::new(),
@@ -320,7 +320,7 @@ impl Life {
         let manifest = version.manifest(name);
         let (seen, name, number) = (self.seen.clone(), name.to_owned(), self.number);
         let (reads_other, keeps_children) = (version.reads_other, version.keeps_children());
-        let reconcile = move |request: &Request, reader: &mut Reader| {
+        let behaviour = move |request: &Request, reader: &mut Reader| {
             let own = state_of(reader, &subject, &request.key)?;
             let label = own.as_deref().map(label_of);
             let mut sight = Sight {
@@ -349,7 +349,7 @@ impl Life {
         };
         Arc::new(Fake {
             manifest,
-            reconcile: Box::new(reconcile),
+            behaviour: Box::new(behaviour),
         })
     }
 
@@ -504,18 +504,21 @@ impl Life {
                 let answers = self.answers(&lookup);
                 self.lookups.push((lookup, answers));
             }
-            Next::Run(mut turn) => {
-                let key = &turn.request.key;
-                let is_running = |(other, _): &(Turn, Decision)| {
-                    other.plugin == turn.plugin && other.request.key == *key
+            Next::Run(mut reconcile) => {
+                let key = &reconcile.request.key;
+                let is_running = |(other, _): &(Reconcile, Decision)| {
+                    other.plugin == reconcile.plugin && other.request.key == *key
                 };
-                prop_assert!(!self.turns.iter().any(is_running), "{turn:?} runs twice");
-                if turn.plugin == self.id {
+                prop_assert!(
+                    !self.reconciles.iter().any(is_running),
+                    "{reconcile:?} runs twice"
+                );
+                if reconcile.plugin == self.id {
                     prop_assert!(self.may_be_run(key), "there never was {key}");
                     prop_assert!(self.version.grants(&key.namespace), "{key} is not granted");
                 }
-                let decision = turn.decide();
-                self.turns.push((*turn, decision));
+                let decision = reconcile.decide();
+                self.reconciles.push((*reconcile, decision));
             }
         }
         Ok(None)
@@ -531,17 +534,17 @@ impl Life {
     }
 
     fn end(&mut self, number: usize, end: End) {
-        if self.turns.is_empty() {
+        if self.reconciles.is_empty() {
             return;
         }
-        let (turn, mut decision) = self.turns.swap_remove(number % self.turns.len());
-        if turn.plugin == self.id {
-            self.terminal.remove(&turn.request.key);
+        let (reconcile, mut decision) = self.reconciles.swap_remove(number % self.reconciles.len());
+        if reconcile.plugin == self.id {
+            self.terminal.remove(&reconcile.request.key);
             let is_terminal = matches!(end, End::Terminal);
             self.terminal
-                .extend(is_terminal.then(|| turn.request.key.clone()));
+                .extend(is_terminal.then(|| reconcile.request.key.clone()));
         }
-        let failure = |failure: Failure| TurnError::Run(failure.into());
+        let failure = |failure: Failure| ReconcileError::Run(failure.into());
         let retry = || failure(Failure::Retry("no".into()));
         let broken = decision.result.is_err().then(retry);
         let mut accepted = vec![];
@@ -550,7 +553,7 @@ impl Life {
             End::Retry => Some(retry()),
             End::Terminal => Some(failure(Failure::Terminal("no".into()))),
             End::Trap => Some(RunError::Trap("no".into()).into()),
-            End::Unavailable => Some(TurnError::Unavailable("no".into())),
+            End::Unavailable => Some(ReconcileError::Unavailable("no".into())),
         };
         if broken.is_some() && !matches!(end, End::Terminal) {
             error = broken;
@@ -558,7 +561,7 @@ impl Life {
             (end, &decision.result)
         {
             for write in plan.writes() {
-                match self.write(turn.request.key.clone(), write) {
+                match self.write(reconcile.request.key.clone(), write) {
                     Ok(effect) => accepted.push(Accepted {
                         kind: write.kind.clone(),
                         key: write.key.clone(),
@@ -570,7 +573,7 @@ impl Life {
         }
         let own = |effect| Accepted {
             kind: service(),
-            key: turn.request.key.clone(),
+            key: reconcile.request.key.clone(),
             effect,
         };
         let never = Effect::Version(ResourceVersion::new("999999"));
@@ -592,20 +595,23 @@ impl Life {
         let (hub, now) = (&mut self.rig.hub, self.rig.now);
         let Some(error) = error else {
             let delay = matches!(end, End::Requeued).then_some(Duration::from_secs(3));
-            hub.decided(&turn, &decision, now);
-            hub.settled(&turn, delay, executed, now);
+            hub.decided(&reconcile, &decision, now);
+            hub.settled(&reconcile, delay, executed, now);
             return;
         };
-        if !matches!(error, TurnError::Write { .. } | TurnError::Unavailable(_)) {
+        if !matches!(
+            error,
+            ReconcileError::Write { .. } | ReconcileError::Unavailable(_)
+        ) {
             decision.result = Err(RunError::Trap(String::new()).into());
         }
-        hub.decided(&turn, &decision, now);
-        hub.failed(&turn, &error, executed, now);
+        hub.decided(&reconcile, &decision, now);
+        hub.failed(&reconcile, &error, executed, now);
     }
 
     /// Carries out one write of a key's reconcile as a server does: a no-op changes nothing, and a
     /// write that requires another state than the present one is a conflict.
-    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, TurnError> {
+    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, ReconcileError> {
         let place = (write.kind == pod(), write.key.clone());
         let here = self.world.get(&place);
         match &write.operation {
@@ -640,7 +646,7 @@ impl Life {
                 if here.is_some_and(is_seen) {
                     self.change(&place, None);
                 } else if here.is_some() {
-                    return Err(TurnError::Write {
+                    return Err(ReconcileError::Write {
                         message: "conflict".into(),
                         retry_after: None,
                     });
@@ -789,7 +795,7 @@ impl Life {
         self.mend_garbled();
         for _ in 0..5000 {
             if let Some(due) = self.take()? {
-                if self.turns.is_empty() && self.lookups.is_empty() {
+                if self.reconciles.is_empty() && self.lookups.is_empty() {
                     if due == Time::MAX {
                         return Ok(());
                     }

@@ -7,11 +7,11 @@ use crate::unchanged::{Applied, Left, Target};
 
 fn fake(
     manifest: Manifest,
-    reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+    behaviour: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
 ) -> Arc<dyn Plugin> {
     Arc::new(Fake {
         manifest,
-        reconcile: Box::new(reconcile),
+        behaviour: Box::new(behaviour),
     })
 }
 
@@ -37,9 +37,9 @@ fn version(version: &str) -> Manifest {
 /// A hub with one plugin and synced caches. The plugin has run for all of these services.
 fn with_services(
     names: &[&str],
-    reconcile: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
+    behaviour: impl Fn(&Request, &mut Reader) -> Result<Outcome, RunError> + Send + Sync + 'static,
 ) -> (Rig, PluginId) {
-    let mut rig = Rig::with(version("1.0.0"), reconcile);
+    let mut rig = Rig::with(version("1.0.0"), behaviour);
     for name in names {
         rig.put(&service(), name, "");
     }
@@ -104,8 +104,12 @@ fn what_an_old_version_read_wakes_nobody() {
 fn failures_are_remembered_across_versions() {
     let (mut rig, id) = with_services(&["a"], failing);
     replace(&mut rig, id, fake(version("2.0.0"), fine));
-    let turn = rig.take().unwrap();
-    assert!(turn.request.attempt > 1, "{}", turn.request.attempt);
+    let reconcile = rig.take().unwrap();
+    assert!(
+        reconcile.request.attempt > 1,
+        "{}",
+        reconcile.request.attempt
+    );
 }
 
 #[test]
@@ -141,7 +145,7 @@ fn what_only_the_old_version_read_is_not_watched_any_more() {
 fn a_key_does_not_wait_for_a_write_that_nobody_watches_any_more() {
     let (mut rig, id) = with_services(&["a"], fine);
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let turn = rig.take().unwrap();
+    let reconcile = rig.take().unwrap();
     let accepted = Accepted {
         kind: pod(),
         key: ObjectKey::new("default", "p"),
@@ -151,7 +155,7 @@ fn a_key_does_not_wait_for_a_write_that_nobody_watches_any_more() {
         accepted: vec![accepted],
         ..Executed::default()
     };
-    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.hub.settled(&reconcile, None, executed, rig.now);
     rig.put(&service(), "a", r#""changed":"again""#);
     assert!(rig.take().is_none(), "the pod is not to be seen yet");
     let mut less = version("2.0.0");
@@ -306,8 +310,8 @@ fn what_began_on_the_old_settings_is_written_as_they_said() {
     let mut old = rig.take().unwrap();
     let plugin = rig.hub.controllers[&id].plugin();
     rig.hub.replace(id, plugin.clone(), &own, rig.now).unwrap();
-    let written = |turn: &Turn| {
-        let author = turn.author();
+    let written = |reconcile: &Reconcile| {
+        let author = reconcile.author();
         (author.field_manager.clone(), author.user.clone())
     };
     assert_eq!(written(&old), ("pilothouse.dev/a".into(), None));
@@ -352,13 +356,15 @@ fn an_old_versions_last_turns_do_not_count_against_the_new_one() {
     for name in names {
         rig.put(&service(), name, r#""changed":"yes""#);
     }
-    let mut turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
-    assert_eq!(turns.len(), names.len());
+    let mut reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
+    assert_eq!(reconciles.len(), names.len());
     replace(&mut rig, id, fake(version("2.0.0"), fine));
-    for turn in &mut turns {
-        turn.decide();
-        let error = TurnError::Run(RunError::Trap("unreachable".into()));
-        let is_condemned = rig.hub.failed(turn, &error, Executed::default(), rig.now);
+    for reconcile in &mut reconciles {
+        reconcile.decide();
+        let error = ReconcileError::Run(RunError::Trap("unreachable".into()));
+        let is_condemned = rig
+            .hub
+            .failed(reconcile, &error, Executed::default(), rig.now);
         assert!(!is_condemned);
     }
     assert!(rig.hub.quarantined(rig.now).is_empty());
@@ -483,11 +489,12 @@ fn a_run_of_another_kinds_key_ends_without_a_trace() {
 fn keys_that_are_taken_away_while_the_cluster_cannot_be_reached_keep_nobody_waiting() {
     let (mut rig, id) = with_services(&["a"], fine);
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
-    let error = TurnError::Unavailable("nobody answers".into());
-    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
+    let error = ReconcileError::Unavailable("nobody answers".into());
+    rig.hub
+        .failed(&reconcile, &error, Executed::default(), rig.now);
     assert!(rig.hub.is_cut_off(id));
     move_elsewhere(&mut rig, id);
     for (informer, (source, _)) in rig.hub.wanted() {
@@ -521,12 +528,12 @@ fn a_plugin_that_is_halted_is_drained_once_nothing_runs() {
     rig.put(&service(), "a", r#""changed":"yes""#);
     rig.put(&service(), "b", r#""changed":"yes""#);
     rig.hub.drain_plugin(id);
-    let mut turn = rig.take().unwrap();
+    let mut reconcile = rig.take().unwrap();
     rig.hub.halt_plugin(id);
     assert!(rig.take().is_none());
     assert!(!rig.hub.is_plugin_drained(id, rig.now));
-    let decision = turn.decide();
-    rig.finish(&turn, decision);
+    let decision = reconcile.decide();
+    rig.finish(&reconcile, decision);
     assert!(rig.hub.is_plugin_drained(id, rig.now));
     assert_eq!(rig.run(), NONE);
 }
@@ -614,8 +621,8 @@ fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
 
 /// Lets the plugin's only ready key remember an apply of pod "x" at this version.
 fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
-    let turn = rig.take().unwrap();
-    let applied = turn.version.applied.clone();
+    let reconcile = rig.take().unwrap();
+    let applied = reconcile.version.applied.clone();
     let target = Target {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
@@ -630,7 +637,7 @@ fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
         }],
         ..Executed::default()
     };
-    rig.hub.settled(&turn, None, executed, rig.now);
+    rig.hub.settled(&reconcile, None, executed, rig.now);
     applied
 }
 
@@ -744,10 +751,10 @@ fn an_apply_of_its_own_wakes_nobody() {
     let mut rig = applies_blindly();
     rig.put(&service(), "web", "");
     bring(&mut rig, r#""spec":{"a":1}"#);
-    let mut turn = rig.take().unwrap();
-    let applied = turn.version.applied.clone();
-    let decision = turn.decide();
-    rig.finish(&turn, decision);
+    let mut reconcile = rig.take().unwrap();
+    let applied = reconcile.version.applied.clone();
+    let decision = reconcile.decide();
+    rig.finish(&reconcile, decision);
     let target = Target {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
@@ -769,11 +776,11 @@ fn the_plugin(rig: &Rig) -> PluginId {
 fn is_halted_by(tell: impl FnOnce(&mut Rig)) -> bool {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     tell(&mut rig);
-    turn.halt().is_halted()
+    reconcile.halt().is_halted()
 }
 
 #[test]
@@ -808,19 +815,19 @@ fn who_pauses_a_plugin_or_takes_its_grants_stops_what_it_is_writing() {
 fn a_key_whose_writes_were_stopped_runs_again_when_the_plugin_does() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
     let paused = Settings {
         is_paused: true,
         ..Settings::default()
     };
     rig.hub.configure(the_plugin(&rig), &paused, rig.now);
-    rig.hub.halted(&turn, Executed::default(), rig.now);
+    rig.hub.halted(&reconcile, Executed::default(), rig.now);
     assert!(rig.take().is_none(), "it is paused");
     rig.hub
         .configure(the_plugin(&rig), &Settings::default(), rig.now);
-    let turn = rig.take().unwrap();
-    assert_eq!(turn.request.attempt, 1, "it is not the key's fault");
-    assert!(!turn.halt().is_halted());
+    let reconcile = rig.take().unwrap();
+    assert_eq!(reconcile.request.attempt, 1, "it is not the key's fault");
+    assert!(!reconcile.halt().is_halted());
 }

@@ -3,24 +3,26 @@
 use super::*;
 
 fn fail_unavailable(rig: &mut Rig) -> Option<String> {
-    let mut turn = rig.take()?;
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
-    let error = TurnError::Unavailable("no answer".into());
-    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
-    Some(turn.plugin_name().to_owned())
+    let mut reconcile = rig.take()?;
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
+    let error = ReconcileError::Unavailable("no answer".into());
+    rig.hub
+        .failed(&reconcile, &error, Executed::default(), rig.now);
+    Some(reconcile.plugin_name().to_owned())
 }
 
 /// One hundred keys of one plugin. The writes of the first two could not reach the cluster.
 fn cut_off() -> Rig {
     let mut rig = Rig::with(manifest("p"), nothing);
     (0..100).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
-    let turns: Vec<Turn> = (0..2).filter_map(|_| rig.take()).collect();
-    for mut turn in turns {
-        let decision = turn.decide();
-        rig.hub.decided(&turn, &decision, rig.now);
-        let error = TurnError::Unavailable("no answer".into());
-        rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    let reconciles: Vec<Reconcile> = (0..2).filter_map(|_| rig.take()).collect();
+    for mut reconcile in reconciles {
+        let decision = reconcile.decide();
+        rig.hub.decided(&reconcile, &decision, rig.now);
+        let error = ReconcileError::Unavailable("no answer".into());
+        rig.hub
+            .failed(&reconcile, &error, Executed::default(), rig.now);
     }
     rig
 }
@@ -68,14 +70,15 @@ fn one_key_that_gets_through_brings_all_of_them_back() {
 fn an_answer_that_is_no_success_shows_the_cluster_too() {
     let mut rig = cut_off();
     rig.now += Duration::from_secs(1);
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
-    let error = TurnError::Write {
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
+    let error = ReconcileError::Write {
         message: "conflict".into(),
         retry_after: None,
     };
-    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    rig.hub
+        .failed(&reconcile, &error, Executed::default(), rig.now);
     assert_eq!(rig.run().len(), 99);
 }
 
@@ -84,11 +87,12 @@ fn guests_that_fail_by_themselves_do_not_leave_the_others_waiting_for_ever() {
     let mut rig = cut_off();
     for _ in 0..2 {
         rig.now += Duration::from_secs(1);
-        let mut turn = rig.take().unwrap();
-        let decision = turn.decide();
-        rig.hub.decided(&turn, &decision, rig.now);
-        let error = TurnError::Run(RunError::Trap("unreachable".into()));
-        rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+        let mut reconcile = rig.take().unwrap();
+        let decision = reconcile.decide();
+        rig.hub.decided(&reconcile, &decision, rig.now);
+        let error = ReconcileError::Run(RunError::Trap("unreachable".into()));
+        rig.hub
+            .failed(&reconcile, &error, Executed::default(), rig.now);
     }
     assert!(rig.run().len() >= 98, "nobody is left to try with");
 }
@@ -106,10 +110,10 @@ fn what_one_plugin_cannot_reach_stops_no_other() {
     let mut rig = cut_off();
     rig.join(manifest("other"), nothing);
     let plugins: BTreeSet<String> = std::iter::from_fn(|| {
-        let mut turn = rig.take()?;
-        let decision = turn.decide();
-        rig.finish(&turn, decision);
-        Some(turn.plugin_name().to_owned())
+        let mut reconcile = rig.take()?;
+        let decision = reconcile.decide();
+        rig.finish(&reconcile, decision);
+        Some(reconcile.plugin_name().to_owned())
     })
     .collect();
     assert_eq!(plugins, ["other".to_owned()].into());
@@ -131,14 +135,15 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
         if step % 10 == 0 {
             rig.put(&service(), "alive", &format!(r#""n":"{step}""#));
         }
-        let turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
-        for mut turn in turns {
-            let decision = turn.decide();
-            rig.hub.decided(&turn, &decision, rig.now);
-            if &*turn.request.key.name == "dead" {
+        let reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
+        for mut reconcile in reconciles {
+            let decision = reconcile.decide();
+            rig.hub.decided(&reconcile, &decision, rig.now);
+            if &*reconcile.request.key.name == "dead" {
                 tries += 1;
-                let error = TurnError::Unavailable("503".into());
-                rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+                let error = ReconcileError::Unavailable("503".into());
+                rig.hub
+                    .failed(&reconcile, &error, Executed::default(), rig.now);
             } else {
                 alive_runs += 1;
                 let accepted = vec![Accepted {
@@ -150,7 +155,7 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
                     accepted,
                     ..Executed::default()
                 };
-                rig.hub.settled(&turn, None, executed, rig.now);
+                rig.hub.settled(&reconcile, None, executed, rig.now);
             }
         }
         rig.now += Duration::from_millis(1);
@@ -171,15 +176,17 @@ fn keys_that_write_nothing_run_while_one_key_finds_no_cluster() {
         if step == 1_000 {
             (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
         }
-        while let Some(mut turn) = rig.take() {
-            let decision = turn.decide();
-            rig.hub.decided(&turn, &decision, rig.now);
-            if &*turn.request.key.name == "dead" {
-                let error = TurnError::Unavailable("503".into());
-                rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+        while let Some(mut reconcile) = rig.take() {
+            let decision = reconcile.decide();
+            rig.hub.decided(&reconcile, &decision, rig.now);
+            if &*reconcile.request.key.name == "dead" {
+                let error = ReconcileError::Unavailable("503".into());
+                rig.hub
+                    .failed(&reconcile, &error, Executed::default(), rig.now);
             } else {
-                ran.insert(turn.request.key.name.to_string());
-                rig.hub.settled(&turn, None, Executed::default(), rig.now);
+                ran.insert(reconcile.request.key.name.to_string());
+                rig.hub
+                    .settled(&reconcile, None, Executed::default(), rig.now);
             }
         }
         rig.now += Duration::from_millis(1);
@@ -191,9 +198,9 @@ fn keys_that_write_nothing_run_while_one_key_finds_no_cluster() {
 fn a_run_that_writes_nothing_does_not_show_that_the_cluster_can_be_reached() {
     let mut rig = cut_off();
     rig.now += Duration::from_secs(1);
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.finish(&turn, decision);
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.finish(&reconcile, decision);
     let id = *rig.hub.controllers.keys().next().unwrap();
     assert!(rig.hub.is_cut_off(id));
 }
@@ -224,11 +231,11 @@ fn a_key_whose_lookup_found_none_asks_again_soon_when_others_got_through() {
         }],
         ..Executed::default()
     };
-    for turn in [&mut first, &mut second] {
-        let decision = turn.decide();
-        rig.hub.decided(turn, &decision, rig.now);
+    for reconcile in [&mut first, &mut second] {
+        let decision = reconcile.decide();
+        rig.hub.decided(reconcile, &decision, rig.now);
     }
-    let error = TurnError::Unavailable("no answer".into());
+    let error = ReconcileError::Unavailable("no answer".into());
     rig.hub
         .failed(&first, &error, wrote(Effect::Unknown), rig.now);
     rig.now += Duration::from_secs(1);
@@ -251,14 +258,15 @@ fn a_key_that_was_tried_often_while_nobody_got_through_is_brought_back_with_the_
         fail_unavailable(&mut rig);
     }
     rig.now += Duration::from_secs(1);
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
-    let error = TurnError::Write {
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
+    let error = ReconcileError::Write {
         message: "conflict".into(),
         retry_after: None,
     };
-    rig.hub.failed(&turn, &error, Executed::default(), rig.now);
+    rig.hub
+        .failed(&reconcile, &error, Executed::default(), rig.now);
     assert_eq!(rig.run().len(), 99);
 }
 
@@ -272,16 +280,18 @@ fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
         // There is always another key.
         rig.put(&service(), &format!("s{step}"), "");
         rig.put(&service(), &format!("t{step}"), "");
-        let mut turn = rig.take();
-        if let Some(turn) = &mut turn {
-            tries += usize::from(&*turn.request.key.name == "a");
-            let decision = turn.decide();
-            rig.hub.decided(turn, &decision, rig.now);
-            if &*turn.request.key.name == "a" {
-                let error = TurnError::Unavailable("503".into());
-                rig.hub.failed(turn, &error, Executed::default(), rig.now);
+        let mut reconcile = rig.take();
+        if let Some(reconcile) = &mut reconcile {
+            tries += usize::from(&*reconcile.request.key.name == "a");
+            let decision = reconcile.decide();
+            rig.hub.decided(reconcile, &decision, rig.now);
+            if &*reconcile.request.key.name == "a" {
+                let error = ReconcileError::Unavailable("503".into());
+                rig.hub
+                    .failed(reconcile, &error, Executed::default(), rig.now);
             } else {
-                rig.hub.settled(turn, None, Executed::default(), rig.now);
+                rig.hub
+                    .settled(reconcile, None, Executed::default(), rig.now);
             }
         }
         rig.now += Duration::from_millis(1);
@@ -311,11 +321,12 @@ fn an_outage_goes_on_while_the_last_key_that_found_no_cluster_is_tried() {
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
     let (mut found_none, mut needs_none) = (rig.take().unwrap(), rig.take().unwrap());
-    let fail = |rig: &mut Rig, turn: &mut Turn| {
-        let decision = turn.decide();
-        rig.hub.decided(turn, &decision, rig.now);
-        let error = TurnError::Unavailable("no answer".into());
-        rig.hub.failed(turn, &error, Executed::default(), rig.now);
+    let fail = |rig: &mut Rig, reconcile: &mut Reconcile| {
+        let decision = reconcile.decide();
+        rig.hub.decided(reconcile, &decision, rig.now);
+        let error = ReconcileError::Unavailable("no answer".into());
+        rig.hub
+            .failed(reconcile, &error, Executed::default(), rig.now);
     };
     fail(&mut rig, &mut found_none);
     rig.now += Duration::from_secs(1);

@@ -33,10 +33,10 @@ fn with_listed(names: &[String]) -> (Rig, PluginId) {
 
 /// Runs the next key and returns its name.
 fn run_one(rig: &mut Rig) -> Option<String> {
-    let mut turn = rig.take()?;
-    let decision = turn.decide();
-    rig.finish(&turn, decision);
-    Some(turn.request.key.name.to_string())
+    let mut reconcile = rig.take()?;
+    let decision = reconcile.decide();
+    rig.finish(&reconcile, decision);
+    Some(reconcile.request.key.name.to_string())
 }
 
 fn run_in_order(rig: &mut Rig) -> Vec<String> {
@@ -66,14 +66,17 @@ fn first_runs_have_low_priority_and_wait_since_the_plugin_joined() {
     let (mut rig, _) = with_listed(&names(0, 2));
     rig.now += Duration::from_secs(3);
     rig.put(&service(), "changed", "");
-    let turn = rig.take().unwrap();
+    let reconcile = rig.take().unwrap();
     assert_eq!(
-        (&*turn.request.key.name, turn.priority),
+        (&*reconcile.request.key.name, reconcile.priority),
         ("changed", NORMAL)
     );
-    let turn = rig.take().unwrap();
-    assert_eq!((&*turn.request.key.name, turn.priority), ("s0000", LOW));
-    assert_eq!(turn.waited, Duration::from_secs(3));
+    let reconcile = rig.take().unwrap();
+    assert_eq!(
+        (&*reconcile.request.key.name, reconcile.priority),
+        ("s0000", LOW)
+    );
+    assert_eq!(reconcile.waited, Duration::from_secs(3));
 }
 
 #[test]

@@ -21,8 +21,8 @@ fn a_plugin_that_resyncs_runs_every_subject_again_with_low_priority() {
     };
     assert!((60..=120).contains(&due.as_secs()), "{due:?}");
     rig.now = due;
-    let turn = rig.take().unwrap();
-    assert_eq!((turn.plugin_name(), turn.priority), ("p", LOW));
+    let reconcile = rig.take().unwrap();
+    assert_eq!((reconcile.plugin_name(), reconcile.priority), ("p", LOW));
     assert_eq!(rig.run().len(), 1, "and the other subject");
 }
 
@@ -36,15 +36,15 @@ fn a_plugin_whose_guests_are_slow_leaves_a_thread_to_others() {
     rig.sync(&service());
     rig.sync(&pod());
     (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
-    let alone: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
+    let alone: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
     assert_eq!(alone.len(), 10, "alone it may use them all");
-    for mut turn in alone {
-        let decision = turn.decide();
-        rig.finish(&turn, decision);
+    for mut reconcile in alone {
+        let decision = reconcile.decide();
+        rig.finish(&reconcile, decision);
     }
     rig.join(manifest("calm"), nothing);
     let slow: Vec<String> = std::iter::from_fn(|| rig.take())
-        .map(|turn| turn.plugin_name().to_owned())
+        .map(|reconcile| reconcile.plugin_name().to_owned())
         .collect();
     assert_eq!(slow, ["calm", "calm"], "of three threads two");
 }
@@ -60,34 +60,34 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
     }
     rig.sync(&service());
     rig.sync(&pod());
-    let names = |turns: &[Turn]| -> Vec<String> {
-        turns
+    let names = |reconciles: &[Reconcile]| -> Vec<String> {
+        reconciles
             .iter()
-            .map(|turn| turn.plugin_name().to_owned())
+            .map(|reconcile| reconcile.plugin_name().to_owned())
             .collect()
     };
-    let is_slow = |turn: &Turn| turn.plugin_name() != "calm";
-    let end = |rig: &mut Rig, turns: Vec<Turn>| {
-        for mut turn in turns {
-            let decision = turn.decide();
-            rig.finish(&turn, decision);
+    let is_slow = |reconcile: &Reconcile| reconcile.plugin_name() != "calm";
+    let end = |rig: &mut Rig, reconciles: Vec<Reconcile>| {
+        for mut reconcile in reconciles {
+            let decision = reconcile.decide();
+            rig.finish(&reconcile, decision);
         }
     };
     // A guest is known to be slow only after it has taken long.
     rig.put(&service(), "a", "");
-    let turns: Vec<Turn> = std::iter::from_fn(|| rig.take()).collect();
-    assert_eq!(turns.len(), 3);
-    let (slow, calm): (Vec<Turn>, Vec<Turn>) = turns.into_iter().partition(is_slow);
+    let reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
+    assert_eq!(reconciles.len(), 3);
+    let (slow, calm): (Vec<Reconcile>, Vec<Reconcile>) = reconciles.into_iter().partition(is_slow);
     end(&mut rig, calm);
     rig.now += Duration::from_secs(2);
     end(&mut rig, slow);
     (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
     let mut busy = Vec::new();
     for _ in 0..20 {
-        let Some(turn) = rig.take() else { break };
-        match is_slow(&turn) {
-            true => busy.push(turn),
-            false => end(&mut rig, vec![turn]),
+        let Some(reconcile) = rig.take() else { break };
+        match is_slow(&reconcile) {
+            true => busy.push(reconcile),
+            false => end(&mut rig, vec![reconcile]),
         }
     }
     assert_eq!(busy.len(), 2, "{:?}", names(&busy));
@@ -110,14 +110,15 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
 fn a_key_waits_as_long_as_the_server_asked_for() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
-    let mut turn = rig.take().unwrap();
-    let decision = turn.decide();
-    rig.hub.decided(&turn, &decision, rig.now);
-    let busy = TurnError::Write {
+    let mut reconcile = rig.take().unwrap();
+    let decision = reconcile.decide();
+    rig.hub.decided(&reconcile, &decision, rig.now);
+    let busy = ReconcileError::Write {
         message: "too many requests".into(),
         retry_after: Some(Duration::from_secs(30)),
     };
-    rig.hub.failed(&turn, &busy, Executed::default(), rig.now);
+    rig.hub
+        .failed(&reconcile, &busy, Executed::default(), rig.now);
     rig.now += Duration::from_secs(29);
     assert_eq!(rig.run(), NONE);
     rig.now += Duration::from_secs(1);
@@ -172,13 +173,13 @@ fn nobody_waits_for_a_time_that_has_passed() {
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
     let mut busy = Vec::new();
-    while let Some(mut turn) = rig.take() {
-        if turn.plugin_name() == "slow" && &*turn.request.key.name != "fails" {
-            busy.push(turn);
+    while let Some(mut reconcile) = rig.take() {
+        if reconcile.plugin_name() == "slow" && &*reconcile.request.key.name != "fails" {
+            busy.push(reconcile);
             continue;
         }
-        let decision = turn.decide();
-        rig.finish(&turn, decision);
+        let decision = reconcile.decide();
+        rig.finish(&reconcile, decision);
     }
     assert_eq!(busy.len(), 2, "all the threads that one plugin may have");
     rig.now += Duration::from_secs(1);
@@ -209,10 +210,10 @@ fn a_run_that_missed_more_than_its_reads_are_held_against_is_run_again() {
     for (count, again) in [(50, NONE), (5_000, vec!["a".to_owned()])] {
         let mut rig = Rig::with(manifest("p"), lists(count));
         rig.put(&service(), "a", "");
-        let mut turn = rig.take().unwrap();
-        let decision = turn.decide();
+        let mut reconcile = rig.take().unwrap();
+        let decision = reconcile.decide();
         (0..10).for_each(|number| rig.put(&pod(), &format!("p{number}"), ""));
-        rig.finish(&turn, decision);
+        rig.finish(&reconcile, decision);
         assert_eq!(rig.run(), again, "{count} lists");
     }
 }

@@ -13,8 +13,8 @@ use crate::cache::Change;
 use crate::gate::{Awaited, GateId, Passage, Sign};
 use crate::hub::changelog::Missed;
 use crate::hub::outage::{Outage, Probe};
+use crate::hub::reconcile::{Decision, PluginVersion, Reconcile, ReconcileError, Start};
 use crate::hub::status::LastError;
-use crate::hub::turn::{Decision, PluginVersion, Start, Turn, TurnError};
 use crate::hub::{Known, Lookup, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
@@ -47,7 +47,7 @@ const COMPARISONS_PER_READ: usize = 20;
 
 /// What a plugin has to do next.
 pub enum Work {
-    Run(Box<Turn>),
+    Run(Box<Reconcile>),
     /// Something must be fetched before a key can run.
     Look(Lookup),
     /// Nothing yet. Ask again, after others could use the hub.
@@ -101,9 +101,9 @@ impl Controller {
             self.outage.iter_mut().for_each(|outage| outage.tried(now));
             match self.gates.try_pass(&taken.key, snapshot, now) {
                 Passage::Open => {
-                    let mut turn = self.turn(id, taken, snapshot, now, wall_clock_ms);
-                    turn.is_probe = is_probe;
-                    return Some(Work::Run(Box::new(turn)));
+                    let mut reconcile = self.reconcile(id, taken, snapshot, now, wall_clock_ms);
+                    reconcile.is_probe = is_probe;
+                    return Some(Work::Run(Box::new(reconcile)));
                 }
                 Passage::Until(until) => {
                     self.queue.hold(&taken, until, now);
@@ -239,14 +239,14 @@ impl Controller {
         }
     }
 
-    fn turn(
+    fn reconcile(
         &mut self,
         id: PluginId,
         taken: Taken,
         snapshot: &Snapshot,
         now: Time,
         wall_clock_ms: u64,
-    ) -> Turn {
+    ) -> Reconcile {
         self.pace.begin(now);
         self.reconciles.self_triggered += u64::from(self.loops.begin(&taken.key));
         let request = Request {
@@ -269,26 +269,32 @@ impl Controller {
             charge: self.share.begin(),
             halt: self.halt.clone(),
         };
-        Turn::new(id, self.version.clone(), request, reader, start)
+        Reconcile::new(id, self.version.clone(), request, reader, start)
     }
 
     /// The guest has ended. Replaces the key's reads by those of this reconcile, or adds them if it
     /// failed. Queues the key again if something it read has changed since its snapshot.
-    pub fn register(&mut self, turn: &Turn, decision: &Decision, missed: Missed<'_>, now: Time) {
-        self.pace.end(turn.started, now);
+    pub fn register(
+        &mut self,
+        reconcile: &Reconcile,
+        decision: &Decision,
+        missed: Missed<'_>,
+        now: Time,
+    ) {
+        self.pace.end(reconcile.started, now);
         self.share
-            .end(turn.charge, now.saturating_sub(turn.started));
-        let key = &turn.request.key;
+            .end(reconcile.charge, now.saturating_sub(reconcile.started));
+        let key = &reconcile.request.key;
         self.reconciles.denied_reads += u64::from(decision.denied.is_some());
-        if !self.is_current(turn) {
+        if !self.is_current(reconcile) {
             // The reads belong to another version and use its numbering of informers and views.
-            if !self.is_of_another_kind(turn) {
+            if !self.is_of_another_kind(reconcile) {
                 self.queue.add(key, NORMAL, now);
             }
             return;
         }
         let is_stale = match missed {
-            _ if turn.sequence() < self.turned_at => {
+            _ if reconcile.sequence() < self.turned_at => {
                 self.loops.caused_otherwise(key);
                 true
             }
@@ -316,7 +322,7 @@ impl Controller {
         // If the subject is gone, perhaps only because it is no longer selected, the guest's reads
         // of it were not recorded. A recorded one is the host's own, made for planning, and nothing
         // else wakes the key when such an object changes.
-        let reads = reads.filter(|read| turn.is_gone || !self.is_own(read, key));
+        let reads = reads.filter(|read| reconcile.is_gone || !self.is_own(read, key));
         let reads: BTreeSet<Read> = reads.cloned().collect();
         self.share.charge(reads.len() * COMPARISONS_PER_READ);
         match &decision.result {
@@ -356,47 +362,49 @@ impl Controller {
     }
 
     /// Whether a reconcile began on the present version.
-    fn is_current(&self, turn: &Turn) -> bool {
-        Arc::ptr_eq(&turn.version, &self.version)
+    fn is_current(&self, reconcile: &Reconcile) -> bool {
+        Arc::ptr_eq(&reconcile.version, &self.version)
     }
 
     /// Whether the present version has keys of another kind than the reconcile.
-    fn is_of_another_kind(&self, turn: &Turn) -> bool {
-        turn.version.manifest.subject_kind() != self.manifest().subject_kind()
+    fn is_of_another_kind(&self, reconcile: &Reconcile) -> bool {
+        reconcile.version.manifest.subject_kind() != self.manifest().subject_kind()
     }
 
     /// Returns whether this failure put the version in quarantine.
     pub fn failed(
         &mut self,
-        turn: &Turn,
-        error: &TurnError,
+        reconcile: &Reconcile,
+        error: &ReconcileError,
         executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) -> bool {
-        if self.is_of_another_kind(turn) {
-            self.queue.done(&turn.request.key, now);
+        if self.is_of_another_kind(reconcile) {
+            self.queue.done(&reconcile.request.key, now);
             return false;
         }
-        let is_condemned = self.judge(turn, Some(error), now);
-        self.fail(turn, error, executed, snapshot, now);
+        let is_condemned = self.judge(reconcile, Some(error), now);
+        self.fail(reconcile, error, executed, snapshot, now);
         is_condemned
     }
 
     /// Records the result of a reconcile for the version that made it, if that is still the present
     /// one. A version that makes the host panic is put in quarantine at once. Returns whether the
     /// version is put in quarantine.
-    fn judge(&mut self, turn: &Turn, error: Option<&TurnError>, now: Time) -> bool {
+    fn judge(&mut self, reconcile: &Reconcile, error: Option<&ReconcileError>, now: Time) -> bool {
         // An unreachable cluster tells nothing about the plugin.
-        if !self.is_current(turn) || matches!(error, Some(TurnError::Unavailable(_))) {
+        if !self.is_current(reconcile) || matches!(error, Some(ReconcileError::Unavailable(_))) {
             return false;
         }
-        if let Some(TurnError::Run(panic @ RunError::HostPanic(_))) = error {
+        if let Some(ReconcileError::Run(panic @ RunError::HostPanic(_))) = error {
             return self.health.condemn(&panic.to_string(), now);
         }
         let strike = error.filter(|error| error.is_strike());
         let reason = strike.map(ToString::to_string);
-        let is_condemned = self.health.ran(&turn.request.key, reason.as_deref(), now);
+        let is_condemned = self
+            .health
+            .ran(&reconcile.request.key, reason.as_deref(), now);
         if is_condemned {
             self.stop_writes();
         }
@@ -405,14 +413,14 @@ impl Controller {
 
     fn fail(
         &mut self,
-        turn: &Turn,
-        error: &TurnError,
+        reconcile: &Reconcile,
+        error: &ReconcileError,
         executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) {
-        let key = &turn.request.key;
-        if !turn.is_gone {
+        let key = &reconcile.request.key;
+        if !reconcile.is_gone {
             self.gone.remove(key);
         }
         self.reconciles.error += 1;
@@ -422,51 +430,51 @@ impl Controller {
             at: now,
         });
         let is_said = |error: &RunError| matches!(error, RunError::Failure(_));
-        if let TurnError::Run(error) = error
+        if let ReconcileError::Run(error) = error
             && !is_said(error)
         {
             self.reconciles.trapped += 1;
         }
-        if matches!(error, TurnError::Plan(_)) {
+        if matches!(error, ReconcileError::Plan(_)) {
             self.reconciles.refused += 1;
         }
         // A reconcile without an outcome leaves the results of the last one in place.
         match error {
-            TurnError::Write { .. } | TurnError::Unavailable(_) => {
+            ReconcileError::Write { .. } | ReconcileError::Unavailable(_) => {
                 self.keep(key, executed, snapshot, now);
             }
-            TurnError::Run(_) | TurnError::Plan(_) => self.loops.forget(key),
+            ReconcileError::Run(_) | ReconcileError::Plan(_) => self.loops.forget(key),
         }
         match error {
-            TurnError::Run(RunError::Failure(Failure::Terminal(_))) => {
+            ReconcileError::Run(RunError::Failure(Failure::Terminal(_))) => {
                 self.reconciles.terminal += 1;
                 self.queue.fail_terminally(key, now);
-                if turn.is_gone {
+                if reconcile.is_gone {
                     self.note_gone(key, snapshot, now);
                 }
             }
-            TurnError::Unavailable(_) => return self.strand(turn, now),
+            ReconcileError::Unavailable(_) => return self.strand(reconcile, now),
             // A retry keeps the priority of the reconcile that failed (controller-runtime's rule).
             _ => {
                 let at_least = match error {
-                    TurnError::Write { retry_after, .. } => retry_after.unwrap_or_default(),
+                    ReconcileError::Write { retry_after, .. } => retry_after.unwrap_or_default(),
                     _ => Duration::ZERO,
                 };
-                self.queue.fail(key, at_least, turn.priority, now);
+                self.queue.fail(key, at_least, reconcile.priority, now);
             }
         }
         let is_terminal = matches!(
             error,
-            TurnError::Run(RunError::Failure(Failure::Terminal(_)))
+            ReconcileError::Run(RunError::Failure(Failure::Terminal(_)))
         );
-        let is_guests = matches!(error, TurnError::Run(_) | TurnError::Plan(_));
-        if is_guests && (is_terminal || turn.request.attempt >= DOUBT_AFTER) {
+        let is_guests = matches!(error, ReconcileError::Run(_) | ReconcileError::Plan(_));
+        if is_guests && (is_terminal || reconcile.request.attempt >= DOUBT_AFTER) {
             self.doubts.add(key);
         }
         self.tries.remove(key);
         match error {
-            TurnError::Write { .. } => self.rescue(false),
-            _ => self.try_the_next_at_once(turn, now),
+            ReconcileError::Write { .. } => self.rescue(false),
+            _ => self.try_the_next_at_once(reconcile, now),
         }
         if self.queue.is_broken(key) {
             self.reasons.insert(key.clone(), error.to_string());
@@ -477,19 +485,19 @@ impl Controller {
 
     /// A tried key has ended without an answer from the cluster, and without having failed to get
     /// one. The next try may follow at once.
-    fn try_the_next_at_once(&mut self, turn: &Turn, now: Time) {
-        if let Some(outage) = self.outage.as_mut().filter(|_| turn.is_probe) {
+    fn try_the_next_at_once(&mut self, reconcile: &Reconcile, now: Time) {
+        if let Some(outage) = self.outage.as_mut().filter(|_| reconcile.is_probe) {
             outage.hurry(now);
         }
     }
 
     /// Parks a key until the cluster can be reached. A key whose writes alone cannot reach it waits
     /// longer each time and stops no other key: by then the failure is known to be the key's own.
-    fn strand(&mut self, turn: &Turn, now: Time) {
+    fn strand(&mut self, reconcile: &Reconcile, now: Time) {
         let taken = Taken {
-            key: turn.request.key.clone(),
-            failures: turn.request.attempt.saturating_sub(1),
-            priority: turn.priority,
+            key: reconcile.request.key.clone(),
+            failures: reconcile.request.attempt.saturating_sub(1),
+            priority: reconcile.priority,
             waited: Duration::ZERO,
         };
         let tries = self.tries.entry(taken.key.clone()).or_default();
@@ -536,30 +544,30 @@ impl Controller {
 
     pub fn settled(
         &mut self,
-        turn: &Turn,
+        reconcile: &Reconcile,
         requeue_after: Option<Duration>,
         executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) -> Option<LoopingKey> {
-        let key = &turn.request.key;
-        if self.is_of_another_kind(turn) {
+        let key = &reconcile.request.key;
+        if self.is_of_another_kind(reconcile) {
             self.queue.done(key, now);
             return None;
         }
-        self.judge(turn, None, now);
+        self.judge(reconcile, None, now);
         self.tries.remove(key);
         // A write without an answer does not show that the cluster can be reached.
         let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
             self.rescue(false);
         } else {
-            self.try_the_next_at_once(turn, now);
+            self.try_the_next_at_once(reconcile, now);
         }
         self.queue.forget(key);
         self.reasons.remove(key);
         let looping = self.keep(key, executed, snapshot, now);
-        if turn.is_gone {
+        if reconcile.is_gone {
             self.results.remove(key);
             self.note_gone(key, snapshot, now);
         } else {
@@ -583,11 +591,17 @@ impl Controller {
     }
 
     /// The writes of a reconcile were stopped on the way, so its key is queued again.
-    pub fn halted(&mut self, turn: &Turn, executed: Executed, snapshot: &Snapshot, now: Time) {
-        let key = &turn.request.key;
-        if !self.is_of_another_kind(turn) {
+    pub fn halted(
+        &mut self,
+        reconcile: &Reconcile,
+        executed: Executed,
+        snapshot: &Snapshot,
+        now: Time,
+    ) {
+        let key = &reconcile.request.key;
+        if !self.is_of_another_kind(reconcile) {
             self.keep(key, executed, snapshot, now);
-            self.queue.add(key, turn.priority, now);
+            self.queue.add(key, reconcile.priority, now);
         }
         self.queue.done(key, now);
     }

@@ -32,7 +32,7 @@ pub(super) struct PluginVersion {
 }
 
 /// A key that was handed out. It stays held until it is given back to the hub.
-pub struct Turn {
+pub struct Reconcile {
     /// The plugin of the key.
     pub plugin: PluginId,
     /// What is passed to the guest.
@@ -66,7 +66,7 @@ pub(super) struct Start {
 /// The result of running the guest.
 pub struct Decision {
     /// The writes to send and the requested delay of the next run, or why there are none.
-    pub result: Result<(Plan, Option<Duration>), TurnError>,
+    pub result: Result<(Plan, Option<Duration>), ReconcileError>,
     /// The first read that was not allowed, for the audit log. The guest was told and may have
     /// continued.
     pub denied: Option<ReadError>,
@@ -75,7 +75,7 @@ pub struct Decision {
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
-pub enum TurnError {
+pub enum ReconcileError {
     /// The guest failed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -96,7 +96,7 @@ pub enum TurnError {
     Unavailable(String),
 }
 
-impl TurnError {
+impl ReconcileError {
     /// Whether the error counts against the version of the plugin: it broke, or its outcome was
     /// refused.
     pub(super) fn is_strike(&self) -> bool {
@@ -107,7 +107,7 @@ impl TurnError {
     }
 }
 
-impl From<WriteFailure> for TurnError {
+impl From<WriteFailure> for ReconcileError {
     fn from(failure: WriteFailure) -> Self {
         if failure.is_unavailable {
             Self::Unavailable(failure.message)
@@ -120,7 +120,7 @@ impl From<WriteFailure> for TurnError {
     }
 }
 
-impl Turn {
+impl Reconcile {
     pub(super) fn new(
         plugin: PluginId,
         version: Arc<PluginVersion>,
@@ -182,7 +182,7 @@ impl Turn {
     /// Runs the guest and plans its outcome. CPU-bound; takes as long as the guest's limits allow.
     pub fn decide(&mut self) -> Decision {
         let Some(mut reader) = self.reader.take() else {
-            let result = Err(RunError::Host("a turn decides once".into()).into());
+            let result = Err(RunError::Host("a reconcile decides once".into()).into());
             return Decision {
                 result,
                 denied: None,
@@ -208,7 +208,7 @@ impl Turn {
             Err(error) => Err(error.into()),
             Ok(outcome) => plan(context, &outcome.actions, &mut reader)
                 .map(|plan| (plan, outcome.requeue_after))
-                .map_err(TurnError::from),
+                .map_err(ReconcileError::from),
         };
         Decision {
             result,
