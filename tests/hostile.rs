@@ -229,10 +229,10 @@ impl Rig {
         loop {
             match self.hub.next(self.now, wall_clock_ms) {
                 Next::Run(reconcile) => return Some(*reconcile),
-                Next::Look(lookup) => {
+                Next::Fetch(fetch) => {
                     let no_answer = Err(ReadFailure::NoAnswer("no server".into()));
-                    let answers = vec![no_answer; lookup.questions.len()];
-                    self.hub.looked(&lookup, answers, self.now);
+                    let answers = vec![no_answer; fetch.questions.len()];
+                    self.hub.fetched(&fetch, answers, self.now);
                 }
                 Next::Idle(_) => return None,
             }

@@ -370,7 +370,7 @@ mod tests {
         let place = listener.local_addr().unwrap();
         let _server = Server::start(listener, &address, &[], None, answers).unwrap();
         // The only thread of this runtime holds the hub, and does nothing else.
-        let waiting = shared.look(Cause::Status, |_| {
+        let waiting = shared.read(Cause::Status, |_| {
             let waiting = ["/readyz", "/plugins", "/metrics"].map(|path| ask(place, path));
             let alive = answer(ask(place, "/healthz"));
             assert!(alive.ends_with("ok"), "{alive}");

@@ -38,7 +38,7 @@ use slot::Slot;
 
 /// How often missing kinds are checked for, and the directory is read, while a plugin waits. A CRD
 /// may be created at any time.
-pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
+pub const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Installs the plugins of the directory in the hub, and removes them again.
 pub struct Supervisor {
@@ -105,7 +105,7 @@ impl Supervisor {
 
     /// Follows the directory. Ends only when a list-watch dies.
     pub async fn run(mut self) -> anyhow::Error {
-        self.look();
+        self.rescan();
         if self.slots.is_empty() {
             warn!("the plugin directory has no *.wasm file; copy a plugin there, it is picked up");
         }
@@ -117,7 +117,7 @@ impl Supervisor {
                 error = self.watches.failed() => return error,
                 () = self.server.wait(), if !is_reached => {}
                 loaded = self.loading.next() => self.loaded(loaded),
-                () = self.changes.next() => self.look(),
+                () = self.changes.next() => self.rescan(),
                 left = self.places.leaving.next() => self.left(&left),
                 () = self.shared.condemned() => self.heal(),
                 Some(command) = self.commands.recv() => {
@@ -136,13 +136,13 @@ impl Supervisor {
                 // `changes.next()` is not cancel-safe: another branch may win after it has consumed
                 // a notification, and its rescan timer starts over. Therefore the directory is also
                 // read while a plugin waits.
-                () = tokio::time::sleep(LOOK_AGAIN), if is_waiting => self.look(),
+                () = tokio::time::sleep(RECHECK_INTERVAL), if is_waiting => self.rescan(),
             }
         }
     }
 
     /// Reads the directory, and begins to load what is new.
-    fn look(&mut self) {
+    fn rescan(&mut self) {
         let listing = match self.directory.list() {
             Ok(listing) => listing,
             Err(reason) => return warn!(%reason, "the plugins go on as they are"),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use pilothouse_core::hub::{
-    ControllerStatus, Exchange, Hub, JoinError, Lookup, Next, PluginId, Preparation, Quarantine,
+    ControllerStatus, Exchange, Fetch, Hub, JoinError, Next, PluginId, Preparation, Quarantine,
     Reconcile, ReconcileError, Settings,
 };
 use pilothouse_core::plan::Executed;
@@ -38,7 +38,7 @@ pub struct Shared {
 /// The next task of a worker.
 pub enum Task {
     Run(Box<Reconcile>),
-    Look(Lookup),
+    Fetch(Fetch),
 }
 
 impl Shared {
@@ -168,7 +168,7 @@ impl Shared {
     /// The state of every plugin.
     pub fn status(&self) -> Vec<ControllerStatus> {
         let now = self.now();
-        self.look(Cause::Status, |hub| hub.status(now))
+        self.read(Cause::Status, |hub| hub.status(now))
     }
 
     /// Reports a failed reconcile to the hub. Notifies [`condemned`](Self::condemned) if it put the
@@ -190,12 +190,12 @@ impl Shared {
     /// The plugins in quarantine.
     pub fn quarantined(&self) -> Vec<(PluginId, Quarantine)> {
         let now = self.now();
-        self.look(Cause::Plugins, |hub| hub.quarantined(now))
+        self.read(Cause::Plugins, |hub| hub.quarantined(now))
     }
 
     /// Reads the hub.
-    pub fn look<'a, R>(&self, holder: impl Into<Holder<'a>>, look: impl FnOnce(&Hub) -> R) -> R {
-        self.hold(holder.into(), |hub, _| look(hub))
+    pub fn read<'a, R>(&self, holder: impl Into<Holder<'a>>, read: impl FnOnce(&Hub) -> R) -> R {
+        self.hold(holder.into(), |hub, _| read(hub))
     }
 
     /// Waits for the next task. Returns `None` once `is_stopping` returns true and everything is
@@ -212,7 +212,7 @@ impl Shared {
                 .note(Cause::Reconcile.into(), now.saturating_sub(began), now);
             let due = match next {
                 Next::Run(reconcile) => return Some(Task::Run(reconcile)),
-                Next::Look(lookup) => return Some(Task::Look(lookup)),
+                Next::Fetch(fetch) => return Some(Task::Fetch(fetch)),
                 Next::Idle(due) => due,
             };
             if is_stopping() && hub.is_drained(now) {
@@ -271,7 +271,7 @@ mod tests {
     async fn nobody_holds_the_hub_while_all_sleep() {
         let shared = Shared::new(1);
         assert!(shared.next_task(|| true).is_none());
-        shared.look(Cause::Status, |_| ());
+        shared.read(Cause::Status, |_| ());
         shared.change(Cause::Plugins, |_, _| ());
         advance(2 * STUCK).await;
         assert_eq!(shared.stuck(), None);

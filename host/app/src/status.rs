@@ -167,7 +167,7 @@ fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
 
 impl Sources {
     pub fn informers(&self) -> Vec<InformerState> {
-        let informers = self.shared.look(Cause::Status, Hub::informers);
+        let informers = self.shared.read(Cause::Status, Hub::informers);
         let troubles = self.troubles.all();
         let state = |informer: InformerStatus| InformerState {
             source: informer.source.to_string(),

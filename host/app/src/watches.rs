@@ -23,7 +23,7 @@ use pilothouse_core::source::{Payload, Source};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::metrics::Metrics;
-use crate::plugins::LOOK_AGAIN;
+use crate::plugins::RECHECK_INTERVAL;
 use crate::shared::{Cause, Shared};
 pub use budget::Budget;
 use incidents::Incidents;
@@ -140,7 +140,7 @@ impl Watches {
     /// wants any more, and starts a successor for each list-watch that brings too much or too
     /// little of each object.
     pub fn adjust(&mut self) {
-        let wanted = self.shared.look(Cause::Plugins, Hub::wanted);
+        let wanted = self.shared.read(Cause::Plugins, Hub::wanted);
         let is_unwanted = |id: &&InformerId| !wanted.contains_key(*id);
         let unwanted: Vec<InformerId> = self.running.keys().filter(is_unwanted).copied().collect();
         for id in unwanted {
@@ -156,7 +156,7 @@ impl Watches {
         let Some(running) = self.running.remove(&id) else {
             return;
         };
-        self.shared.look(Cause::Plugins, |_| {
+        self.shared.read(Cause::Plugins, |_| {
             running.follower.retire();
             running.successor.iter().for_each(Follower::retire);
         });
@@ -171,7 +171,7 @@ impl Watches {
     fn bring(&mut self, id: InformerId, source: Source, payload: Payload) {
         let begin = match self.running.get_mut(&id) {
             None => Begin::Follower,
-            Some(running) => self.shared.look(Cause::Plugins, |hub| {
+            Some(running) => self.shared.read(Cause::Plugins, |hub| {
                 running.begin(payload, &hub.snapshot().informers[id])
             }),
         };
@@ -240,7 +240,7 @@ impl Watches {
                     }
                     Err(error) => sink.state(WatchState::Error(error.to_string())),
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(RECHECK_INTERVAL).await;
             }
         });
         Follower {

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use pilothouse_core::cluster::{Cluster, ReadFailure};
-use pilothouse_core::hub::{Lookup, LoopingKey, Purpose, Question, Reconcile, ReconcileError};
+use pilothouse_core::hub::{Fetch, LoopingKey, Purpose, Question, Reconcile, ReconcileError};
 use pilothouse_core::outcome::ActionResult;
 use pilothouse_core::plan::{Executed, Plan};
 use pilothouse_core::plugin::RunError;
@@ -36,7 +36,7 @@ enum Job {
     /// Write the outcome of a reconcile.
     Write(Box<Writing>),
     /// Fetch objects from the API server.
-    Look(Lookup),
+    Fetch(Fetch),
 }
 
 struct Writing {
@@ -181,7 +181,7 @@ impl Tools {
             match task {
                 Task::Run(reconcile) => self.decide(*reconcile, jobs),
                 // The writer outlives the workers, except when the host is ending.
-                Task::Look(lookup) => drop(jobs.send(Job::Look(lookup))),
+                Task::Fetch(fetch) => drop(jobs.send(Job::Fetch(fetch))),
             }
         }
     }
@@ -236,21 +236,21 @@ impl Tools {
                 let span = writing.span.clone();
                 self.write(cluster, *writing).instrument(span).await;
             }
-            Job::Look(lookup) => self.look(cluster, &lookup).await,
+            Job::Fetch(fetch) => self.fetch(cluster, &fetch).await,
         }
     }
 
-    async fn look(&self, cluster: &dyn Cluster, lookup: &Lookup) {
-        let answers = answers(cluster, &lookup.questions).await;
-        if matches!(lookup.purpose, Purpose::Gate(_)) {
+    async fn fetch(&self, cluster: &dyn Cluster, fetch: &Fetch) {
+        let answers = answers(cluster, &fetch.questions).await;
+        if matches!(fetch.purpose, Purpose::Gate(_)) {
             let is_cut_off = self
                 .shared
-                .look(Cause::End, |hub| hub.is_cut_off(lookup.plugin));
-            tell_unknown(&lookup.questions, &answers, is_cut_off);
+                .read(Cause::End, |hub| hub.is_cut_off(fetch.plugin));
+            tell_unknown(&fetch.questions, &answers, is_cut_off);
         }
         let repaired = self
             .shared
-            .change(Cause::Change, |hub, now| hub.looked(lookup, answers, now));
+            .change(Cause::Change, |hub, now| hub.fetched(fetch, answers, now));
         for Question { kind, key, .. } in &repaired {
             warn!(%kind, object = %key, "the cache showed another state than the server has; put right");
         }
@@ -333,7 +333,7 @@ impl Tools {
         let is_said = matches!(error, ReconcileError::Unavailable(_))
             && self
                 .shared
-                .look(Cause::End, |hub| hub.is_cut_off(reconcile.plugin));
+                .read(Cause::End, |hub| hub.is_cut_off(reconcile.plugin));
         if is_said || !self.reports.takes_failure(reconcile.plugin, plugin) {
             debug!(plugin, kind, %object, attempt, %error, "reconcile failed");
         } else {
@@ -344,11 +344,11 @@ impl Tools {
 }
 
 /// The API server's answer to one question.
-type Looked = Result<Option<String>, ReadFailure>;
+type Fetched = Result<Option<String>, ReadFailure>;
 
 /// Asks the API server all questions, and returns the answers in the same order. Only [`MAX_READS`]
 /// run at a time, because each takes a connection.
-async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Looked> {
+async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Fetched> {
     let reads = questions.iter();
     let reads: Vec<BoxFuture<'_, _>> = reads
         .map(|question| cluster.read(&question.kind, &question.key))
@@ -362,7 +362,7 @@ async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Looked> {
 /// Warns about written objects whose state cannot be fetched: at most one line for requests without
 /// an answer and one for refused requests, each with a count. Requests without an answer are not
 /// logged for a plugin that is cut off from the cluster, because that has been logged already.
-fn tell_unknown(questions: &[Question], answers: &[Looked], is_cut_off: bool) {
+fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
     let failures = questions.iter().zip(answers);
     let failures =
         failures.filter_map(|(question, answer)| Some((question, answer.as_ref().err()?)));

@@ -15,7 +15,7 @@
 //! an address it allocated) must be visible to the next one.
 //!
 //! A late watch does not hold a key for ever, and does not make it run blindly: after [`PATIENCE`]
-//! the host fetches the objects themselves ([`Lookup`](crate::hub::Lookup)). It does so at once
+//! the host fetches the objects themselves ([`Fetch`](crate::hub::Fetch)). It does so at once
 //! after a write that had no answer, which may or may not have been done, and after a write whose
 //! answer does not show the object, such as an eviction or a binding.
 
@@ -231,7 +231,7 @@ impl Gates {
     /// nothing more to wait for: the cache shows what was found, or it cannot be known. With `at`,
     /// the cache will show it once it has reached that version. Returns the held keys that may run
     /// now.
-    pub fn looked_up(
+    pub fn fetch_ended(
         &mut self,
         key: &ObjectKey,
         id: GateId,

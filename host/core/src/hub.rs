@@ -123,15 +123,15 @@ impl Default for Settings {
 pub enum Next {
     /// Run this reconcile.
     Run(Box<Reconcile>),
-    /// Fetch these objects and pass the answers to [`Hub::looked`].
-    Look(Lookup),
+    /// Fetch these objects and pass the answers to [`Hub::fetched`].
+    Fetch(Fetch),
     /// Nothing can run before this time, or before something changes.
     Idle(Option<Time>),
 }
 
 /// Objects to be fetched from the API server itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
+pub struct Fetch {
     /// The plugin of the key.
     pub plugin: PluginId,
     /// The key that the objects are fetched for.
@@ -379,7 +379,7 @@ impl Hub {
             };
             match work {
                 Work::Later => return Next::Idle(Some(now)),
-                Work::Look(lookup) => return Next::Look(lookup),
+                Work::Fetch(fetch) => return Next::Fetch(fetch),
                 Work::Run(reconcile) => {
                     self.floor = floor;
                     self.changelog.open(reconcile.sequence());
@@ -504,29 +504,29 @@ impl Hub {
         }
     }
 
-    /// Takes the answers to a [`Lookup`], one for each object: its JSON, `None` if there is no such
+    /// Takes the answers to a [`Fetch`], one for each object: its JSON, `None` if there is no such
     /// object, or why that is not known. A key that waits for the answers runs if everything is
     /// known that can be known; otherwise it waits on. Returns the objects that the caches showed
     /// differently from the API server although the caches had come that far.
-    pub fn looked(
+    pub fn fetched(
         &mut self,
-        lookup: &Lookup,
+        fetch: &Fetch,
         answers: Vec<Result<Option<String>, ReadFailure>>,
         now: Time,
     ) -> Vec<Question> {
-        let answered = lookup.questions.iter().zip(answers);
-        match lookup.purpose {
+        let answered = fetch.questions.iter().zip(answers);
+        match fetch.purpose {
             Purpose::Gate(gate) => {
-                self.pass(lookup, gate, answered, now);
+                self.pass(fetch, gate, answered, now);
                 Vec::new()
             }
-            Purpose::Doubt => self.repair(lookup, answered, now),
+            Purpose::Doubt => self.repair(fetch, answered, now),
         }
     }
 
     fn pass<'a>(
         &mut self,
-        lookup: &Lookup,
+        fetch: &Fetch,
         gate: GateId,
         answered: impl Iterator<Item = (&'a Question, Answer)>,
         now: Time,
@@ -541,18 +541,18 @@ impl Hub {
                     Known::Nothing
                 }
             };
-            if let Some(controller) = self.controllers.get_mut(&lookup.plugin) {
-                controller.looked_up(&lookup.key, gate, question, &known, &self.snapshot);
+            if let Some(controller) = self.controllers.get_mut(&fetch.plugin) {
+                controller.fetch_ended(&fetch.key, gate, question, &known, &self.snapshot);
             }
         }
-        if let Some(controller) = self.controllers.get_mut(&lookup.plugin) {
-            controller.looked(&lookup.key, is_answered, now);
+        if let Some(controller) = self.controllers.get_mut(&fetch.plugin) {
+            controller.fetched(&fetch.key, is_answered, now);
         }
     }
 
     fn repair<'a>(
         &mut self,
-        lookup: &Lookup,
+        fetch: &Fetch,
         answered: impl Iterator<Item = (&'a Question, Answer)>,
         now: Time,
     ) -> Vec<Question> {
@@ -580,8 +580,8 @@ impl Hub {
                 states.push(state);
             }
         }
-        if let Some(controller) = self.controllers.get_mut(&lookup.plugin) {
-            controller.doubt_ended(lookup, states, is_answered, now);
+        if let Some(controller) = self.controllers.get_mut(&fetch.plugin) {
+            controller.doubt_ended(fetch, states, is_answered, now);
         }
         repaired
     }

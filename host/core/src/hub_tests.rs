@@ -181,7 +181,7 @@ impl Rig {
     fn take(&mut self) -> Option<Reconcile> {
         match self.hub.next(self.now, 0) {
             Next::Run(reconcile) => Some(*reconcile),
-            Next::Look(_) | Next::Idle(_) => None,
+            Next::Fetch(_) | Next::Idle(_) => None,
         }
     }
 

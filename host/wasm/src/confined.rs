@@ -28,7 +28,7 @@ const STDERR_BYTES: u64 = 16 << 10;
 /// Most bytes of a text that is shown.
 const TEXT_BYTES: usize = 2 << 10;
 /// Time between two checks whether the process has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// With this the process gets about a tenth of what a thread of the host gets, where both want the
 /// same core.
 const NICENESS: i32 = 10;
@@ -188,7 +188,7 @@ fn wait(child: &mut Child, wall: Duration) -> std::io::Result<Option<ExitStatus>
         if status.is_some() || started.elapsed() >= wall {
             return Ok(status);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 

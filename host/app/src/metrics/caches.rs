@@ -28,7 +28,7 @@ impl std::fmt::Debug for CacheMetrics {
 
 impl Collector for CacheMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let informers = self.shared.look(Cause::Status, Hub::informers);
+        let informers = self.shared.read(Cause::Status, Hub::informers);
         for metric in GAUGES {
             metric.encode(&mut encoder, &informers)?;
         }

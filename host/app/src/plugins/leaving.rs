@@ -17,7 +17,7 @@ use crate::shared::{Cause, Shared};
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// How often to check whether a plugin is drained.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What happens to the queued keys of a draining plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +92,10 @@ impl Leaving {
 /// Waits until nothing of the plugin runs any more. Returns how many keys were still queued.
 async fn drain(shared: &Shared, running: &Running) -> usize {
     let is_drained = async {
-        while !shared.look(Cause::Plugins, |hub| {
+        while !shared.read(Cause::Plugins, |hub| {
             hub.is_plugin_drained(running.id, shared.now())
         }) {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     };
     tokio::pin!(is_drained);

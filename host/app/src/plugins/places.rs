@@ -362,7 +362,7 @@ impl Places {
         sandbox: Sandbox,
     ) -> Result<(), Refusal> {
         let own = slot.running.as_ref().map(|running| running.id);
-        let namesake = self.shared.look(Cause::Plugins, |hub| hub.id_of(name));
+        let namesake = self.shared.read(Cause::Plugins, |hub| hub.id_of(name));
         if let Some(namesake) = namesake.filter(|namesake| Some(*namesake) != own) {
             let outrank = self.outrank.get(&namesake);
             // This file comes first in the order, and its name was not known when the other plugin
@@ -379,7 +379,7 @@ impl Places {
         });
         let was_fit = slot.running.as_ref().is_some_and(|running| {
             self.shared
-                .look(Cause::Plugins, |hub| hub.is_fit(running.id))
+                .read(Cause::Plugins, |hub| hub.is_fit(running.id))
         });
         let is_same = |running: &&Running| running.name() == name;
         let id = match slot.running.as_ref().filter(is_same) {
@@ -506,7 +506,7 @@ impl Places {
     fn crowd(&self, granted: &Manifest) -> Option<String> {
         let limit = self.watch_limit;
         self.shared
-            .look(Cause::Plugins, |hub| limit.refusal(hub, granted))
+            .read(Cause::Plugins, |hub| limit.refusal(hub, granted))
     }
 
     /// Why one of the kinds that a plugin is granted is not available, if so.

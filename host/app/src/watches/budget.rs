@@ -29,7 +29,7 @@ impl Budget {
         let Some(limit) = self.limit else {
             return usize::MAX;
         };
-        let others = shared.look(Cause::Change, |hub| {
+        let others = shared.read(Cause::Change, |hub| {
             let own = hub.snapshot().informers[informer].bytes();
             hub.cached_bytes() - own
         });
@@ -39,7 +39,7 @@ impl Budget {
     /// Why nothing more can be cached, if the limit is reached.
     pub fn is_used_up(&self, shared: &Shared) -> Option<String> {
         let limit = self.limit?;
-        let held = shared.look(Cause::Plugins, Hub::cached_bytes);
+        let held = shared.read(Cause::Plugins, Hub::cached_bytes);
         (held >= limit)
             .then(|| format!("the caches hold {held} bytes; --cache-limit allows {limit}"))
     }
@@ -51,7 +51,7 @@ impl Budget {
         let Some(limit) = self.limit else {
             return;
         };
-        let bytes = shared.look(Cause::Change, Hub::cached_bytes);
+        let bytes = shared.read(Cause::Change, Hub::cached_bytes);
         let is_exceeded = bytes > limit;
         if self.is_exceeded.swap(is_exceeded, Ordering::Relaxed) == is_exceeded {
             return;

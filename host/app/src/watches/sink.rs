@@ -131,7 +131,7 @@ impl HubSink {
     /// The cache's resourceVersion, if it holds a complete list. A list-watch that replaces another
     /// begins there.
     pub fn known(&self) -> Option<ResourceVersion> {
-        self.shared.look(Cause::Change, |hub| {
+        self.shared.read(Cause::Change, |hub| {
             let cache = &hub.snapshot().informers[self.feed.id];
             (!cache.is_initial()).then(|| cache.resource_version().clone())
         })
@@ -140,7 +140,7 @@ impl HubSink {
     /// True if the cache holds a complete list with this much of each object.
     pub fn is_listed(&self) -> bool {
         let Feed { id, payload, .. } = self.feed;
-        self.shared.look(Cause::Change, |hub| {
+        self.shared.read(Cause::Change, |hub| {
             hub.snapshot().informers[id].is_synced(payload)
         })
     }
@@ -204,7 +204,7 @@ impl HubSink {
 impl CacheSink for HubSink {
     fn schema(&self) -> Arc<Schema> {
         self.shared
-            .look(Cause::Change, |hub| hub.schema(self.feed.id))
+            .read(Cause::Change, |hub| hub.schema(self.feed.id))
     }
 
     fn apply(&mut self, delta: Delta) {

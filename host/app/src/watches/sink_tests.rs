@@ -72,7 +72,7 @@ impl Rig {
     fn new() -> Self {
         let shared = Arc::new(Shared::new(1));
         let plugin = join(&shared, "whole", &[]);
-        let wanted = shared.look(Cause::Change, Hub::wanted);
+        let wanted = shared.read(Cause::Change, Hub::wanted);
         Self {
             id: *wanted.keys().next().unwrap(),
             plugin,
@@ -83,7 +83,7 @@ impl Rig {
 
     /// Which list-watch has to start for what the plugins want now.
     fn begin(&self, running: &mut Running) -> Begin {
-        self.shared.look(Cause::Change, |hub| {
+        self.shared.read(Cause::Change, |hub| {
             let (_, payload) = hub.wanted()[&self.id].clone();
             running.begin(payload, &hub.snapshot().informers[self.id])
         })
@@ -106,7 +106,7 @@ impl Rig {
     }
 
     fn names(&self) -> Vec<String> {
-        self.shared.look(Cause::Change, |hub| {
+        self.shared.read(Cause::Change, |hub| {
             let objects = hub.snapshot().informers[self.id].list(None);
             objects.map(|object| object.key().name.to_owned()).collect()
         })
@@ -114,7 +114,7 @@ impl Rig {
 
     fn is_whole(&self) -> bool {
         let is_whole = |hub: &Hub| hub.snapshot().informers[self.id].is_synced(Payload::Full);
-        self.shared.look(Cause::Change, is_whole)
+        self.shared.read(Cause::Change, is_whole)
     }
 }
 
@@ -171,7 +171,7 @@ async fn a_successor_that_is_not_wanted_any_more_takes_over_nothing() {
     let (mut old, follower) = rig.sink(Payload::Metadata, None);
     old.apply(listed(&["a"], 10, Payload::Metadata));
     let (mut new, successor) = rig.sink(Payload::Full, Some(follower));
-    rig.shared.look(Cause::Change, |_| successor.retire());
+    rig.shared.read(Cause::Change, |_| successor.retire());
     new.apply(listed(&[], 11, Payload::Full));
     old.apply(Delta::Upsert(pod("b", 12)));
     assert_eq!(rig.names(), ["a", "b"]);

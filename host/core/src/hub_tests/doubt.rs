@@ -25,7 +25,7 @@ type Server = Option<(u64, &'static str)>;
 
 struct Doubting {
     rig: Rig,
-    looked_up: Vec<String>,
+    fetch_ended: Vec<String>,
     repaired: usize,
     failures: usize,
 }
@@ -42,7 +42,7 @@ fn doubting(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Dou
     rig.hub.apply(id, bookmark, rig.now);
     let mut rigged = Doubting {
         rig,
-        looked_up: vec![],
+        fetch_ended: vec![],
         repaired: 0,
         failures: 0,
     };
@@ -61,19 +61,19 @@ impl Doubting {
                 self.failures += usize::from(decision.result.is_err());
                 rig.finish(&reconcile, decision);
             }
-            Next::Look(lookup) => {
-                assert_eq!(lookup.purpose, Purpose::Doubt);
+            Next::Fetch(fetch) => {
+                assert_eq!(fetch.purpose, Purpose::Doubt);
                 let answer = |question: &Question| match &*question.key.name {
                     "x" => Ok(server.map(|(version, labels)| text("x", version, labels))),
                     // The same as in the cache.
                     "web" => Ok(Some(text("web", 2, ""))),
                     _ => Ok(None),
                 };
-                let answers = lookup.questions.iter().map(answer).collect();
-                let names = lookup.questions.iter();
-                self.looked_up
+                let answers = fetch.questions.iter().map(answer).collect();
+                let names = fetch.questions.iter();
+                self.fetch_ended
                     .extend(names.map(|question| question.key.name.to_string()));
-                self.repaired += rig.hub.looked(&lookup, answers, rig.now).len();
+                self.repaired += rig.hub.fetched(&fetch, answers, rig.now).len();
             }
             Next::Idle(_) => rig.now += Duration::from_millis(1),
         }
@@ -110,7 +110,11 @@ fn what_the_server_confirms_is_looked_up_once() {
     for terminal in [false, true] {
         let doubting = doubting(terminal, |cached| Some((cached, r#""garbled":"yes""#)), 60);
         assert_eq!(doubting.repaired, 0);
-        assert_eq!(doubting.looked_up, ["web", "x"], "however often it failed");
+        assert_eq!(
+            doubting.fetch_ended,
+            ["web", "x"],
+            "however often it failed"
+        );
     }
 }
 
@@ -121,7 +125,7 @@ fn a_newer_state_that_the_watch_brings_meanwhile_stays() {
     let cached = rig.version;
     rig.put(&service(), "web", "");
     run_one(&mut rig);
-    let Next::Look(lookup) = rig.hub.next(rig.now, 0) else {
+    let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
         panic!("nothing is looked up");
     };
     rig.put(&pod(), "x", r#""newer":"yes""#);
@@ -129,8 +133,8 @@ fn a_newer_state_that_the_watch_brings_meanwhile_stays() {
         "x" => Ok(Some(text("x", cached, ""))),
         _ => Ok(Some(text("web", 2, ""))),
     };
-    let answers = lookup.questions.iter().map(answer).collect();
-    assert_eq!(rig.hub.looked(&lookup, answers, rig.now), []);
+    let answers = fetch.questions.iter().map(answer).collect();
+    assert_eq!(rig.hub.fetched(&fetch, answers, rig.now), []);
     let cache = &rig.hub.snapshot().informers[rig.id(&pod())];
     let shown = cache.get(ObjectKey::new("default", "x").parts()).unwrap();
     assert!(shown.json().contains("newer"));
@@ -138,10 +142,10 @@ fn a_newer_state_that_the_watch_brings_meanwhile_stays() {
     rig.put(&pod(), "x", r#""garbled":"again""#);
     run_one(&mut rig);
     rig.now += Duration::from_secs(1);
-    let Next::Look(lookup) = rig.hub.next(rig.now, 0) else {
+    let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
         panic!("a state that came meanwhile is not confirmed");
     };
-    let names: Vec<&str> = lookup.questions.iter().map(|it| &*it.key.name).collect();
+    let names: Vec<&str> = fetch.questions.iter().map(|it| &*it.key.name).collect();
     assert_eq!(names, ["web", "x"]);
 }
 
@@ -155,15 +159,15 @@ fn long_lists_are_looked_up_piece_by_piece() {
     run_one(&mut rig);
     let mut sizes = Vec::new();
     for _ in 0..10_000 {
-        if let Next::Look(lookup) = rig.hub.next(rig.now, 0) {
+        if let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) {
             let shown = |question: &Question| {
                 let cache = &rig.hub.snapshot().informers[question.informer];
                 let object = cache.get(question.key.parts()).unwrap();
                 Ok(Some(object.json().to_owned()))
             };
-            let answers = lookup.questions.iter().map(shown).collect();
-            sizes.push(lookup.questions.len());
-            rig.hub.looked(&lookup, answers, rig.now);
+            let answers = fetch.questions.iter().map(shown).collect();
+            sizes.push(fetch.questions.len());
+            rig.hub.fetched(&fetch, answers, rig.now);
         }
         rig.now += Duration::from_millis(1);
     }
@@ -171,17 +175,17 @@ fn long_lists_are_looked_up_piece_by_piece() {
 }
 
 /// The next fetch. There must be one.
-fn lookup(rig: &mut Rig) -> Lookup {
+fn next_fetch(rig: &mut Rig) -> Fetch {
     match rig.hub.next(rig.now, 0) {
-        Next::Look(lookup) => lookup,
+        Next::Fetch(fetch) => fetch,
         Next::Run(reconcile) => panic!("{reconcile:?} runs"),
         Next::Idle(due) => panic!("nothing to do until {due:?}"),
     }
 }
 
 /// What the caches show of the objects in question.
-fn shown(rig: &Rig, lookup: &Lookup) -> Vec<Result<Option<String>, ReadFailure>> {
-    let questions = lookup.questions.iter();
+fn shown(rig: &Rig, fetch: &Fetch) -> Vec<Result<Option<String>, ReadFailure>> {
+    let questions = fetch.questions.iter();
     let answers = questions.map(|question| {
         let cache = &rig.hub.snapshot().informers[question.informer];
         let object = cache.get(question.key.parts());
@@ -197,19 +201,19 @@ fn what_nobody_answered_is_asked_again() {
     let cached = rig.version;
     rig.put(&service(), "web", "");
     run_one(&mut rig);
-    let first = lookup(&mut rig);
+    let first = next_fetch(&mut rig);
     let no_answer = || Err(ReadFailure::NoAnswer("no route".into()));
     let answers = first.questions.iter().map(|_| no_answer()).collect();
-    rig.hub.looked(&first, answers, rig.now);
+    rig.hub.fetched(&first, answers, rig.now);
     let Next::Idle(Some(due)) = rig.hub.next(rig.now, 0) else {
         panic!("nothing is to be looked up again, or at once");
     };
     rig.now = due;
-    let again = lookup(&mut rig);
+    let again = next_fetch(&mut rig);
     assert_eq!(again.questions, first.questions);
     let mut answers = shown(&rig, &again);
     answers[1] = Ok(Some(text("x", cached, "")));
-    assert_eq!(rig.hub.looked(&again, answers, rig.now).len(), 1);
+    assert_eq!(rig.hub.fetched(&again, answers, rig.now).len(), 1);
     assert_eq!(rig.run(), ["web"]);
     assert_eq!(rig.hub.status(rig.now)[0].failing, 0);
 }
@@ -219,23 +223,23 @@ fn what_may_not_be_looked_up_is_asked_for_once() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(false));
     rig.put(&pod(), "x", r#""garbled":"yes""#);
     rig.put(&service(), "web", "");
-    let mut lookups = 0;
+    let mut fetches = 0;
     for _ in 0..100_000 {
         match rig.hub.next(rig.now, 0) {
             Next::Run(mut reconcile) => {
                 let decision = reconcile.decide();
                 rig.finish(&reconcile, decision);
             }
-            Next::Look(lookup) => {
-                lookups += 1;
+            Next::Fetch(fetch) => {
+                fetches += 1;
                 let refused = |_| Err(ReadFailure::Refused("cannot get".into()));
-                let answers = lookup.questions.iter().map(refused).collect();
-                rig.hub.looked(&lookup, answers, rig.now);
+                let answers = fetch.questions.iter().map(refused).collect();
+                rig.hub.fetched(&fetch, answers, rig.now);
             }
             Next::Idle(_) => rig.now += Duration::from_millis(1),
         }
     }
-    assert_eq!(lookups, 1);
+    assert_eq!(fetches, 1);
 }
 
 #[test]
@@ -247,11 +251,11 @@ fn a_key_that_fails_no_more_is_not_looked_up_for() {
     rig.put(&pod(), "z", r#""garbled":"yes""#);
     rig.put(&service(), "web", "");
     run_one(&mut rig);
-    let first = lookup(&mut rig);
+    let first = next_fetch(&mut rig);
     rig.put(&pod(), "z", "");
     assert_eq!(rig.run(), ["web"]);
     let answers = shown(&rig, &first);
-    rig.hub.looked(&first, answers, rig.now);
+    rig.hub.fetched(&first, answers, rig.now);
     rig.now += Duration::from_secs(60);
     assert!(matches!(rig.hub.next(rig.now, 0), Next::Idle(None)));
 }
@@ -266,10 +270,10 @@ fn more_objects_than_are_remembered_are_not_looked_up_for_ever() {
     run_one(&mut rig);
     let mut asked = 0;
     for _ in 0..600 {
-        if let Next::Look(lookup) = rig.hub.next(rig.now, 0) {
-            asked += lookup.questions.len();
-            let answers = shown(&rig, &lookup);
-            rig.hub.looked(&lookup, answers, rig.now);
+        if let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) {
+            asked += fetch.questions.len();
+            let answers = shown(&rig, &fetch);
+            rig.hub.fetched(&fetch, answers, rig.now);
         }
         rig.now += Duration::from_secs(1);
     }
@@ -282,10 +286,10 @@ fn a_watch_that_is_merely_late_has_garbled_nothing() {
     rig.put(&pod(), "x", r#""garbled":"yes""#);
     rig.put(&service(), "web", "");
     run_one(&mut rig);
-    let lookup = lookup(&mut rig);
-    let mut answers = shown(&rig, &lookup);
+    let fetch = next_fetch(&mut rig);
+    let mut answers = shown(&rig, &fetch);
     answers[1] = Ok(Some(text("x", 1000, "")));
-    assert_eq!(rig.hub.looked(&lookup, answers, rig.now), []);
+    assert_eq!(rig.hub.fetched(&fetch, answers, rig.now), []);
     assert_eq!(rig.run(), ["web"], "it sees the newer state all the same");
 }
 
@@ -342,10 +346,10 @@ fn looks_at_few_at_a_time(filter: ListFilter, objects: usize) {
                 let decision = reconcile.decide();
                 rig.finish(&reconcile, decision);
             }
-            Next::Look(lookup) => {
-                asked += lookup.questions.len();
-                let answers = shown(&rig, &lookup);
-                rig.hub.looked(&lookup, answers, rig.now);
+            Next::Fetch(fetch) => {
+                asked += fetch.questions.len();
+                let answers = shown(&rig, &fetch);
+                rig.hub.fetched(&fetch, answers, rig.now);
             }
             Next::Idle(Some(due)) => {
                 waits += usize::from(due - rig.now == Duration::from_secs(1) && asked == objects);

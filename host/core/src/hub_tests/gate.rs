@@ -84,9 +84,9 @@ fn waiting() -> Rig {
     rig
 }
 
-fn lookup(rig: &mut Rig) -> Lookup {
+fn next_fetch(rig: &mut Rig) -> Fetch {
     match rig.hub.next(rig.now, 0) {
-        Next::Look(lookup) => lookup,
+        Next::Fetch(fetch) => fetch,
         Next::Run(reconcile) => panic!("{reconcile:?} runs"),
         Next::Idle(until) => panic!("nothing to do until {until:?}"),
     }
@@ -103,7 +103,7 @@ fn live(name: &str, version: u64) -> String {
 fn a_write_that_no_watch_shows_is_looked_up() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     let question = Question {
         informer: rig.id(&pod()),
         kind: pod(),
@@ -112,10 +112,10 @@ fn a_write_that_no_watch_shows_is_looked_up() {
         at: ResourceVersion::new("0"),
         uid: None,
     };
-    assert_eq!(lookup.questions, [question]);
+    assert_eq!(fetch.questions, [question]);
     assert_eq!(rig.run(), NONE, "the answer is not there yet");
     let answers = vec![Ok(Some(live("x", 1000)))];
-    rig.hub.looked(&lookup, answers, rig.now);
+    rig.hub.fetched(&fetch, answers, rig.now);
     let id = rig.id(&pod());
     let seen = rig.hub.snapshot().informers[id].get(ObjectKey::new("default", "x").parts());
     assert!(seen.is_some(), "the key sees what it wrote");
@@ -134,8 +134,8 @@ fn a_write_that_no_watch_shows_is_looked_up() {
 fn an_object_that_is_not_there_any_more_is_not_waited_for() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
-    let lookup = lookup(&mut rig);
-    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    let fetch = next_fetch(&mut rig);
+    rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
     assert_eq!(rig.run(), ["web"]);
 }
 
@@ -143,11 +143,11 @@ fn an_object_that_is_not_there_any_more_is_not_waited_for() {
 fn a_key_waits_on_while_nobody_answers() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
-    let first = lookup(&mut rig);
-    rig.hub.looked(&first, vec![Err(no_answer())], rig.now);
+    let first = next_fetch(&mut rig);
+    rig.hub.fetched(&first, vec![Err(no_answer())], rig.now);
     assert_eq!(rig.run(), NONE);
     rig.now += crate::gate::PATIENCE;
-    assert_eq!(lookup(&mut rig), first, "asked again");
+    assert_eq!(next_fetch(&mut rig), first, "asked again");
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
     rig.hub.failed(&reconcile, &error, executed, rig.now);
     rig.put(&pod(), "other", "");
     rig.now += Duration::from_secs(1);
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     let answers = vec![Ok(Some(live("x", 1000)))];
-    rig.hub.looked(&lookup, answers, rig.now);
+    rig.hub.fetched(&fetch, answers, rig.now);
     let reconcile = rig.take().unwrap();
     assert_eq!(reconcile.request.attempt, 1, "it was not the key's fault");
 }
@@ -183,13 +183,13 @@ fn a_write_whose_answer_does_not_show_the_object_is_looked_up_before_the_key_run
     rig.put(&pod(), "x", "");
     run_writing(&mut rig, pod(), "x", Effect::Unshown);
     rig.put(&service(), "web", r#""touched":"yes""#);
-    let lookup = lookup(&mut rig);
-    assert_eq!(lookup.questions[0].key, ObjectKey::new("default", "x"));
-    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    let fetch = next_fetch(&mut rig);
+    assert_eq!(fetch.questions[0].key, ObjectKey::new("default", "x"));
+    rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
     rig.take().unwrap();
     let pods = rig.id(&pod());
     let cache = &rig.hub.snapshot.informers[pods];
-    let evicted = cache.get(lookup.questions[0].key.parts());
+    let evicted = cache.get(fetch.questions[0].key.parts());
     assert!(evicted.is_none());
 }
 
@@ -212,7 +212,7 @@ fn a_write_of_a_kind_that_is_not_read_is_not_waited_for() {
 fn an_answer_that_was_on_its_way_before_the_last_write_is_none_about_it() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
-    let early = lookup(&mut rig);
+    let early = next_fetch(&mut rig);
     let id = rig.id(&pod());
     let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
     rig.hub.apply(id, bookmark, rig.now);
@@ -225,7 +225,7 @@ fn an_answer_that_was_on_its_way_before_the_last_write_is_none_about_it() {
     rig.version = 1000;
     rig.put(&service(), "web", r#""touched":"again""#);
     assert_eq!(rig.run(), NONE);
-    rig.hub.looked(&early, vec![Ok(None)], rig.now);
+    rig.hub.fetched(&early, vec![Ok(None)], rig.now);
     assert_eq!(rig.run(), NONE, "it waits for 2000");
 }
 
@@ -243,8 +243,8 @@ fn what_a_lookup_does_not_find_is_not_served_any_more() {
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
     rig.now += crate::gate::PATIENCE;
-    let lookup = lookup(&mut rig);
-    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    let fetch = next_fetch(&mut rig);
+    rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
     let id = rig.id(&pod());
     assert!(rig.hub.snapshot().informers[id].is_empty());
     assert_eq!(rig.run(), ["web"]);
@@ -272,9 +272,9 @@ fn what_is_found_for_a_narrowed_informer_is_seen_if_it_is_one_of_its_objects() {
         rig.put(&service(), "web", "");
         run_writing(&mut rig, pod(), "x", Effect::Unknown);
         rig.put(&service(), "web", r#""touched":"yes""#);
-        let lookup = lookup(&mut rig);
+        let fetch = next_fetch(&mut rig);
         let answers = vec![Ok(Some(live("x", 1000)))];
-        rig.hub.looked(&lookup, answers, rig.now);
+        rig.hub.fetched(&fetch, answers, rig.now);
         assert_eq!(rig.run(), ["web"]);
         assert_eq!(seen.lock().unwrap().last(), Some(&is_seen), "{app}");
     }
@@ -301,9 +301,9 @@ fn what_the_server_selects_by_fields_stays_whatever_the_host_makes_of_the_select
     rig.put(&service(), "web", "");
     run_writing(&mut rig, pod(), "x", Effect::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     rig.hub
-        .looked(&lookup, vec![Ok(Some(live("x", 6)))], rig.now);
+        .fetched(&fetch, vec![Ok(Some(live("x", 6)))], rig.now);
     let key = ObjectKey::new("default", "x");
     let found = rig.hub.snapshot().informers[id].get(key.parts());
     assert!(found.is_some());
@@ -315,10 +315,10 @@ fn an_answer_that_cannot_be_read_holds_nobody_for_ever() {
     rig.put(&service(), "web", "");
     run_writing(&mut rig, pod(), "x", Effect::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     let broken = r#"{"metadata":{"namespace":"default","name":"x","labels":{"a":1}}}"#;
     rig.hub
-        .looked(&lookup, vec![Ok(Some(broken.into()))], rig.now);
+        .fetched(&fetch, vec![Ok(Some(broken.into()))], rig.now);
     let id = rig.id(&pod());
     assert_eq!(rig.hub.informers()[id].unreadable.len(), 1);
     assert!(
@@ -363,9 +363,9 @@ fn no_answer() -> ReadFailure {
 fn a_key_does_not_wait_for_an_answer_that_there_will_never_be() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     let refused = ReadFailure::Refused("pods is forbidden: cannot get".into());
-    rig.hub.looked(&lookup, vec![Err(refused)], rig.now);
+    rig.hub.fetched(&fetch, vec![Err(refused)], rig.now);
     assert_eq!(rig.run(), ["web"]);
 }
 
@@ -382,10 +382,10 @@ fn an_answer_that_is_older_than_what_the_watch_has_brought_since_takes_nothing_o
     for answer in [None, Some(page), Some(of_another)] {
         let mut rig = waiting();
         rig.now += crate::gate::PATIENCE;
-        let lookup = lookup(&mut rig);
+        let fetch = next_fetch(&mut rig);
         rig.version = 1000;
         rig.put(&pod(), "x", "");
-        rig.hub.looked(&lookup, vec![Ok(answer.clone())], rig.now);
+        rig.hub.fetched(&fetch, vec![Ok(answer.clone())], rig.now);
         assert!(cached(&rig).is_some(), "{answer:?}");
     }
 }
@@ -398,12 +398,13 @@ fn an_answer_that_is_no_object_is_no_answer() {
         rig.put(&pod(), "x", "");
         run_writing(&mut rig, pod(), "x", Effect::Unknown);
         rig.put(&service(), "web", r#""touched":"yes""#);
-        let first = lookup(&mut rig);
-        rig.hub.looked(&first, vec![Ok(Some(page.into()))], rig.now);
+        let first = next_fetch(&mut rig);
+        rig.hub
+            .fetched(&first, vec![Ok(Some(page.into()))], rig.now);
         assert!(cached(&rig).is_some(), "{page:?}");
         assert_eq!(rig.run(), NONE, "what was written is still not known");
         rig.now += crate::gate::PATIENCE;
-        lookup(&mut rig);
+        next_fetch(&mut rig);
     }
 }
 
@@ -422,7 +423,7 @@ fn an_older_state_that_is_not_selected_takes_no_newer_one_out() {
     rig.put(&service(), "web", "");
     run_writing(&mut rig, pod(), "x", Effect::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     let wanted = rig.hub.wanted().into_iter();
     let mut pods = wanted.filter(|(_, (source, _))| source.kind == pod());
     let (id, _) = pods.next().unwrap();
@@ -430,7 +431,7 @@ fn an_older_state_that_is_not_selected_takes_no_newer_one_out() {
     let newer = Object::parse(&pod(), newer, &rig.hub.schema(id)).unwrap();
     rig.hub.apply(id, Delta::Upsert(newer), rig.now);
     rig.hub
-        .looked(&lookup, vec![Ok(Some(live("x", 1000)))], rig.now);
+        .fetched(&fetch, vec![Ok(Some(live("x", 1000)))], rig.now);
     assert!(!rig.hub.snapshot().informers[id].is_empty());
 }
 
@@ -441,8 +442,8 @@ fn an_object_that_was_looked_up_as_gone_does_not_rise_again() {
     rig.put(&pod(), "x", "");
     run_writing(&mut rig, pod(), "x", Effect::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
-    let lookup = lookup(&mut rig);
-    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    let fetch = next_fetch(&mut rig);
+    rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
     assert!(cached(&rig).is_none());
     rig.put(&pod(), "x", r#""late":"yes""#);
     assert!(cached(&rig).is_none(), "the watch is behind its deletion");
@@ -466,8 +467,8 @@ fn a_deleted_object_that_no_watch_had_shown_does_not_rise_after_it_was_looked_up
     run_writing(&mut rig, pod(), "x", Effect::Deletion("u".into()));
     rig.put(&service(), "web", r#""touched":"yes""#);
     rig.now += crate::gate::PATIENCE;
-    let lookup = lookup(&mut rig);
-    rig.hub.looked(&lookup, vec![Ok(None)], rig.now);
+    let fetch = next_fetch(&mut rig);
+    rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
     rig.put(&pod(), "x", r#""late":"yes""#);
     assert!(cached(&rig).is_none());
 }
@@ -610,9 +611,9 @@ fn what_the_server_does_not_select_by_fields_holds_nobody_for_ever() {
     rig.put(&service(), "web", "");
     run_writing(&mut rig, pod(), "x", Effect::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
-    let lookup = lookup(&mut rig);
+    let fetch = next_fetch(&mut rig);
     rig.hub
-        .looked(&lookup, vec![Ok(Some(live("x", 1000)))], rig.now);
+        .fetched(&fetch, vec![Ok(Some(live("x", 1000)))], rig.now);
     assert_eq!(rig.run(), NONE, "the watch may have to bring it yet");
     let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
     rig.hub.apply(id, bookmark, rig.now);

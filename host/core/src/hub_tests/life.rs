@@ -269,7 +269,7 @@ struct Life {
     /// The informers that have been listed, and with how much of each object.
     listed: BTreeMap<InformerId, Payload>,
     reconciles: Vec<(Reconcile, Decision)>,
-    lookups: Vec<(Lookup, Answers)>,
+    fetches: Vec<(Fetch, Answers)>,
     /// The keys of `a` whose last run failed terminally.
     terminal: BTreeSet<ObjectKey>,
     /// The keys that have ever had a child, with the child and its marks.
@@ -299,7 +299,7 @@ impl Life {
             ever: BTreeSet::new(),
             listed: BTreeMap::new(),
             reconciles: Vec::new(),
-            lookups: Vec::new(),
+            fetches: Vec::new(),
             terminal: BTreeSet::new(),
             parents: BTreeMap::new(),
             had_companions: BTreeSet::new(),
@@ -500,9 +500,9 @@ impl Life {
                 prop_assert!(due > self.rig.now, "nothing is to be done at {due:?}");
                 return Ok(Some(due));
             }
-            Next::Look(lookup) => {
-                let answers = self.answers(&lookup);
-                self.lookups.push((lookup, answers));
+            Next::Fetch(fetch) => {
+                let answers = self.answers(&fetch);
+                self.fetches.push((fetch, answers));
             }
             Next::Run(mut reconcile) => {
                 let key = &reconcile.request.key;
@@ -658,8 +658,8 @@ impl Life {
     }
 
     /// The API server's present state of the objects in question.
-    fn answers(&self, lookup: &Lookup) -> Answers {
-        let questions = lookup.questions.iter();
+    fn answers(&self, fetch: &Fetch) -> Answers {
+        let questions = fetch.questions.iter();
         let answers = questions.map(|question| {
             let place = (question.kind == pod(), question.key.clone());
             let thing = self.world.get(&place);
@@ -670,14 +670,14 @@ impl Life {
 
     /// The answers to a fetch arrive, or the fetch fails.
     fn answer(&mut self, number: usize, is_answered: bool) {
-        if self.lookups.is_empty() {
+        if self.fetches.is_empty() {
             return;
         }
-        let (lookup, mut answers) = self.lookups.swap_remove(number % self.lookups.len());
+        let (fetch, mut answers) = self.fetches.swap_remove(number % self.fetches.len());
         if !is_answered {
             answers.fill(Err(ReadFailure::NoAnswer(String::new())));
         }
-        self.rig.hub.looked(&lookup, answers, self.rig.now);
+        self.rig.hub.fetched(&fetch, answers, self.rig.now);
     }
 
     fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
@@ -795,7 +795,7 @@ impl Life {
         self.mend_garbled();
         for _ in 0..5000 {
             if let Some(due) = self.take()? {
-                if self.reconciles.is_empty() && self.lookups.is_empty() {
+                if self.reconciles.is_empty() && self.fetches.is_empty() {
                     if due == Time::MAX {
                         return Ok(());
                     }

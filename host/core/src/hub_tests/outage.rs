@@ -239,15 +239,15 @@ fn a_key_whose_lookup_found_none_asks_again_soon_when_others_got_through() {
     rig.hub
         .failed(&first, &error, wrote(Effect::Unknown), rig.now);
     rig.now += Duration::from_secs(1);
-    let Next::Look(lookup) = rig.hub.next(rig.now, 0) else {
+    let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
         panic!("it is not known what became of the write");
     };
     let version = Effect::Version(ResourceVersion::new("1"));
     rig.hub.settled(&second, None, wrote(version), rig.now);
     let no_answer = ReadFailure::NoAnswer("no route".into());
-    rig.hub.looked(&lookup, vec![Err(no_answer)], rig.now);
+    rig.hub.fetched(&fetch, vec![Err(no_answer)], rig.now);
     rig.now += Duration::from_secs(1);
-    assert!(matches!(rig.hub.next(rig.now, 0), Next::Look(_)));
+    assert!(matches!(rig.hub.next(rig.now, 0), Next::Fetch(_)));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::Controller;
-use crate::hub::{Lookup, PluginId, Purpose, Question};
+use crate::hub::{Fetch, PluginId, Purpose, Question};
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::reader::{Read, candidates};
@@ -86,7 +86,7 @@ impl Controller {
         plugin: PluginId,
         snapshot: &Snapshot,
         now: Time,
-    ) -> Option<Lookup> {
+    ) -> Option<Fetch> {
         self.doubts.due().filter(|due| *due <= now)?;
         while self.doubts.looked_at < MAX_LOOKED_AT {
             let key = self.doubts.keys.pop_first()?;
@@ -100,7 +100,7 @@ impl Controller {
             }
             self.doubts.is_asking = true;
             self.doubts.pause(now + ASK_EVERY);
-            return Some(Lookup {
+            return Some(Fetch {
                 plugin,
                 key,
                 purpose: Purpose::Doubt,
@@ -137,7 +137,7 @@ impl Controller {
     /// need no further fetch. `is_answered`: whether every question was answered.
     pub fn doubt_ended(
         &mut self,
-        lookup: &Lookup,
+        fetch: &Fetch,
         states: Vec<Question>,
         is_answered: bool,
         now: Time,
@@ -149,12 +149,12 @@ impl Controller {
         // The key may have read more than fits into one fetch, and unanswered questions are asked
         // again.
         let is_open =
-            states.len() < lookup.questions.len() || lookup.questions.len() == MAX_QUESTIONS;
+            states.len() < fetch.questions.len() || fetch.questions.len() == MAX_QUESTIONS;
         let is_full = self.doubts.confirmed.len() + states.len() > MAX_CONFIRMED;
         if is_full {
             self.doubts.confirmed.clear();
         } else if is_open {
-            self.doubts.add(&lookup.key);
+            self.doubts.add(&fetch.key);
         }
         let states = states.into_iter();
         let states = states.map(|state| ((state.informer, state.key), state.cached));

@@ -15,7 +15,7 @@ use crate::hub::changelog::Missed;
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::reconcile::{Decision, PluginVersion, Reconcile, ReconcileError, Start};
 use crate::hub::status::LastError;
-use crate::hub::{Known, Lookup, PluginId, Purpose, Question};
+use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
 use crate::outcome::shorten;
@@ -49,7 +49,7 @@ const COMPARISONS_PER_READ: usize = 20;
 pub enum Work {
     Run(Box<Reconcile>),
     /// Something must be fetched before a key can run.
-    Look(Lookup),
+    Fetch(Fetch),
     /// Nothing yet. Ask again, after others could use the hub.
     Later,
 }
@@ -72,8 +72,8 @@ impl Controller {
         now: Time,
         wall_clock_ms: u64,
     ) -> Option<Work> {
-        if let Some(lookup) = self.next_doubt(id, snapshot, now) {
-            return Some(Work::Look(lookup));
+        if let Some(fetch) = self.next_doubt(id, snapshot, now) {
+            return Some(Work::Fetch(fetch));
         }
         loop {
             let has_key = self.has_key(now);
@@ -114,7 +114,7 @@ impl Controller {
                 Passage::Ask(questions, gate, until) => {
                     self.queue.hold(&taken, until, now);
                     self.looking += 1;
-                    return Some(Work::Look(Lookup {
+                    return Some(Work::Fetch(Fetch {
                         plugin: id,
                         key: taken.key,
                         purpose: Purpose::Gate(gate),
@@ -202,7 +202,7 @@ impl Controller {
     }
 
     /// A fetch for a key has ended, with or without answers.
-    pub fn looked(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+    pub fn fetched(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
         self.looking -= 1;
         match &mut self.outage {
             Some(outage) if is_answered => outage.favour(key.clone(), now),
@@ -214,7 +214,7 @@ impl Controller {
     }
 
     /// An object that a key waited for has been fetched. Releases the keys that may run now.
-    pub fn looked_up(
+    pub fn fetch_ended(
         &mut self,
         key: &ObjectKey,
         gate: GateId,
@@ -227,7 +227,7 @@ impl Controller {
             Known::All => None,
             Known::Version(version) => Some(version),
         };
-        for key in self.gates.looked_up(key, gate, question, at, snapshot) {
+        for key in self.gates.fetch_ended(key, gate, question, at, snapshot) {
             self.queue.release(&key);
         }
     }
