@@ -119,7 +119,7 @@ impl Supervisor {
                 loaded = self.loading.next() => self.loaded(loaded),
                 () = self.changes.next() => self.rescan(),
                 left = self.places.leaving.next() => self.left(&left),
-                () = self.shared.condemned() => self.heal(),
+                () = self.shared.quarantine_began() => self.heal(),
                 Some(command) = self.commands.recv() => {
                     let answer = match self.obey(&command) {
                         Ok(Done::Said(text)) => Ok(text),
@@ -380,7 +380,7 @@ impl Supervisor {
                 }
                 if let Some(running) = &slot.running {
                     self.shared
-                        .change(Cause::Plugins, |hub, _| hub.forgive(running.id));
+                        .change(Cause::Plugins, |hub, _| hub.pardon(running.id));
                 }
                 info!(plugin = name, "plugin resumed");
                 Ok(Done::Resumed(file.clone()))

@@ -30,7 +30,7 @@ pub struct Shared {
     /// Notified whenever there may be something to run.
     changed: Condvar,
     /// Notified whenever a plugin goes into quarantine.
-    condemned: Notify,
+    quarantine_began: Notify,
     holds: Holds,
     started: tokio::time::Instant,
 }
@@ -47,7 +47,7 @@ impl Shared {
         Self {
             hub: Mutex::new(Hub::with_threads(threads)),
             changed: Condvar::new(),
-            condemned: Notify::new(),
+            quarantine_began: Notify::new(),
             holds: Holds::default(),
             started: tokio::time::Instant::now(),
         }
@@ -171,20 +171,20 @@ impl Shared {
         self.read(Cause::Status, |hub| hub.status(now))
     }
 
-    /// Reports a failed reconcile to the hub. Notifies [`condemned`](Self::condemned) if it put the
+    /// Reports a failed reconcile to the hub. Notifies [`quarantine_began`](Self::quarantine_began) if it put the
     /// plugin in quarantine.
     pub fn fail(&self, reconcile: &Reconcile, error: &ReconcileError, executed: Executed) {
         let holder = Cause::End.of(reconcile.plugin_name());
         if self.change(holder, |hub, now| {
             hub.failed(reconcile, error, executed, now)
         }) {
-            self.condemned.notify_one();
+            self.quarantine_began.notify_one();
         }
     }
 
     /// Waits until a plugin goes into quarantine.
-    pub async fn condemned(&self) {
-        self.condemned.notified().await;
+    pub async fn quarantine_began(&self) {
+        self.quarantine_began.notified().await;
     }
 
     /// The plugins in quarantine.

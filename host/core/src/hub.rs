@@ -149,7 +149,7 @@ pub enum Purpose {
     Gate(GateId),
     /// The key keeps failing on what the caches show of the objects. It does not wait for the
     /// answers.
-    Doubt,
+    Repair,
 }
 
 /// An object to be fetched from the API server, and what the cache showed of it when the question
@@ -458,21 +458,23 @@ impl Hub {
 
     /// Whether a rollback may return to this plugin's version: it is not quarantined, and it has
     /// never run or at least one of its recent reconciles did not count against it.
-    pub fn is_fit(&self, id: PluginId) -> bool {
-        self.controllers.get(&id).is_some_and(Controller::is_fit)
+    pub fn may_roll_back_to(&self, id: PluginId) -> bool {
+        self.controllers
+            .get(&id)
+            .is_some_and(Controller::may_roll_back_to)
     }
 
     /// Puts a plugin's version in quarantine, whatever its record.
-    pub fn condemn(&mut self, id: PluginId, reason: &str, now: Time) {
+    pub fn put_in_quarantine(&mut self, id: PluginId, reason: &str, now: Time) {
         if let Some(controller) = self.controllers.get_mut(&id) {
-            controller.condemn(reason, now);
+            controller.put_in_quarantine(reason, now);
         }
     }
 
     /// Ends a plugin's quarantine, if it is in one.
-    pub fn forgive(&mut self, id: PluginId) {
+    pub fn pardon(&mut self, id: PluginId) {
         if let Some(controller) = self.controllers.get_mut(&id) {
-            controller.forgive();
+            controller.pardon();
         }
     }
 
@@ -520,7 +522,7 @@ impl Hub {
                 self.pass(fetch, gate, answered, now);
                 Vec::new()
             }
-            Purpose::Doubt => self.repair(fetch, answered, now),
+            Purpose::Repair => self.repair(fetch, answered, now),
         }
     }
 
@@ -581,7 +583,7 @@ impl Hub {
             }
         }
         if let Some(controller) = self.controllers.get_mut(&fetch.plugin) {
-            controller.doubt_ended(fetch, states, is_answered, now);
+            controller.repair_ended(fetch, states, is_answered, now);
         }
         repaired
     }
@@ -692,7 +694,7 @@ impl Hub {
     pub fn recovered(&mut self) {
         self.controllers
             .values_mut()
-            .for_each(|controller| controller.rescue(true));
+            .for_each(|controller| controller.release_parked(true));
     }
 
     /// From now on, only what is pending or running is finished.

@@ -14,8 +14,6 @@ use crate::plugin::{Plugin, Request, RunError};
 use crate::reader::{ListFilter, Reader};
 use crate::selector::{LabelSelector, Requirement};
 
-#[path = "hub_tests/doubt.rs"]
-mod doubt;
 #[path = "hub_tests/gate.rs"]
 mod gate;
 #[path = "hub_tests/informers.rs"]
@@ -30,6 +28,8 @@ mod lifecycle;
 mod loops;
 #[path = "hub_tests/outage.rs"]
 mod outage;
+#[path = "hub_tests/suspects.rs"]
+mod suspects;
 #[path = "hub_tests/sweep.rs"]
 mod sweep;
 #[path = "hub_tests/turns.rs"]

@@ -379,7 +379,7 @@ impl Places {
         });
         let was_fit = slot.running.as_ref().is_some_and(|running| {
             self.shared
-                .read(Cause::Plugins, |hub| hub.is_fit(running.id))
+                .read(Cause::Plugins, |hub| hub.may_roll_back_to(running.id))
         });
         let is_same = |running: &&Running| running.name() == name;
         let id = match slot.running.as_ref().filter(is_same) {

@@ -1,10 +1,10 @@
 //! One plugin's controller in the hub: its queue, its read sets, and what is remembered of its
 //! keys.
 
-mod doubt;
 mod gone;
 mod loops;
 mod running;
+mod suspects;
 mod sweep;
 mod waking;
 
@@ -55,14 +55,14 @@ pub(super) struct Controller {
     /// The keys that are queued by their own writes.
     loops: loops::Loops,
     /// The keys that keep failing, perhaps on a wrong cache.
-    doubts: doubt::Doubts,
+    suspects: suspects::Suspects,
     /// Present while the plugin's writes cannot reach the cluster.
     outage: Option<Outage>,
     /// How many times in a row a key's writes could not reach the cluster. A whole outage counts
     /// once. Keys whose last writes reached it have no entry.
-    tries: HashMap<ObjectKey, u32>,
+    unreachable_streaks: HashMap<ObjectKey, u32>,
     /// How many times in a row a key has asked for a short requeue.
-    hurries: HashMap<ObjectKey, u32>,
+    requeue_streaks: HashMap<ObjectKey, u32>,
     /// Fetches that held keys wait for.
     looking: usize,
     /// The results of the actions of a key's last outcome. Keys whose last outcome had no actions
@@ -105,10 +105,10 @@ impl Controller {
             gates: gates(&manifest),
             gone: gone::GoneKeys::default(),
             loops: loops::Loops::default(),
-            doubts: doubt::Doubts::default(),
+            suspects: suspects::Suspects::default(),
             outage: None,
-            tries: HashMap::new(),
-            hurries: HashMap::new(),
+            unreachable_streaks: HashMap::new(),
+            requeue_streaks: HashMap::new(),
             looking: 0,
             results: HashMap::new(),
             share: Share::new(settings.weight),
@@ -154,7 +154,7 @@ impl Controller {
         self.subject = subject(manifest, scope);
         self.is_started = prepared.is_started;
         if Arc::ptr_eq(plugin, &self.version.plugin) {
-            self.health.forgive();
+            self.health.pardon();
         } else {
             self.health = Health::new(settings.quarantine);
         }
@@ -214,10 +214,10 @@ impl Controller {
         self.gates = Gates::default();
         self.gone = gone::GoneKeys::default();
         self.loops = loops::Loops::default();
-        self.doubts = doubt::Doubts::default();
+        self.suspects = suspects::Suspects::default();
         self.outage = None;
-        self.tries.clear();
-        self.hurries.clear();
+        self.unreachable_streaks.clear();
+        self.requeue_streaks.clear();
         self.results.clear();
         self.reasons.clear();
     }
@@ -264,17 +264,17 @@ impl Controller {
         &self.grants
     }
 
-    pub fn condemn(&mut self, reason: &str, now: Time) {
-        self.health.condemn(reason, now);
+    pub fn put_in_quarantine(&mut self, reason: &str, now: Time) {
+        self.health.put_in_quarantine(reason, now);
         self.stop_writes();
     }
 
-    pub fn forgive(&mut self) {
-        self.health.forgive();
+    pub fn pardon(&mut self) {
+        self.health.pardon();
     }
 
-    pub fn is_fit(&self) -> bool {
-        self.health.is_fit()
+    pub fn may_roll_back_to(&self) -> bool {
+        self.health.may_roll_back_to()
     }
 
     pub fn quarantine(&self, now: Time) -> Option<&Quarantine> {
@@ -290,7 +290,7 @@ impl Controller {
         };
         let outage = self.outage.as_ref().map(Outage::next_probe);
         let key = key.map(|due| due.max(outage.unwrap_or_default()));
-        let work = key.into_iter().chain(self.doubts.due()).min();
+        let work = key.into_iter().chain(self.suspects.due()).min();
         let is_held =
             self.settings.is_paused || !self.has_room() || self.pace.running() >= threads.of_one;
         let work = work.filter(|_| !is_held);
@@ -316,8 +316,8 @@ impl Controller {
             Some(outage) => outage.next_probe() <= now && (!outage.is_empty() || self.has_key(now)),
             None => self.has_key(now),
         };
-        let has_doubt = self.doubts.due().is_some_and(|due| due <= now);
-        (has_key || has_doubt)
+        let has_suspects = self.suspects.due().is_some_and(|due| due <= now);
+        (has_key || has_suspects)
             && !self.settings.is_paused
             && !self.health.is_quarantined(now)
             && self.has_thread(threads, now)

@@ -18,7 +18,7 @@ const KEYS: usize = 100;
 
 /// A version is quarantined only after this many consecutive faults, however large the share of
 /// failing keys.
-const STRIKES: u32 = 5;
+const FAULTS: u32 = 5;
 
 /// The length of a quarantine: 30 seconds at first, at most one hour.
 const QUARANTINE: Backoff = Backoff {
@@ -28,7 +28,7 @@ const QUARANTINE: Backoff = Backoff {
 
 /// If no quarantine began for this long after the last one ended, the next one is as short as the
 /// first.
-const FORGIVEN_AFTER: Duration = Duration::from_secs(2 * 3600);
+const PARDONED_AFTER: Duration = Duration::from_secs(2 * 3600);
 
 /// Why a version does not run, and until when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) struct Health {
     /// The keys that ran last, each once, and whether its latest reconcile was a fault.
     recent: VecDeque<(ObjectKey, bool)>,
     /// Consecutive faults, over all keys.
-    strikes: u32,
+    faults: u32,
     quarantine: Option<Quarantine>,
     /// The number of quarantines so far, for their length.
     times: u32,
@@ -58,7 +58,7 @@ impl Health {
         Self {
             is_judged,
             recent: VecDeque::new(),
-            strikes: 0,
+            faults: 0,
             quarantine: None,
             times: 0,
         }
@@ -73,35 +73,35 @@ impl Health {
         }
     }
 
-    /// Records the end of a reconcile; `strike` is the reason if it was a fault. Returns whether
+    /// Records the end of a reconcile; `fault` is the reason if it was a fault. Returns whether
     /// this puts the version in quarantine.
-    pub fn ran(&mut self, key: &ObjectKey, strike: Option<&str>, now: Time) -> bool {
+    pub fn ran(&mut self, key: &ObjectKey, fault: Option<&str>, now: Time) -> bool {
         self.recent.retain(|(have, _)| have != key);
         self.recent.truncate(KEYS - 1);
-        self.recent.push_front((key.clone(), strike.is_some()));
-        let Some(reason) = strike else {
-            self.strikes = 0;
+        self.recent.push_front((key.clone(), fault.is_some()));
+        let Some(reason) = fault else {
+            self.faults = 0;
             return false;
         };
-        self.strikes += 1;
+        self.faults += 1;
         if self.is_quarantined(now) || !self.is_unfit() {
             return false;
         }
-        self.condemn(reason, now)
+        self.put_in_quarantine(reason, now)
     }
 
     /// Puts the version in quarantine, if quarantine is enabled for it. Returns whether it did.
-    pub fn condemn(&mut self, reason: &str, now: Time) -> bool {
+    pub fn put_in_quarantine(&mut self, reason: &str, now: Time) -> bool {
         if !self.is_judged {
             return false;
         }
         let ended = self.quarantine.take().map(|quarantine| quarantine.until);
-        if ended.is_some_and(|ended| now.saturating_sub(ended) > FORGIVEN_AFTER) {
+        if ended.is_some_and(|ended| now.saturating_sub(ended) > PARDONED_AFTER) {
             self.times = 0;
         }
         self.times += 1;
         self.recent.clear();
-        self.strikes = 0;
+        self.faults = 0;
         self.quarantine = Some(Quarantine {
             reason: reason.to_owned(),
             until: now + QUARANTINE.delay(self.times),
@@ -111,9 +111,9 @@ impl Health {
 
     /// Clears the record and ends the quarantine: an operator or new settings ask for another
     /// attempt.
-    pub fn forgive(&mut self) {
+    pub fn pardon(&mut self) {
         self.recent.clear();
-        self.strikes = 0;
+        self.faults = 0;
         self.quarantine = None;
     }
 
@@ -137,16 +137,16 @@ impl Health {
 
     /// Whether a rollback may return to this version: it has not been quarantined, and it has never
     /// run or at least one recent key did not end with a fault.
-    pub fn is_fit(&self) -> bool {
-        let is_good = |(_, strike): &(ObjectKey, bool)| !strike;
+    pub fn may_roll_back_to(&self) -> bool {
+        let is_good = |(_, fault): &(ObjectKey, bool)| !fault;
         let has_run_well = self.recent.is_empty() || self.recent.iter().any(is_good);
         self.quarantine.is_none() && has_run_well
     }
 
     /// Whether enough consecutive faults have occurred and most of the recent keys ended with one.
     fn is_unfit(&self) -> bool {
-        let struck = self.recent.iter().filter(|(_, strike)| *strike).count();
-        self.strikes >= STRIKES && struck * 2 > self.recent.len()
+        let faulty = self.recent.iter().filter(|(_, fault)| *fault).count();
+        self.faults >= FAULTS && faulty * 2 > self.recent.len()
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     const TRAP: Option<&str> = Some("trap: unreachable");
 
     #[test]
-    fn a_version_that_breaks_on_everything_is_condemned_at_the_fifth_strike() {
+    fn a_version_that_breaks_on_everything_is_quarantined_at_the_fifth_fault() {
         let mut health = Health::new(true);
         for number in 0..4 {
             assert!(!health.ran(&key(number), TRAP, Time::ZERO));
@@ -177,13 +177,16 @@ mod tests {
         for _ in 0..1000 {
             assert!(!health.ran(&key(0), TRAP, Time::ZERO));
         }
-        assert!(!health.condemn("panic: of the host", Time::ZERO));
+        assert!(!health.put_in_quarantine("panic: of the host", Time::ZERO));
         assert!(!health.is_quarantined(Time::ZERO) && health.until() == Time::ZERO);
-        assert!(!health.is_fit(), "it has not run well all the same");
+        assert!(
+            !health.may_roll_back_to(),
+            "it has not run well all the same"
+        );
     }
 
     #[test]
-    fn one_key_of_many_condemns_nobody_however_often_it_breaks() {
+    fn one_key_of_many_quarantine_nothing_however_often_it_breaks() {
         let mut health = Health::new(true);
         for number in 0..3 {
             health.ran(&key(number), None, Time::ZERO);
@@ -194,15 +197,15 @@ mod tests {
     }
 
     #[test]
-    fn the_only_key_there_is_condemns_the_version() {
+    fn the_only_key_there_is_quarantines_the_version() {
         let mut health = Health::new(true);
         health.ran(&key(0), None, Time::ZERO);
-        let condemned = (0..5).map(|_| health.ran(&key(0), TRAP, Time::ZERO));
-        assert_eq!(condemned.filter(|condemned| *condemned).count(), 1);
+        let quarantined = (0..5).map(|_| health.ran(&key(0), TRAP, Time::ZERO));
+        assert_eq!(quarantined.filter(|quarantined| *quarantined).count(), 1);
     }
 
     #[test]
-    fn a_version_that_turns_bad_late_is_condemned_too() {
+    fn a_version_that_turns_bad_late_is_quarantined_too() {
         let mut health = Health::new(true);
         for number in 0..10_000 {
             health.ran(&key(number), None, Time::ZERO);
@@ -214,13 +217,13 @@ mod tests {
     #[test]
     fn a_version_that_never_ran_well_is_not_worth_coming_back_to() {
         let mut health = Health::new(true);
-        assert!(health.is_fit(), "it had nothing to run");
+        assert!(health.may_roll_back_to(), "it had nothing to run");
         health.ran(&key(0), TRAP, Time::ZERO);
-        assert!(!health.is_fit());
+        assert!(!health.may_roll_back_to());
         health.ran(&key(1), None, Time::ZERO);
-        assert!(health.is_fit());
-        health.condemn("trap", Time::ZERO);
-        assert!(!health.is_fit());
+        assert!(health.may_roll_back_to());
+        health.put_in_quarantine("trap", Time::ZERO);
+        assert!(!health.may_roll_back_to());
     }
 
     #[test]
@@ -229,13 +232,13 @@ mod tests {
         let mut now = Time::ZERO;
         let mut lengths = Vec::new();
         for _ in 0..9 {
-            health.condemn("trap", now);
+            health.put_in_quarantine("trap", now);
             lengths.push((health.until() - now).as_secs());
             now = health.until();
         }
         assert_eq!(lengths, [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]);
-        now += FORGIVEN_AFTER + Duration::from_secs(1);
-        health.condemn("trap", now);
+        now += PARDONED_AFTER + Duration::from_secs(1);
+        health.put_in_quarantine("trap", now);
         assert_eq!((health.until() - now).as_secs(), 30);
     }
 }

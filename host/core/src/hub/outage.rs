@@ -21,18 +21,18 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Outage {
     next_probe: Time,
     /// The parked keys: their writes were not answered. The queue holds them.
-    stranded: BTreeSet<ObjectKey>,
+    parked: BTreeSet<ObjectKey>,
     /// The parked key that the server has answered a fetch for; it is tried next.
-    favourite: Option<ObjectKey>,
+    preferred: Option<ObjectKey>,
     /// From this time on, the next try is a parked key, even if the queue has a key.
-    stranded_first_at: Time,
+    parked_first_at: Time,
 }
 
 /// Which key to try.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Probe {
     /// This parked key, which the queue holds.
-    Stranded(ObjectKey),
+    Parked(ObjectKey),
     /// The next key of the queue.
     Queued,
 }
@@ -41,25 +41,25 @@ impl Outage {
     pub(super) fn new(now: Time) -> Self {
         Self {
             next_probe: now + PROBE_EVERY,
-            stranded: BTreeSet::new(),
-            favourite: None,
-            stranded_first_at: now + PROBE_EVERY * 2,
+            parked: BTreeSet::new(),
+            preferred: None,
+            parked_first_at: now + PROBE_EVERY * 2,
         }
     }
 
     /// Parks a key until the outage ends.
-    pub(super) fn strand(&mut self, key: ObjectKey) {
-        self.stranded.insert(key);
+    pub(super) fn park(&mut self, key: ObjectKey) {
+        self.parked.insert(key);
     }
 
     /// The server has answered a fetch for this key: it is tried next, at once.
-    pub(super) fn favour(&mut self, key: ObjectKey, now: Time) {
+    pub(super) fn prefer(&mut self, key: ObjectKey, now: Time) {
         self.next_probe = now;
-        self.stranded.extend(self.favourite.replace(key));
+        self.parked.extend(self.preferred.replace(key));
     }
 
     /// The last try did not need the cluster, so the next one does not have to wait.
-    pub(super) fn hurry(&mut self, now: Time) {
+    pub(super) fn probe_soon(&mut self, now: Time) {
         self.next_probe = self.next_probe.min(now);
     }
 
@@ -70,7 +70,7 @@ impl Outage {
 
     /// Whether no key is parked.
     pub(super) fn is_empty(&self) -> bool {
-        self.stranded.is_empty() && self.favourite.is_none()
+        self.parked.is_empty() && self.preferred.is_none()
     }
 
     /// Which key to try now, if it is time. `is_queued`: whether the queue has a key.
@@ -78,14 +78,14 @@ impl Outage {
         if now < self.next_probe {
             return None;
         }
-        if let Some(key) = self.favourite.take() {
-            return Some(Probe::Stranded(key));
+        if let Some(key) = self.preferred.take() {
+            return Some(Probe::Parked(key));
         }
-        if is_queued && (now < self.stranded_first_at || self.stranded.is_empty()) {
+        if is_queued && (now < self.parked_first_at || self.parked.is_empty()) {
             return Some(Probe::Queued);
         }
-        self.stranded_first_at = now + PROBE_EVERY * 2;
-        self.stranded.pop_first().map(Probe::Stranded)
+        self.parked_first_at = now + PROBE_EVERY * 2;
+        self.parked.pop_first().map(Probe::Parked)
     }
 
     /// A key is being tried: the next try has to wait for its time.
@@ -94,7 +94,7 @@ impl Outage {
     }
 
     /// The parked keys.
-    pub(super) fn into_stranded(self) -> impl Iterator<Item = ObjectKey> {
-        self.stranded.into_iter().chain(self.favourite)
+    pub(super) fn into_parked(self) -> impl Iterator<Item = ObjectKey> {
+        self.parked.into_iter().chain(self.preferred)
     }
 }

@@ -206,7 +206,7 @@ impl Caches {
             let cache = self.snapshot.cache_mut(*informer);
             let priority = if cache.is_initial() { LOW } else { NORMAL };
             let change = cache.follow(change);
-            if let (Some(change), Some(controller)) = (change, seat_of(&mut self.joining)) {
+            if let (Some(change), Some(controller)) = (change, controller_of(&mut self.joining)) {
                 let key = change.key().to_key();
                 controller.wake(&self.snapshot, *informer, &key, &change, priority, now);
             }
@@ -217,17 +217,17 @@ impl Caches {
                 continue;
             };
             let turned = self.snapshot.cache_mut(*informer).follow_state(live);
-            if let Some(controller) = seat_of(&mut self.joining) {
+            if let Some(controller) = controller_of(&mut self.joining) {
                 let wake = |key| controller.wake_reader(*informer, key, NORMAL, now);
                 turned.iter().for_each(wake);
             }
         }
-        if let Some(controller) = seat_of(&mut self.joining) {
+        if let Some(controller) = controller_of(&mut self.joining) {
             controller.start_when_synced(&self.snapshot, now);
         }
     }
 }
 
-fn seat_of(joining: &mut Option<Joining>) -> Option<&mut Controller> {
+fn controller_of(joining: &mut Option<Joining>) -> Option<&mut Controller> {
     joining.as_mut()?.controller.as_mut()
 }

@@ -99,7 +99,7 @@ pub enum ReconcileError {
 impl ReconcileError {
     /// Whether the error counts against the version of the plugin: it broke, or its outcome was
     /// refused.
-    pub(super) fn is_strike(&self) -> bool {
+    pub(super) fn is_fault(&self) -> bool {
         match self {
             Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,

@@ -100,7 +100,7 @@ fn live(name: &str, version: u64) -> String {
 }
 
 #[test]
-fn a_write_that_no_watch_shows_is_looked_up() {
+fn a_write_that_no_watch_shows_is_fetched() {
     let mut rig = waiting();
     rig.now += crate::gate::PATIENCE;
     let fetch = next_fetch(&mut rig);
@@ -151,7 +151,7 @@ fn a_key_waits_on_while_nobody_answers() {
 }
 
 #[test]
-fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
+fn a_write_without_an_answer_is_fetched_before_the_key_runs_again() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
     let mut reconcile = rig.take().unwrap();
@@ -177,7 +177,7 @@ fn a_write_without_an_answer_is_looked_up_before_the_key_runs_again() {
 }
 
 #[test]
-fn a_write_whose_answer_does_not_show_the_object_is_looked_up_before_the_key_runs_again() {
+fn a_write_whose_answer_does_not_show_the_object_is_fetched_before_the_key_runs_again() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");
@@ -230,7 +230,7 @@ fn an_answer_that_was_on_its_way_before_the_last_write_is_none_about_it() {
 }
 
 #[test]
-fn what_a_lookup_does_not_find_is_not_served_any_more() {
+fn what_a_fetch_does_not_find_is_not_served_any_more() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");
@@ -436,7 +436,7 @@ fn an_older_state_that_is_not_selected_takes_no_newer_one_out() {
 }
 
 #[test]
-fn an_object_that_was_looked_up_as_gone_does_not_rise_again() {
+fn an_object_that_was_fetched_as_gone_does_not_rise_again() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");
@@ -460,7 +460,7 @@ fn an_object_that_was_looked_up_as_gone_does_not_rise_again() {
 }
 
 #[test]
-fn a_deleted_object_that_no_watch_had_shown_does_not_rise_after_it_was_looked_up_as_gone() {
+fn a_deleted_object_that_no_watch_had_shown_does_not_rise_after_it_was_fetched_as_gone() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");

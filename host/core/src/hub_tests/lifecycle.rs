@@ -208,7 +208,7 @@ fn a_version_that_makes_the_host_panic_is_in_quarantine_at_once() {
 #[test]
 fn the_hub_says_when_a_quarantine_is_over() {
     let (mut rig, id) = with_services(&["a"], fine);
-    rig.hub.condemn(id, "it cheats", rig.now);
+    rig.hub.put_in_quarantine(id, "it cheats", rig.now);
     rig.put(&service(), "a", r#""changed":"yes""#);
     let Next::Idle(due) = rig.hub.next(rig.now, 0) else {
         panic!("it is in quarantine");
@@ -243,7 +243,7 @@ fn a_quarantine_ends_at_once_when_somebody_says_so() {
     let (mut rig, id) = with_services(&names, trap);
     rig.now += Duration::from_secs(5);
     assert_eq!(rig.run(), [""; 0]);
-    rig.hub.forgive(id);
+    rig.hub.pardon(id);
     assert!(rig.hub.quarantined(rig.now).is_empty());
     assert!(!rig.run().is_empty());
 }
@@ -362,10 +362,10 @@ fn an_old_versions_last_turns_do_not_count_against_the_new_one() {
     for reconcile in &mut reconciles {
         reconcile.decide();
         let error = ReconcileError::Run(RunError::Trap("unreachable".into()));
-        let is_condemned = rig
+        let is_quarantined = rig
             .hub
             .failed(reconcile, &error, Executed::default(), rig.now);
-        assert!(!is_condemned);
+        assert!(!is_quarantined);
     }
     assert!(rig.hub.quarantined(rig.now).is_empty());
 }
@@ -434,7 +434,7 @@ fn keys_of_namespaces_that_are_taken_away_are_dropped_and_not_taken_for_gone() {
 }
 
 #[test]
-fn an_action_that_is_not_granted_is_refused_and_a_strike() {
+fn an_action_that_is_not_granted_is_refused_and_a_fault() {
     let applies = |_: &Request, _: &mut Reader| {
         Ok(Outcome {
             actions: vec![Action::Apply {
@@ -804,7 +804,7 @@ fn who_pauses_a_plugin_or_takes_its_grants_stops_what_it_is_writing() {
     };
     assert!(!with(weight), "that is no reason");
     assert!(is_halted_by(|rig| rig.hub.halt_plugin(the_plugin(rig))));
-    assert!(is_halted_by(|rig| rig.hub.condemn(
+    assert!(is_halted_by(|rig| rig.hub.put_in_quarantine(
         the_plugin(rig),
         "it broke",
         rig.now

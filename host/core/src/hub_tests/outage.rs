@@ -31,12 +31,15 @@ fn cut_off() -> Rig {
 fn one_key_a_second_is_tried_of_those_that_found_none() {
     let mut rig = cut_off();
     let start = rig.now;
-    let mut tries = 0;
+    let mut unreachable_streaks = 0;
     while rig.now < start + Duration::from_secs(20) {
-        tries += usize::from(fail_unavailable(&mut rig).is_some());
+        unreachable_streaks += usize::from(fail_unavailable(&mut rig).is_some());
         rig.now += Duration::from_millis(100);
     }
-    assert!((19..=20).contains(&tries), "{tries}");
+    assert!(
+        (19..=20).contains(&unreachable_streaks),
+        "{unreachable_streaks}"
+    );
     let status = &rig.hub.status(rig.now)[0];
     assert_eq!(status.queued + status.held, 100, "the others wait");
     assert!(status.queued >= 80, "and most have not been tried");
@@ -130,7 +133,7 @@ fn a_change_while_a_key_waits_for_the_cluster_does_not_run_it() {
 fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "dead", "");
-    let (mut tries, mut alive_runs) = (0, 0);
+    let (mut unreachable_streaks, mut alive_runs) = (0, 0);
     for step in 0..60_000 {
         if step % 10 == 0 {
             rig.put(&service(), "alive", &format!(r#""n":"{step}""#));
@@ -140,7 +143,7 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
             let decision = reconcile.decide();
             rig.hub.decided(&reconcile, &decision, rig.now);
             if &*reconcile.request.key.name == "dead" {
-                tries += 1;
+                unreachable_streaks += 1;
                 let error = ReconcileError::Unavailable("503".into());
                 rig.hub
                     .failed(&reconcile, &error, Executed::default(), rig.now);
@@ -160,7 +163,10 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
         }
         rig.now += Duration::from_millis(1);
     }
-    assert!((6..=10).contains(&tries), "{tries} tries in a minute");
+    assert!(
+        (6..=10).contains(&unreachable_streaks),
+        "{unreachable_streaks} tries in a minute"
+    );
     assert!(
         alive_runs >= 5_900,
         "the other key was changed 6,000 times and ran {alive_runs} times"
@@ -218,7 +224,7 @@ fn another_key_is_tried_while_the_one_that_found_none_hangs() {
 }
 
 #[test]
-fn a_key_whose_lookup_found_none_asks_again_soon_when_others_got_through() {
+fn a_key_whose_fetch_found_none_asks_again_soon_when_others_got_through() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
@@ -275,14 +281,14 @@ fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
     fail_unavailable(&mut rig);
-    let mut tries = 0;
+    let mut unreachable_streaks = 0;
     for step in 0..10_000 {
         // There is always another key.
         rig.put(&service(), &format!("s{step}"), "");
         rig.put(&service(), &format!("t{step}"), "");
         let mut reconcile = rig.take();
         if let Some(reconcile) = &mut reconcile {
-            tries += usize::from(&*reconcile.request.key.name == "a");
+            unreachable_streaks += usize::from(&*reconcile.request.key.name == "a");
             let decision = reconcile.decide();
             rig.hub.decided(reconcile, &decision, rig.now);
             if &*reconcile.request.key.name == "a" {
@@ -296,7 +302,10 @@ fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
         }
         rig.now += Duration::from_millis(1);
     }
-    assert!((4..=10).contains(&tries), "{tries} tries in ten seconds");
+    assert!(
+        (4..=10).contains(&unreachable_streaks),
+        "{unreachable_streaks} tries in ten seconds"
+    );
 }
 
 #[test]

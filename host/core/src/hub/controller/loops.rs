@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::running::HURRY;
+use super::running::REQUEUE_STREAK;
 use crate::cache::Change;
 use crate::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
@@ -136,7 +136,7 @@ impl Loops {
         if cycle.runs < SLOW_AFTER || !cycle.is_self_triggered() {
             return None;
         }
-        let delay = HURRY.delay(cycle.runs - SLOW_AFTER + 1);
+        let delay = REQUEUE_STREAK.delay(cycle.runs - SLOW_AFTER + 1);
         let until = *cycle.until.get_or_insert(now + delay);
         (now < until).then(|| until - now)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Controller;
-use super::doubt::DOUBT_AFTER;
 use super::loops::{LoopingKey, State};
+use super::suspects::SUSPECT_AFTER;
 use super::sweep::Step;
 use crate::backoff::Backoff;
 use crate::cache::Change;
@@ -27,14 +27,14 @@ use crate::reads::{Sight, touches_any};
 use crate::snapshot::{InformerId, Snapshot};
 
 /// How long a key waits after its writes could not reach the cluster.
-const STRANDED: Backoff = Backoff {
+const PARKED: Backoff = Backoff {
     base: Duration::from_secs(1),
     max: Duration::from_secs(30),
 };
 
 /// Minimum delay for a key that keeps asking for a short requeue. Any outside change wakes it
 /// anyway, so it can only be waiting for time to pass.
-pub(super) const HURRY: Backoff = Backoff {
+pub(super) const REQUEUE_STREAK: Backoff = Backoff {
     base: Duration::from_millis(5),
     max: Duration::from_secs(1),
 };
@@ -72,7 +72,7 @@ impl Controller {
         now: Time,
         wall_clock_ms: u64,
     ) -> Option<Work> {
-        if let Some(fetch) = self.next_doubt(id, snapshot, now) {
+        if let Some(fetch) = self.next_suspect(id, snapshot, now) {
             return Some(Work::Fetch(fetch));
         }
         loop {
@@ -82,7 +82,7 @@ impl Controller {
                 None => Probe::Queued,
             };
             let taken = match probe {
-                Probe::Stranded(key) => self.queue.claim(&key, now),
+                Probe::Parked(key) => self.queue.claim(&key, now),
                 Probe::Queued => match self.next_key(snapshot, now) {
                     NextKey::Taken(taken) => Some(taken),
                     NextKey::NotYet => return Some(Work::Later),
@@ -109,7 +109,7 @@ impl Controller {
                     self.queue.hold(&taken, until, now);
                     self.outage
                         .iter_mut()
-                        .for_each(|outage| outage.strand(taken.key.clone()));
+                        .for_each(|outage| outage.park(taken.key.clone()));
                 }
                 Passage::Ask(questions, gate, until) => {
                     self.queue.hold(&taken, until, now);
@@ -187,8 +187,8 @@ impl Controller {
         self.reads.clear(key);
         self.gates.forget(key);
         self.loops.forget(key);
-        self.hurries.remove(key);
-        self.tries.remove(key);
+        self.requeue_streaks.remove(key);
+        self.unreachable_streaks.remove(key);
         self.results.remove(key);
         self.reasons.remove(key);
     }
@@ -205,10 +205,10 @@ impl Controller {
     pub fn fetched(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
         self.looking -= 1;
         match &mut self.outage {
-            Some(outage) if is_answered => outage.favour(key.clone(), now),
-            Some(outage) => outage.strand(key.clone()),
+            Some(outage) if is_answered => outage.prefer(key.clone(), now),
+            Some(outage) => outage.park(key.clone()),
             // The outage has ended meanwhile, so asking again may be answered.
-            None if !is_answered => self.queue.hold_until(key, now + STRANDED.base),
+            None if !is_answered => self.queue.hold_until(key, now + PARKED.base),
             None => {}
         }
     }
@@ -384,9 +384,9 @@ impl Controller {
             self.queue.done(&reconcile.request.key, now);
             return false;
         }
-        let is_condemned = self.judge(reconcile, Some(error), now);
+        let is_quarantined = self.judge(reconcile, Some(error), now);
         self.fail(reconcile, error, executed, snapshot, now);
-        is_condemned
+        is_quarantined
     }
 
     /// Records the result of a reconcile for the version that made it, if that is still the present
@@ -398,17 +398,17 @@ impl Controller {
             return false;
         }
         if let Some(ReconcileError::Run(panic @ RunError::HostPanic(_))) = error {
-            return self.health.condemn(&panic.to_string(), now);
+            return self.health.put_in_quarantine(&panic.to_string(), now);
         }
-        let strike = error.filter(|error| error.is_strike());
-        let reason = strike.map(ToString::to_string);
-        let is_condemned = self
+        let fault = error.filter(|error| error.is_fault());
+        let reason = fault.map(ToString::to_string);
+        let is_quarantined = self
             .health
             .ran(&reconcile.request.key, reason.as_deref(), now);
-        if is_condemned {
+        if is_quarantined {
             self.stop_writes();
         }
-        is_condemned
+        is_quarantined
     }
 
     fn fail(
@@ -453,7 +453,7 @@ impl Controller {
                     self.note_gone(key, snapshot, now);
                 }
             }
-            ReconcileError::Unavailable(_) => return self.strand(reconcile, now),
+            ReconcileError::Unavailable(_) => return self.park(reconcile, now),
             // A retry keeps the priority of the reconcile that failed (controller-runtime's rule).
             _ => {
                 let at_least = match error {
@@ -468,12 +468,12 @@ impl Controller {
             ReconcileError::Run(RunError::Failure(Failure::Terminal(_)))
         );
         let is_guests = matches!(error, ReconcileError::Run(_) | ReconcileError::Plan(_));
-        if is_guests && (is_terminal || reconcile.request.attempt >= DOUBT_AFTER) {
-            self.doubts.add(key);
+        if is_guests && (is_terminal || reconcile.request.attempt >= SUSPECT_AFTER) {
+            self.suspects.add(key);
         }
-        self.tries.remove(key);
+        self.unreachable_streaks.remove(key);
         match error {
-            ReconcileError::Write { .. } => self.rescue(false),
+            ReconcileError::Write { .. } => self.release_parked(false),
             _ => self.try_the_next_at_once(reconcile, now),
         }
         if self.queue.is_broken(key) {
@@ -487,32 +487,35 @@ impl Controller {
     /// one. The next try may follow at once.
     fn try_the_next_at_once(&mut self, reconcile: &Reconcile, now: Time) {
         if let Some(outage) = self.outage.as_mut().filter(|_| reconcile.is_probe) {
-            outage.hurry(now);
+            outage.probe_soon(now);
         }
     }
 
     /// Parks a key until the cluster can be reached. A key whose writes alone cannot reach it waits
     /// longer each time and stops no other key: by then the failure is known to be the key's own.
-    fn strand(&mut self, reconcile: &Reconcile, now: Time) {
+    fn park(&mut self, reconcile: &Reconcile, now: Time) {
         let taken = Taken {
             key: reconcile.request.key.clone(),
             failures: reconcile.request.attempt.saturating_sub(1),
             priority: reconcile.priority,
             waited: Duration::ZERO,
         };
-        let tries = self.tries.entry(taken.key.clone()).or_default();
+        let unreachable_streaks = self
+            .unreachable_streaks
+            .entry(taken.key.clone())
+            .or_default();
         // During an outage further failures tell nothing more about the key.
-        if *tries == 0 || self.outage.is_none() {
-            *tries += 1;
+        if *unreachable_streaks == 0 || self.outage.is_none() {
+            *unreachable_streaks += 1;
         }
-        let delay = STRANDED.delay(*tries);
+        let delay = PARKED.delay(*unreachable_streaks);
         self.queue.hold(&taken, now + delay, now);
         // More tries than one mean that the failure is the key's own, so they begin no outage.
-        if *tries == 1 {
+        if *unreachable_streaks == 1 {
             self.outage.get_or_insert_with(|| Outage::new(now));
         }
         if let Some(outage) = &mut self.outage {
-            outage.strand(taken.key);
+            outage.park(taken.key);
         }
     }
 
@@ -521,7 +524,7 @@ impl Controller {
         let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
         let is_trying = self.looking > 0 || self.queue.running() > 0 || self.has_key(now);
         if is_empty && !is_trying {
-            self.rescue(false);
+            self.release_parked(false);
         }
     }
 
@@ -529,14 +532,20 @@ impl Controller {
     /// than once have failed while others got through, and wait for their time. With `all`, it is
     /// known that nothing at all could be reached: their failures are forgotten and all of them can
     /// run.
-    pub fn rescue(&mut self, all: bool) {
+    pub fn release_parked(&mut self, all: bool) {
         if all {
-            self.tries.keys().for_each(|key| self.queue.release(key));
-            self.tries.clear();
+            self.unreachable_streaks
+                .keys()
+                .for_each(|key| self.queue.release(key));
+            self.unreachable_streaks.clear();
         }
         let outage = self.outage.take();
-        for key in outage.into_iter().flat_map(Outage::into_stranded) {
-            if self.tries.get(&key).is_none_or(|tries| *tries <= 1) {
+        for key in outage.into_iter().flat_map(Outage::into_parked) {
+            if self
+                .unreachable_streaks
+                .get(&key)
+                .is_none_or(|unreachable_streaks| *unreachable_streaks <= 1)
+            {
                 self.queue.release(&key);
             }
         }
@@ -556,11 +565,11 @@ impl Controller {
             return None;
         }
         self.judge(reconcile, None, now);
-        self.tries.remove(key);
+        self.unreachable_streaks.remove(key);
         // A write without an answer does not show that the cluster can be reached.
         let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
-            self.rescue(false);
+            self.release_parked(false);
         } else {
             self.try_the_next_at_once(reconcile, now);
         }
@@ -582,7 +591,7 @@ impl Controller {
             }
             None => {
                 self.reconciles.success += 1;
-                self.hurries.remove(key);
+                self.requeue_streaks.remove(key);
             }
         }
         self.queue.done(key, now);
@@ -607,13 +616,13 @@ impl Controller {
     }
 
     fn at_least_floor(&mut self, key: &ObjectKey, delay: Duration) -> Duration {
-        if delay >= HURRY.max {
-            self.hurries.remove(key);
+        if delay >= REQUEUE_STREAK.max {
+            self.requeue_streaks.remove(key);
             return delay;
         }
-        let hurries = self.hurries.entry(key.clone()).or_default();
-        *hurries = hurries.saturating_add(1);
-        delay.max(HURRY.delay(*hurries))
+        let requeue_streaks = self.requeue_streaks.entry(key.clone()).or_default();
+        *requeue_streaks = requeue_streaks.saturating_add(1);
+        delay.max(REQUEUE_STREAK.delay(*requeue_streaks))
     }
 
     /// Stores the results of the actions, and closes the key's gate until what it wrote is visible.

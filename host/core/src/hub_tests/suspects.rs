@@ -23,7 +23,7 @@ fn text(name: &str, version: u64, labels: &str) -> String {
 /// The server's state of the pod "x".
 type Server = Option<(u64, &'static str)>;
 
-struct Doubting {
+struct Suspected {
     rig: Rig,
     fetch_ended: Vec<String>,
     repaired: usize,
@@ -32,7 +32,7 @@ struct Doubting {
 
 /// Runs for this long with a service and a pod "x". The cache shows the pod as "garbled", and the
 /// server has another state of it.
-fn doubting(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Doubting {
+fn suspected(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Suspected {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(terminal));
     rig.put(&pod(), "x", r#""garbled":"yes""#);
     let cached = rig.version;
@@ -40,7 +40,7 @@ fn doubting(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Dou
     let bookmark = Delta::Bookmark(ResourceVersion::new("100"));
     let id = rig.id(&pod());
     rig.hub.apply(id, bookmark, rig.now);
-    let mut rigged = Doubting {
+    let mut rigged = Suspected {
         rig,
         fetch_ended: vec![],
         repaired: 0,
@@ -52,7 +52,7 @@ fn doubting(terminal: bool, server: impl Fn(u64) -> Server, seconds: u64) -> Dou
     rigged
 }
 
-impl Doubting {
+impl Suspected {
     fn step(&mut self, server: Server) {
         let rig = &mut self.rig;
         match rig.hub.next(rig.now, 0) {
@@ -62,7 +62,7 @@ impl Doubting {
                 rig.finish(&reconcile, decision);
             }
             Next::Fetch(fetch) => {
-                assert_eq!(fetch.purpose, Purpose::Doubt);
+                assert_eq!(fetch.purpose, Purpose::Repair);
                 let answer = |question: &Question| match &*question.key.name {
                     "x" => Ok(server.map(|(version, labels)| text("x", version, labels))),
                     // The same as in the cache.
@@ -94,24 +94,24 @@ fn what_a_failing_key_reads_is_put_right_by_what_the_server_has() {
     let servers: [fn(u64) -> Server; 3] = [same_version, changed_long_ago, gone];
     for (number, server) in servers.into_iter().enumerate() {
         for terminal in [false, true] {
-            let doubting = doubting(terminal, server, 5);
-            assert_eq!(doubting.repaired, 1, "server {number}");
+            let suspected = suspected(terminal, server, 5);
+            assert_eq!(suspected.repaired, 1, "server {number}");
             let failures = if terminal { 1 } else { 3 };
-            assert_eq!(doubting.failures, failures, "server {number}");
-            let hub = &doubting.rig.hub;
-            assert_eq!(hub.status(doubting.rig.now)[0].failing, 0);
-            assert_eq!(hub.informers()[doubting.rig.id(&pod())].repairs, 1);
+            assert_eq!(suspected.failures, failures, "server {number}");
+            let hub = &suspected.rig.hub;
+            assert_eq!(hub.status(suspected.rig.now)[0].failing, 0);
+            assert_eq!(hub.informers()[suspected.rig.id(&pod())].repairs, 1);
         }
     }
 }
 
 #[test]
-fn what_the_server_confirms_is_looked_up_once() {
+fn what_the_server_confirms_is_fetched_once() {
     for terminal in [false, true] {
-        let doubting = doubting(terminal, |cached| Some((cached, r#""garbled":"yes""#)), 60);
-        assert_eq!(doubting.repaired, 0);
+        let suspected = suspected(terminal, |cached| Some((cached, r#""garbled":"yes""#)), 60);
+        assert_eq!(suspected.repaired, 0);
         assert_eq!(
-            doubting.fetch_ended,
+            suspected.fetch_ended,
             ["web", "x"],
             "however often it failed"
         );
@@ -150,7 +150,7 @@ fn a_newer_state_that_the_watch_brings_meanwhile_stays() {
 }
 
 #[test]
-fn long_lists_are_looked_up_piece_by_piece() {
+fn long_lists_are_fetched_piece_by_piece() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
     for number in 0..150 {
         rig.put(&pod(), &format!("y{number}"), r#""garbled":"yes""#);
@@ -219,7 +219,7 @@ fn what_nobody_answered_is_asked_again() {
 }
 
 #[test]
-fn what_may_not_be_looked_up_is_asked_for_once() {
+fn what_may_not_be_fetched_is_asked_for_once() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(false));
     rig.put(&pod(), "x", r#""garbled":"yes""#);
     rig.put(&service(), "web", "");
@@ -243,7 +243,7 @@ fn what_may_not_be_looked_up_is_asked_for_once() {
 }
 
 #[test]
-fn a_key_that_fails_no_more_is_not_looked_up_for() {
+fn a_key_that_fails_no_more_is_not_fetched_for() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
     for number in 0..150 {
         rig.put(&pod(), &format!("y{number}"), "");
@@ -261,7 +261,7 @@ fn a_key_that_fails_no_more_is_not_looked_up_for() {
 }
 
 #[test]
-fn more_objects_than_are_remembered_are_not_looked_up_for_ever() {
+fn more_objects_than_are_remembered_are_not_fetched_for_ever() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
     for number in 0..1_000 {
         rig.put(&pod(), &format!("y{number}"), r#""garbled":"yes""#);
@@ -294,7 +294,7 @@ fn a_watch_that_is_merely_late_has_garbled_nothing() {
 }
 
 #[test]
-fn a_lookup_that_cannot_be_made_yet_keeps_nobody_awake() {
+fn a_fetch_that_cannot_be_made_yet_keeps_nobody_awake() {
     let mut rig = Rig::with(manifest("p"), fails_on_garbled(true));
     let id = *rig.hub.controllers.keys().next().unwrap();
     rig.put(&pod(), "x", r#""garbled":"yes""#);

@@ -22,14 +22,14 @@ use crate::reader::{Read, candidates};
 use crate::snapshot::{InformerId, Snapshot};
 
 /// Number of consecutive failures from which on the objects that a key has read are fetched.
-pub(super) const DOUBT_AFTER: u32 = 3;
+pub(super) const SUSPECT_AFTER: u32 = 3;
 
 /// Maximum number of objects in one fetch.
 const MAX_QUESTIONS: usize = 64;
 
 /// After this many examined objects the rest waits for the next time, because the hub is locked
 /// meanwhile. A key is always examined as a whole.
-const MAX_LOOKED_AT: usize = if cfg!(test) { 1_000 } else { 10_000 };
+const MAX_CHECKED: usize = if cfg!(test) { 1_000 } else { 10_000 };
 
 /// Time between two fetches of one plugin. A plugin whose keys all fail must cost the server
 /// little.
@@ -44,19 +44,19 @@ const MAX_CONFIRMED: usize = if cfg!(test) { 512 } else { 16_384 };
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct Suspects {
     /// The keys whose reads must be fetched.
     keys: BTreeSet<ObjectKey>,
     /// No fetch begins before this time.
     next: Time,
     is_asking: bool,
     /// Objects examined since the last pause.
-    looked_at: usize,
+    checked: usize,
     /// What the server has confirmed or supplied: the version of an object, or that there is none.
     confirmed: HashMap<(InformerId, ObjectKey), Option<ResourceVersion>>,
 }
 
-impl Doubts {
+impl Suspects {
     /// Marks a key: its reads must be fetched.
     pub fn add(&mut self, key: &ObjectKey) {
         self.keys.insert(key.clone());
@@ -69,7 +69,7 @@ impl Doubts {
 
     fn pause(&mut self, until: Time) {
         self.next = until;
-        self.looked_at = 0;
+        self.checked = 0;
     }
 
     fn is_confirmed(&self, informer: InformerId, key: &ObjectKey, snapshot: &Snapshot) -> bool {
@@ -81,33 +81,33 @@ impl Doubts {
 
 impl Controller {
     /// The next fetch of what failing keys have read, if one is due.
-    pub(super) fn next_doubt(
+    pub(super) fn next_suspect(
         &mut self,
         plugin: PluginId,
         snapshot: &Snapshot,
         now: Time,
     ) -> Option<Fetch> {
-        self.doubts.due().filter(|due| *due <= now)?;
-        while self.doubts.looked_at < MAX_LOOKED_AT {
-            let key = self.doubts.keys.pop_first()?;
+        self.suspects.due().filter(|due| *due <= now)?;
+        while self.suspects.checked < MAX_CHECKED {
+            let key = self.suspects.keys.pop_first()?;
             if !self.queue.is_failing(&key) {
                 continue;
             }
-            let (questions, looked_at) = self.questions(&key, snapshot);
-            self.doubts.looked_at += looked_at;
+            let (questions, checked) = self.questions(&key, snapshot);
+            self.suspects.checked += checked;
             if questions.is_empty() {
                 continue;
             }
-            self.doubts.is_asking = true;
-            self.doubts.pause(now + ASK_EVERY);
+            self.suspects.is_asking = true;
+            self.suspects.pause(now + ASK_EVERY);
             return Some(Fetch {
                 plugin,
                 key,
-                purpose: Purpose::Doubt,
+                purpose: Purpose::Repair,
                 questions,
             });
         }
-        self.doubts.pause(now + ASK_EVERY);
+        self.suspects.pause(now + ASK_EVERY);
         None
     }
 
@@ -118,10 +118,10 @@ impl Controller {
         let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
         let own = own.map(|informer| Read::Object(informer, key.clone()));
         let reads = own.iter().chain(self.reads.of(key));
-        let looked_at = Cell::new(0);
-        let objects = reads.flat_map(|read| objects_of(read, snapshot, &looked_at));
+        let checked = Cell::new(0);
+        let objects = reads.flat_map(|read| objects_of(read, snapshot, &checked));
         let is_open = |(informer, key): &(InformerId, ObjectKey)| {
-            !self.doubts.is_confirmed(*informer, key, snapshot)
+            !self.suspects.is_confirmed(*informer, key, snapshot)
         };
         // The key may have read an object twice.
         let mut known = BTreeSet::new();
@@ -130,49 +130,49 @@ impl Controller {
             .take(MAX_QUESTIONS)
             .map(|(informer, key)| Question::of(snapshot, informer, key))
             .collect();
-        (questions, looked_at.get())
+        (questions, checked.get())
     }
 
     /// A fetch for a failing key has ended. `states`: what the caches now show of the objects that
     /// need no further fetch. `is_answered`: whether every question was answered.
-    pub fn doubt_ended(
+    pub fn repair_ended(
         &mut self,
         fetch: &Fetch,
         states: Vec<Question>,
         is_answered: bool,
         now: Time,
     ) {
-        self.doubts.is_asking = false;
+        self.suspects.is_asking = false;
         if !is_answered {
-            self.doubts.pause(now + ASK_AGAIN_AFTER);
+            self.suspects.pause(now + ASK_AGAIN_AFTER);
         }
         // The key may have read more than fits into one fetch, and unanswered questions are asked
         // again.
         let is_open =
             states.len() < fetch.questions.len() || fetch.questions.len() == MAX_QUESTIONS;
-        let is_full = self.doubts.confirmed.len() + states.len() > MAX_CONFIRMED;
+        let is_full = self.suspects.confirmed.len() + states.len() > MAX_CONFIRMED;
         if is_full {
-            self.doubts.confirmed.clear();
+            self.suspects.confirmed.clear();
         } else if is_open {
-            self.doubts.add(&fetch.key);
+            self.suspects.add(&fetch.key);
         }
         let states = states.into_iter();
         let states = states.map(|state| ((state.informer, state.key), state.cached));
-        self.doubts.confirmed.extend(states);
+        self.suspects.confirmed.extend(states);
     }
 }
 
-/// The objects that a read has found, or has looked for by name. Counts in `looked_at` what is
+/// The objects that a read has found, or has looked for by name. Counts in `checked` what is
 /// examined for that, whether or not the read selects it: a read that finds nothing in a large
 /// cache takes as long as one that finds everything. Ends when too many have been examined.
 fn objects_of<'a>(
     read: &'a Read,
     snapshot: &'a Snapshot,
-    looked_at: &'a Cell<usize>,
+    checked: &'a Cell<usize>,
 ) -> Box<dyn Iterator<Item = (InformerId, ObjectKey)> + 'a> {
     let is_allowed = || {
-        looked_at.set(looked_at.get() + 1);
-        looked_at.get() <= MAX_LOOKED_AT
+        checked.set(checked.get() + 1);
+        checked.get() <= MAX_CHECKED
     };
     match read {
         Read::Object(informer, key) | Read::Applied(informer, key, _) => {
