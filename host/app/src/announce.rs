@@ -12,13 +12,13 @@ const MANAGER: &str = pilothouse_core::manifest::HOST;
 /// Writes Events about the host's own pod. Outside a pod they are about the namespace `default`,
 /// where Kubernetes keeps Events about objects without a namespace.
 #[derive(Clone)]
-pub struct Announcer {
+pub struct HostEvents {
     cluster: Arc<dyn Cluster>,
     kind: Kind,
     key: ObjectKey,
 }
 
-impl Announcer {
+impl HostEvents {
     /// Reads `POD_NAMESPACE` and `POD_NAME`, which the pod's downward API should set.
     pub fn new(cluster: Arc<dyn Cluster>) -> Self {
         let pod = std::env::var("POD_NAMESPACE")

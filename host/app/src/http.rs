@@ -30,7 +30,7 @@ use tokio::task::spawn_blocking;
 use crate::address::Address;
 use crate::metrics::{Format, Metrics};
 use crate::plugins::commands::{CommandError, Commands, Verb};
-use crate::status::Sources;
+use crate::status::StatusSources;
 use guard::{Guard, guard};
 use lately::Lately;
 
@@ -46,9 +46,9 @@ pub const DIGEST: &str = "sha256=";
 
 /// The parts of the host that requests are answered from.
 #[derive(Clone)]
-pub struct Answers {
+pub struct HttpState {
     engine: Engine,
-    sources: Sources,
+    sources: StatusSources,
     metrics: Arc<Metrics>,
     commands: Commands,
     last: Arc<Last>,
@@ -64,10 +64,10 @@ struct Last {
     classic_metrics: Lately<Result<String, std::fmt::Error>>,
 }
 
-impl Answers {
+impl HttpState {
     pub fn new(
         engine: Engine,
-        sources: Sources,
+        sources: StatusSources,
         metrics: Arc<Metrics>,
         commands: Commands,
     ) -> Self {
@@ -115,7 +115,7 @@ impl Server {
         said: &Address,
         allowed: &[String],
         commands: Option<UnixListener>,
-        answers: Answers,
+        answers: HttpState,
     ) -> io::Result<Self> {
         let own = Guard::of(listener.local_addr()?, &said.host(), allowed);
         // A listener belongs to the runtime that opened it. These are moved to the thread's own
@@ -170,7 +170,7 @@ pub async fn bind(address: &Address) -> anyhow::Result<TcpListener> {
 }
 
 /// Answers requests at the address.
-async fn serve(listener: TcpListener, own: Guard, answers: Answers) {
+async fn serve(listener: TcpListener, own: Guard, answers: HttpState) {
     let router = routes()
         .route("/plugins/{name}/{verb}", post(no_command))
         .layer(from_fn(move |request, next| {
@@ -183,7 +183,7 @@ async fn serve(listener: TcpListener, own: Guard, answers: Answers) {
 }
 
 /// Answers requests at the host's socket, and carries out their commands.
-async fn obey(listener: Option<UnixListener>, answers: Answers) {
+async fn obey(listener: Option<UnixListener>, answers: HttpState) {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
@@ -194,7 +194,7 @@ async fn obey(listener: Option<UnixListener>, answers: Answers) {
     serving::serve(listener, router, |_| None).await;
 }
 
-fn routes() -> Router<Answers> {
+fn routes() -> Router<HttpState> {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -212,7 +212,7 @@ async fn named(mut response: Response) -> Response {
 
 /// Healthy if the process answers, guests that run too long are still being stopped, and the hub is
 /// not stuck.
-async fn healthz(State(answers): State<Answers>) -> Response {
+async fn healthz(State(answers): State<HttpState>) -> Response {
     let ticker = "the epoch ticker has ended: timeouts are not kept";
     let ticker = (!answers.engine.is_ticking()).then(|| ticker.to_owned());
     match ticker.or_else(|| answers.sources.shared.stuck()) {
@@ -221,7 +221,7 @@ async fn healthz(State(answers): State<Answers>) -> Response {
     }
 }
 
-async fn readyz(State(answers): State<Answers>, RawQuery(query): RawQuery) -> Response {
+async fn readyz(State(answers): State<HttpState>, RawQuery(query): RawQuery) -> Response {
     let readiness = answers.made(
         |last| &last.readiness,
         |answers| answers.sources.readiness(),
@@ -239,7 +239,7 @@ async fn readyz(State(answers): State<Answers>, RawQuery(query): RawQuery) -> Re
     }
 }
 
-async fn metrics(State(answers): State<Answers>, headers: HeaderMap) -> Response {
+async fn metrics(State(answers): State<HttpState>, headers: HeaderMap) -> Response {
     let accept = headers.get_all(header::ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::accepted(&accept.join(","));
@@ -256,7 +256,7 @@ async fn metrics(State(answers): State<Answers>, headers: HeaderMap) -> Response
     }
 }
 
-async fn informers(State(answers): State<Answers>) -> Response {
+async fn informers(State(answers): State<HttpState>) -> Response {
     let text = answers.made(
         |last| &last.informers,
         |answers| json(&answers.sources.informers()),
@@ -264,7 +264,7 @@ async fn informers(State(answers): State<Answers>) -> Response {
     as_json(text.await)
 }
 
-async fn plugins(State(answers): State<Answers>) -> Response {
+async fn plugins(State(answers): State<HttpState>) -> Response {
     let text = answers.made(
         |last| &last.plugins,
         |answers| json(&answers.sources.plugins()),
@@ -288,7 +288,7 @@ async fn no_command() -> Response {
 }
 
 async fn command(
-    State(answers): State<Answers>,
+    State(answers): State<HttpState>,
     Path((name, word)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Response {
@@ -335,7 +335,7 @@ mod tests {
     use crate::plugins::commands;
     use crate::reach::Reaching;
     use crate::shared::{Cause, Shared};
-    use crate::watches::Troubles;
+    use crate::watches::WatchErrors;
 
     fn ask(place: SocketAddr, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(place).unwrap();
@@ -354,9 +354,9 @@ mod tests {
     async fn the_host_says_that_it_lives_while_all_others_wait_for_the_hub() {
         let shared = Arc::new(Shared::new(1));
         let (_reaching, server) = Reaching::new();
-        let troubles = Troubles::default();
+        let troubles = WatchErrors::default();
         let metrics = Metrics::new(shared.clone(), troubles.clone(), "server");
-        let sources = Sources {
+        let sources = StatusSources {
             shared: shared.clone(),
             roster: Arc::default(),
             troubles,
@@ -364,7 +364,7 @@ mod tests {
         };
         let engine = Engine::new(&EngineOptions::default()).unwrap();
         let (commands, _given) = commands::channel();
-        let answers = Answers::new(engine, sources, Arc::new(metrics), commands);
+        let answers = HttpState::new(engine, sources, Arc::new(metrics), commands);
         let address = Address::to_listen("127.0.0.1:0").unwrap();
         let listener = bind(&address).await.unwrap();
         let place = listener.local_addr().unwrap();

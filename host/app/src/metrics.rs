@@ -25,13 +25,13 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::shared::Shared;
-use crate::watches::Troubles;
+use crate::watches::WatchErrors;
 use caches::CacheMetrics;
 pub use exposition::Format;
 use hub::HubMetrics;
 pub use informers::Informer;
 use informers::Informers;
-use lives::Lives;
+use lives::LifecycleMetrics;
 use process::ProcessMetrics;
 use rest::RestClient;
 use unwritten::Unwritten;
@@ -56,7 +56,7 @@ pub struct Metrics {
     work_duration: Histograms<QueueLabel>,
     reconcile_time: Histograms<ControllerLabel>,
     reconcile_timeouts: Family<ControllerLabel, Counter>,
-    lives: Lives,
+    lives: LifecycleMetrics,
     unwritten: Unwritten,
     informers: Arc<Informers>,
     rest_client: Arc<RestClient>,
@@ -79,7 +79,7 @@ fn reconcile_histogram() -> Histogram {
 
 impl Metrics {
     /// `server` is the API server's host and port.
-    pub fn new(shared: Arc<Shared>, troubles: Troubles, server: &str) -> Self {
+    pub fn new(shared: Arc<Shared>, troubles: WatchErrors, server: &str) -> Self {
         let queue_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let work_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let reconcile_time =
@@ -106,7 +106,7 @@ impl Metrics {
             "Reconciles that ran out of time",
             reconcile_timeouts.clone(),
         );
-        let lives = Lives::new(&mut registry);
+        let lives = LifecycleMetrics::new(&mut registry);
         let unwritten = Unwritten::new(&mut registry);
         let rest_client = Arc::new(RestClient::new(server, &mut registry));
         let informers = Arc::new(Informers::new(&mut registry));
@@ -178,7 +178,7 @@ impl Metrics {
     }
 
     /// Swaps, rollbacks and quarantines of plugin versions.
-    pub fn lives(&self) -> &Lives {
+    pub fn lives(&self) -> &LifecycleMetrics {
         &self.lives
     }
 

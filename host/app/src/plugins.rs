@@ -19,22 +19,22 @@ use pilothouse_core::hub::PluginId;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use crate::announce::Announcer;
+use crate::announce::HostEvents;
 use crate::directory::{Changes, DEFAULTS, Directory, Listing, OPEN_TO_GROUP, settings_of};
 use crate::reach::Reached;
 use crate::settings::{self, HostDefaults, Settings};
 use crate::shared::{Cause, Shared};
-use crate::status::Sources;
+use crate::status::StatusSources;
 use crate::watches::Watches;
 pub use code_room::CodeRoom;
 use commands::{Command, CommandError, Verb};
 use leaving::{Left, Queued};
 pub use loading::{AtOnce, FileLoader};
 use loading::{Loaded, Loader, Loading};
+pub use places::Installer;
 use places::Operator;
-pub use places::Places;
-pub use roster::{Entry, Roster, State};
-use slot::Slot;
+pub use roster::{Entry, PluginList, State};
+use slot::PluginFile;
 
 /// How often missing kinds are checked for, and the directory is read, while a plugin waits. A CRD
 /// may be created at any time.
@@ -45,16 +45,16 @@ pub struct Supervisor {
     directory: Directory,
     changes: Changes,
     loading: Loading,
-    places: Places,
+    places: Installer,
     watches: Watches,
     shared: Arc<Shared>,
-    announcer: Announcer,
+    announcer: HostEvents,
     /// Whether the API server has answered. Plugins are loaded before that, but installed only
     /// afterwards.
     server: Reached,
     commands: mpsc::Receiver<Command>,
-    sources: Sources,
-    slots: BTreeMap<String, Slot>,
+    sources: StatusSources,
+    slots: BTreeMap<String, PluginFile>,
     /// The text of the settings for all plugins when they were last read.
     defaults_text: Option<Result<String, String>>,
     /// The last valid settings for all plugins. While there are none, nothing is installed, because
@@ -67,22 +67,22 @@ pub struct Supervisor {
 }
 
 /// The parts that the supervisor works with.
-pub struct Parts {
+pub struct SupervisorParts {
     pub loader: Arc<dyn Loader>,
     pub at_once: AtOnce,
     pub directory: Directory,
-    pub places: Places,
+    pub places: Installer,
     pub watches: Watches,
     pub shared: Arc<Shared>,
-    pub announcer: Announcer,
-    pub sources: Sources,
+    pub announcer: HostEvents,
+    pub sources: StatusSources,
     pub server: Reached,
     pub commands: mpsc::Receiver<Command>,
     pub host: HostDefaults,
 }
 
 impl Supervisor {
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: SupervisorParts) -> Self {
         Self {
             changes: Changes::of(&parts.directory),
             loading: Loading::new(parts.loader, parts.at_once),
@@ -112,7 +112,7 @@ impl Supervisor {
         loop {
             self.settle().await;
             let is_reached = self.server.why_not().is_none();
-            let is_waiting = self.slots.values().any(Slot::is_pending);
+            let is_waiting = self.slots.values().any(PluginFile::is_pending);
             tokio::select! {
                 error = self.watches.failed() => return error,
                 () = self.server.wait(), if !is_reached => {}
@@ -347,7 +347,7 @@ impl Supervisor {
     fn obey(&mut self, command: &Command) -> Result<Done, CommandError> {
         let name = &command.plugin;
         let known = || {
-            let names = self.slots.values().filter_map(Slot::name);
+            let names = self.slots.values().filter_map(PluginFile::name);
             names.collect::<Vec<_>>().join(", ")
         };
         let unknown = CommandError::Unknown(name.clone(), known());
@@ -419,8 +419,11 @@ enum Done {
     Accepted(String, String),
 }
 
-fn slot_of(slots: &mut BTreeMap<String, Slot>, id: PluginId) -> Option<(&String, &mut Slot)> {
-    let is_it = |slot: &Slot| {
+fn slot_of(
+    slots: &mut BTreeMap<String, PluginFile>,
+    id: PluginId,
+) -> Option<(&String, &mut PluginFile)> {
+    let is_it = |slot: &PluginFile| {
         slot.running
             .as_ref()
             .is_some_and(|running| running.id == id)
@@ -435,7 +438,7 @@ fn report(before: &Entry, after: &Entry) {
         State::Failed(reason) if before.state != after.state => {
             error!(file, reason, "plugin not loaded");
         }
-        // A version that is loaded already logs its wait in `Places::wait`.
+        // A version that is loaded already logs its wait in `Installer::wait`.
         State::Waiting(reason) if before.state != after.state => {
             warn!(file, reason, "plugin waits");
         }

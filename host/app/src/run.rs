@@ -15,21 +15,23 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
-use crate::announce::Announcer;
+use crate::announce::HostEvents;
 use crate::compile;
 use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::http::socket::{self, Socket};
-use crate::http::{self, Answers, Server};
+use crate::http::{self, HttpState, Server};
 use crate::metrics::Metrics;
 use crate::output;
-use crate::plugins::{AtOnce, CodeRoom, FileLoader, Parts, Places, Roster, Supervisor, commands};
+use crate::plugins::{
+    AtOnce, CodeRoom, FileLoader, Installer, PluginList, Supervisor, SupervisorParts, commands,
+};
 use crate::reach::Reaching;
 use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::Shared;
-use crate::status::Sources;
-use crate::watches::{Budget, Troubles, WatchLimit, Watches};
+use crate::status::StatusSources;
+use crate::watches::{Budget, WatchErrors, WatchLimit, Watches};
 use crate::workers::Workers;
 
 /// How long queued and running keys may take to finish after a signal. Kubernetes kills a pod 30 s
@@ -60,7 +62,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     };
     let count = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
     let shared = Arc::new(Shared::new(count));
-    let troubles = Troubles::default();
+    let troubles = WatchErrors::default();
     let metrics = Metrics::new(shared.clone(), troubles.clone(), &connection.host);
     let metrics = Arc::new(metrics);
     connection.client = connection.client.with(limits, metrics.rest_client());
@@ -73,14 +75,14 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let budget = Budget::new(args.cache_limit);
     let schemas = Schemas::of_own_executable();
     let (commands, given) = commands::channel();
-    let sources = Sources {
+    let sources = StatusSources {
         shared: shared.clone(),
-        roster: Arc::<Roster>::default(),
+        roster: Arc::<PluginList>::default(),
         troubles: troubles.clone(),
         server: server.clone(),
     };
     let compiler = compile::compiler(args.code.code_cache.as_deref());
-    let supervisor = Supervisor::new(Parts {
+    let supervisor = Supervisor::new(SupervisorParts {
         at_once: AtOnce {
             read: cores(),
             compiled: compiler.parallel().get(),
@@ -93,7 +95,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             code: CodeRoom::new(args.code_limit),
         }),
         directory,
-        places: Places::new(
+        places: Installer::new(
             schemas,
             cluster.clone(),
             shared.clone(),
@@ -110,7 +112,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             budget,
         ),
         shared,
-        announcer: Announcer::new(cluster.clone()),
+        announcer: HostEvents::new(cluster.clone()),
         server,
         sources: sources.clone(),
         commands: given,
@@ -119,7 +121,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             ..defaults
         },
     });
-    let answers = Answers::new(engine, sources, metrics, commands);
+    let answers = HttpState::new(engine, sources, metrics, commands);
     let port = listener.local_addr()?.port();
     // Without the socket the host cannot take commands, but everything else works.
     let (commands, _socket) = commands_at(args.command_socket.as_deref(), port).unzip();

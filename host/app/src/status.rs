@@ -9,17 +9,17 @@ use pilothouse_core::queue::Time;
 use pilothouse_core::source::{Payload, Source};
 use serde::Serialize;
 
-use crate::plugins::{Entry, Roster, State};
+use crate::plugins::{Entry, PluginList, State};
 use crate::reach::Reached;
 use crate::shared::{Cause, Shared};
-use crate::watches::{Trouble, Troubles};
+use crate::watches::{Trouble, WatchErrors};
 
 /// The parts of the host that the status is read from.
 #[derive(Clone)]
-pub struct Sources {
+pub struct StatusSources {
     pub shared: Arc<Shared>,
-    pub roster: Arc<Roster>,
-    pub troubles: Troubles,
+    pub roster: Arc<PluginList>,
+    pub troubles: WatchErrors,
     pub server: Reached,
 }
 
@@ -165,7 +165,7 @@ fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
         .collect()
 }
 
-impl Sources {
+impl StatusSources {
     pub fn informers(&self) -> Vec<InformerState> {
         let informers = self.shared.read(Cause::Status, Hub::informers);
         let troubles = self.troubles.all();
@@ -351,10 +351,10 @@ mod tests {
     #[test]
     fn a_plugin_that_is_not_let_in_for_want_of_a_server_says_so() {
         let (_reaching, server) = Reaching::new();
-        let sources = Sources {
+        let sources = StatusSources {
             shared: Arc::new(Shared::new(1)),
             roster: Arc::default(),
-            troubles: Troubles::default(),
+            troubles: WatchErrors::default(),
             server,
         };
         sources.roster.set(vec![Entry {

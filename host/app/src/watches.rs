@@ -30,7 +30,7 @@ use incidents::Incidents;
 pub use limit::WatchLimit;
 use sink::{Feed, HubSink};
 use troubles::Role;
-pub use troubles::{Trouble, Troubles};
+pub use troubles::{Trouble, WatchErrors};
 
 /// The delay between the first requests of two informers that start together. The total is bounded
 /// by [`LONGEST_SPREAD`].
@@ -43,7 +43,7 @@ const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 pub struct Watches {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
-    troubles: Troubles,
+    troubles: WatchErrors,
     incidents: Arc<Incidents>,
     metrics: Arc<Metrics>,
     budget: Budget,
@@ -120,7 +120,7 @@ impl Watches {
     pub fn new(
         cluster: Arc<ApiCluster>,
         shared: Arc<Shared>,
-        troubles: Troubles,
+        troubles: WatchErrors,
         metrics: Arc<Metrics>,
         budget: Budget,
     ) -> Self {

@@ -49,7 +49,7 @@ struct Writing {
 
 /// The parts that every worker shares.
 #[derive(Clone)]
-struct Tools {
+struct WorkerContext {
     shared: Arc<Shared>,
     metrics: Arc<Metrics>,
     is_stopping: Arc<AtomicBool>,
@@ -59,7 +59,7 @@ struct Tools {
 
 /// The threads that run guests, and the task that writes.
 pub struct Workers {
-    tools: Tools,
+    tools: WorkerContext,
     threads: Vec<JoinHandle<()>>,
     writer: tokio::task::JoinHandle<()>,
     ended: mpsc::UnboundedReceiver<()>,
@@ -72,7 +72,7 @@ impl Workers {
         cluster: Arc<dyn Cluster>,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
-        let tools = Tools {
+        let tools = WorkerContext {
             shared,
             metrics,
             is_stopping: Arc::default(),
@@ -172,7 +172,7 @@ impl Ids {
     }
 }
 
-impl Tools {
+impl WorkerContext {
     fn run(&self, jobs: &mpsc::UnboundedSender<Job>) {
         while let Some(task) = self
             .shared
@@ -393,7 +393,11 @@ fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
 
 /// Runs the jobs of the async runtime, all concurrently. Their number is bounded by the plugins'
 /// concurrency, because a key is held until its plan is done.
-async fn write(tools: Tools, cluster: Arc<dyn Cluster>, mut queue: mpsc::UnboundedReceiver<Job>) {
+async fn write(
+    tools: WorkerContext,
+    cluster: Arc<dyn Cluster>,
+    mut queue: mpsc::UnboundedReceiver<Job>,
+) {
     let mut running = FuturesUnordered::new();
     loop {
         tokio::select! {

@@ -11,12 +11,12 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::informers::Informers;
 use crate::shared::{Cause, Shared};
-use crate::watches::Troubles;
+use crate::watches::WatchErrors;
 
 /// The metrics of the caches.
 pub struct CacheMetrics {
     pub shared: Arc<Shared>,
-    pub troubles: Troubles,
+    pub troubles: WatchErrors,
     pub informers: Arc<Informers>,
 }
 

@@ -10,13 +10,13 @@ type Counters = Family<ControllerLabel, Counter>;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub struct Lives {
+pub struct LifecycleMetrics {
     swaps: Counters,
     rollbacks: Counters,
     quarantines: Counters,
 }
 
-impl Lives {
+impl LifecycleMetrics {
     pub fn new(registry: &mut Registry) -> Self {
         let lives = Self {
             swaps: Family::default(),

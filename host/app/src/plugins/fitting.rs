@@ -9,7 +9,7 @@ const KEPT: usize = 3;
 
 /// The last answers for one plugin.
 #[derive(Default)]
-pub struct Fitting(Vec<Answer>);
+pub struct ConfigChecks(Vec<Answer>);
 
 struct Answer {
     version: Digest,
@@ -17,7 +17,7 @@ struct Answer {
     is: Result<(), Fault>,
 }
 
-impl Fitting {
+impl ConfigChecks {
     /// Checks a configuration against a version's schema. An error is the reason why the version
     /// may not be given it.
     pub async fn ask(

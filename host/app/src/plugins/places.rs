@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use super::leaving::{Leaving, Queued};
 use super::loading::Version;
 use super::reviews::Silence;
-use super::slot::{Running, Slot};
+use super::slot::{PluginFile, Running};
 use crate::directory::settings_of;
 use crate::kinds;
 use crate::metrics::Metrics;
@@ -28,7 +28,7 @@ use crate::trust::{self, Accepted};
 use crate::watches::{Budget, WatchLimit};
 
 /// Installs and removes plugin versions.
-pub struct Places {
+pub struct Installer {
     pub schemas: Schemas,
     pub cluster: Arc<ApiCluster>,
     pub shared: Arc<Shared>,
@@ -86,7 +86,7 @@ enum Refusal {
     NotYet,
 }
 
-impl Places {
+impl Installer {
     pub fn new(
         schemas: Schemas,
         cluster: Arc<ApiCluster>,
@@ -128,7 +128,12 @@ impl Places {
     /// Rolls back if that was ordered; otherwise applies changed settings to the running version.
     /// Then installs the candidate, if it can run. Returns whether the hub may want other informers
     /// now.
-    pub async fn settle(&mut self, file: &str, slot: &mut Slot, operator: &Operator<'_>) -> bool {
+    pub async fn settle(
+        &mut self,
+        file: &str,
+        slot: &mut PluginFile,
+        operator: &Operator<'_>,
+    ) -> bool {
         let mut has_changed = false;
         slot.not_accepted.clear();
         let running = slot.running.as_ref().map(|running| &running.version);
@@ -158,7 +163,7 @@ impl Places {
     async fn enter(
         &mut self,
         file: &str,
-        slot: &mut Slot,
+        slot: &mut PluginFile,
         version: Version,
         entrance: Entrance,
         operator: &Operator<'_>,
@@ -283,7 +288,7 @@ impl Places {
     async fn settings(
         &self,
         file: &str,
-        slot: &mut Slot,
+        slot: &mut PluginFile,
         version: &Version,
         entrance: Entrance,
         operator: &Operator<'_>,
@@ -310,7 +315,7 @@ impl Places {
         Some(accepted.unwrap_or_else(|| Arc::new(settings)))
     }
 
-    fn wait(&self, file: &str, slot: &mut Slot, version: &Version, reason: &str) {
+    fn wait(&self, file: &str, slot: &mut PluginFile, version: &Version, reason: &str) {
         let plugin = slot.settings.name_of(&version.manifest);
         if slot.wait(reason.to_owned()) {
             let reason = slot.said_of_file(reason);
@@ -320,7 +325,7 @@ impl Places {
 
     /// Evicts the running version if it may not run with the current settings. It must not go on
     /// with the earlier ones. Returns whether it did.
-    fn suspend(&mut self, file: &str, slot: &mut Slot, entrance: Entrance) -> bool {
+    fn suspend(&mut self, file: &str, slot: &mut PluginFile, entrance: Entrance) -> bool {
         if entrance != Entrance::Again {
             return false;
         }
@@ -330,14 +335,14 @@ impl Places {
 
     /// Drains the running plugin and drops its queued keys. Its version becomes the candidate, if
     /// there is no other, so that it is installed again when it may run.
-    pub fn evict(&mut self, file: &str, slot: &mut Slot) {
+    pub fn evict(&mut self, file: &str, slot: &mut PluginFile) {
         let version = slot.running.as_ref().map(|running| running.version.clone());
         self.retire(file, slot, Queued::Drop);
         slot.candidate = slot.candidate.take().or(version);
     }
 
     /// Drains the running plugin, if there is one.
-    pub fn retire(&mut self, file: &str, slot: &mut Slot, queued: Queued) {
+    pub fn retire(&mut self, file: &str, slot: &mut PluginFile, queued: Queued) {
         let entry = slot.entry(file);
         if let Some(running) = slot.running.take() {
             self.leaving.begin(&self.shared, running, queued, entry);
@@ -355,7 +360,7 @@ impl Places {
     fn put(
         &mut self,
         file: &str,
-        slot: &mut Slot,
+        slot: &mut PluginFile,
         name: &str,
         version: Version,
         settings: hub::Settings,
@@ -432,7 +437,7 @@ impl Places {
         Ok(())
     }
 
-    fn tell(&self, file: &str, slot: &Slot, entrance: Entrance) {
+    fn tell(&self, file: &str, slot: &PluginFile, entrance: Entrance) {
         let Some(running) = &slot.running else {
             return;
         };
@@ -520,7 +525,7 @@ impl Places {
 }
 
 /// Refuses the candidate, and logs why if that is new.
-fn refuse(file: &str, slot: &mut Slot, reason: &str) {
+fn refuse(file: &str, slot: &mut PluginFile, reason: &str) {
     if slot.refuse(reason.to_owned()) {
         let reason = slot.said_of_file(reason);
         error!(file, reason, "plugin not loaded");
@@ -530,7 +535,7 @@ fn refuse(file: &str, slot: &mut Slot, reason: &str) {
 /// The running plugin, if it is this version in this sandbox under this name. It is reused so that
 /// a change of other settings does not lose its record or its kept instances.
 fn running_as(
-    slot: &Slot,
+    slot: &PluginFile,
     name: &str,
     version: &Version,
     sandbox: &Sandbox,

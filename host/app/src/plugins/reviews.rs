@@ -42,7 +42,7 @@ type Reads = BTreeSet<(Kind, String)>;
 /// The last answers for one plugin. Its versions share them, although they may read different
 /// things.
 #[derive(Default)]
-pub struct Reviews(Option<Answers>);
+pub struct AccessReviews(Option<Answers>);
 
 struct Answers {
     identity: Identity,
@@ -50,7 +50,7 @@ struct Answers {
     known: BTreeMap<(Kind, String), (bool, Instant)>,
 }
 
-impl Reviews {
+impl AccessReviews {
     /// The reads that are forbidden to the identity. Without an identity the plugin reads as the
     /// host, to which none is forbidden. An error if a review fails and there is no earlier answer.
     pub async fn ask(

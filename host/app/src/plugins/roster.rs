@@ -47,9 +47,9 @@ pub struct Entry {
 /// All files of the plugin directory in the order of their names, then the draining plugins. A
 /// draining plugin's file may already be listed again.
 #[derive(Default)]
-pub struct Roster(Mutex<Vec<Entry>>);
+pub struct PluginList(Mutex<Vec<Entry>>);
 
-impl Roster {
+impl PluginList {
     pub fn entries(&self) -> Vec<Entry> {
         self.0
             .lock()

@@ -7,9 +7,9 @@ use pilothouse_core::plugin::Plugin;
 use pilothouse_core::queue::Time;
 use pilothouse_wasm::WasmPlugin;
 
-use super::fitting::Fitting;
+use super::fitting::ConfigChecks;
 use super::loading::{Digest, Loaded, Outcome, Version};
-use super::reviews::Reviews;
+use super::reviews::AccessReviews;
 use super::roster::{Entry, State};
 use crate::directory::{Found, Stamp};
 use crate::settings::{self, Sandbox, Settings};
@@ -18,7 +18,7 @@ use crate::trust::lack_of_settings;
 /// Invariant: the running version goes on until something better is ready. `candidate` replaces it
 /// as soon as it can.
 #[derive(Default)]
-pub struct Slot {
+pub struct PluginFile {
     /// The state of the file that was loaded last, or is being loaded.
     stamp: Option<Stamp>,
     ticket: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Slot {
     lacks_settings: bool,
     defaults_problem: Option<String>,
     /// Which configurations fit which versions.
-    pub fitting: Fitting,
+    pub fitting: ConfigChecks,
     /// Why the running version is not given the current configuration.
     config_problem: Option<String>,
     /// Why the plugin does not have the name in the current settings.
@@ -56,7 +56,7 @@ pub struct Slot {
     /// Whether the operator has paused the plugin by command.
     pub is_paused: bool,
     /// What the cluster lets the plugin's identity read.
-    pub reviews: Reviews,
+    pub reviews: AccessReviews,
     /// What the manifest asks for and the settings do not grant.
     pub not_granted: Vec<String>,
     /// What the candidate asks for and the operator has not accepted.
@@ -100,7 +100,7 @@ impl Running {
     }
 }
 
-impl Slot {
+impl PluginFile {
     /// True if the operator's settings pause the running version.
     pub fn is_paused_by_settings(&self) -> bool {
         let running = self.running.as_ref();
@@ -407,7 +407,7 @@ mod tests {
             ticket,
             result,
         };
-        let mut slot = Slot::default();
+        let mut slot = PluginFile::default();
         assert!(slot.see(found(), false));
         slot.begins(1);
         slot.loaded(loaded(1, Ok(Outcome::NoRoom("full".into()))));

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::stage::Stage;
-use super::{Budget, Follower, Incidents, Role, Troubles};
+use super::{Budget, Follower, Incidents, Role, WatchErrors};
 use crate::metrics::Informer;
 use crate::shared::{Cause, Shared};
 
@@ -92,7 +92,7 @@ impl Feed {
 pub struct HubSink {
     feed: Feed,
     shared: Arc<Shared>,
-    troubles: Troubles,
+    troubles: WatchErrors,
     incidents: Arc<Incidents>,
     budget: Budget,
     /// Set once the kind's path is known.
@@ -107,7 +107,7 @@ impl HubSink {
     pub fn new(
         feed: Feed,
         shared: Arc<Shared>,
-        troubles: Troubles,
+        troubles: WatchErrors,
         incidents: Arc<Incidents>,
         budget: Budget,
     ) -> Self {

@@ -65,7 +65,7 @@ struct Rig {
     shared: Arc<Shared>,
     id: InformerId,
     plugin: PluginId,
-    troubles: Troubles,
+    troubles: WatchErrors,
 }
 
 impl Rig {
@@ -77,7 +77,7 @@ impl Rig {
             id: *wanted.keys().next().unwrap(),
             plugin,
             shared,
-            troubles: Troubles::default(),
+            troubles: WatchErrors::default(),
         }
     }
 

@@ -24,9 +24,9 @@ pub struct Trouble {
 
 /// The errors of all informers that have one.
 #[derive(Clone, Default)]
-pub struct Troubles(Arc<Mutex<BTreeMap<(Source, Role), String>>>);
+pub struct WatchErrors(Arc<Mutex<BTreeMap<(Source, Role), String>>>);
 
-impl Troubles {
+impl WatchErrors {
     /// One error for each informer. If both list-watches have one, that of the follower.
     pub fn all(&self) -> BTreeMap<Source, Trouble> {
         let mut all = BTreeMap::new();

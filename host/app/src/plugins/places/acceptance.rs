@@ -5,19 +5,19 @@ use pilothouse_core::grants::Granted;
 use pilothouse_core::wants::Wants;
 use tracing::{info, warn};
 
-use super::{Entrance, Operator, Places};
+use super::{Entrance, Installer, Operator};
 use crate::plugins::loading::Version;
-use crate::plugins::slot::Slot;
+use crate::plugins::slot::PluginFile;
 use crate::settings::{HostDefaults, Settings};
 use crate::trust::{self, Asked, Objection, Verdict};
 
-impl Places {
+impl Installer {
     /// Returns whether a version may run. A new version with an objection has to wait. A running
     /// version goes on in any case; it is only logged if the settings name other digests.
     pub(super) fn is_trusted(
         &self,
         file: &str,
-        slot: &mut Slot,
+        slot: &mut PluginFile,
         version: &Version,
         entrance: Entrance,
         settings: &Settings,
@@ -60,7 +60,7 @@ impl Places {
     pub(super) fn widened(
         &self,
         file: &str,
-        slot: &mut Slot,
+        slot: &mut PluginFile,
         version: &Version,
         settings: &Settings,
         host: &HostDefaults,
@@ -83,7 +83,7 @@ impl Places {
     pub fn bars_return(
         &self,
         file: &str,
-        slot: &Slot,
+        slot: &PluginFile,
         operator: Option<Operator<'_>>,
     ) -> Option<String> {
         let operator = operator?;
@@ -98,7 +98,7 @@ impl Places {
     pub fn accept(
         &mut self,
         file: &str,
-        slot: &Slot,
+        slot: &PluginFile,
         operator: Option<Operator<'_>>,
         digest: Option<&str>,
     ) -> Result<String, String> {
