@@ -228,7 +228,7 @@ async fn a_removed_plugin_runs_what_is_queued_before_another_of_its_name_begins(
     rig.put(&fickle("1.0.0", "nothing-bad"))?;
     rig.host.wait_until_ready().await?;
     std::fs::remove_file(rig.at(FILE))?;
-    rig.state("leaving").await?;
+    rig.state("draining").await?;
     let last = format!("{}/s9-seen", rig.config_maps());
     assert_eq!(rig.server.api.get(&last).await?, None);
     // This version writes nothing.

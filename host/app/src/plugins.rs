@@ -3,8 +3,8 @@
 
 mod code_room;
 pub mod commands;
+mod draining;
 mod fitting;
-mod leaving;
 mod loading;
 mod places;
 mod reviews;
@@ -28,7 +28,7 @@ use crate::status::StatusSources;
 use crate::watches::Watches;
 pub use code_room::CodeRoom;
 use commands::{Command, CommandError, Verb};
-use leaving::{Left, Queued};
+use draining::{Left, Queued};
 pub use loading::{AtOnce, FileLoader};
 use loading::{Loaded, Loader, Loading};
 pub use places::Installer;
@@ -118,7 +118,7 @@ impl Supervisor {
                 () = self.server.wait(), if !is_reached => {}
                 loaded = self.loading.next() => self.loaded(loaded),
                 () = self.changes.next() => self.rescan(),
-                left = self.places.leaving.next() => self.left(&left),
+                left = self.places.draining.next() => self.left(&left),
                 () = self.shared.quarantine_began() => self.heal(),
                 Some(command) = self.commands.recv() => {
                     let answer = match self.obey(&command) {
@@ -258,8 +258,8 @@ impl Supervisor {
 
     fn publish(&self) {
         let entries = self.slots.iter().map(|(file, slot)| slot.entry(file));
-        let leaving = self.places.leaving.entries().cloned();
-        self.sources.roster.set(entries.chain(leaving).collect());
+        let draining = self.places.draining.entries().cloned();
+        self.sources.roster.set(entries.chain(draining).collect());
     }
 
     /// Handles versions that have gone into quarantine: rolls back to the previous version if there

@@ -247,7 +247,7 @@ impl StatusSources {
                 .find(|controller| controller.name == *name)
         });
         let controller =
-            controller.filter(|_| matches!(entry.state, State::Joined(_) | State::Leaving(_)));
+            controller.filter(|_| matches!(entry.state, State::Joined(_) | State::Draining(_)));
         let (state, reason) = state(entry, controller, troubles, self.shared.now());
         // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
@@ -312,7 +312,7 @@ fn state(
         (State::Loading, _) => ("loading", None),
         (State::Waiting(reason), _) => ("waiting", Some(reason.clone())),
         (State::Failed(reason), _) => ("failed", Some(reason.clone())),
-        (State::Leaving(_), _) => ("leaving", None),
+        (State::Draining(_), _) => ("draining", None),
         (State::Joined(_), None) => ("loading", None),
         (State::Joined(_), Some(controller)) if controller.is_paused => ("paused", None),
         (State::Joined(_), Some(controller)) if let Some(quarantine) = &controller.quarantine => {

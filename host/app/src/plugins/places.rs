@@ -14,7 +14,7 @@ use pilothouse_core::manifest::Manifest;
 use pilothouse_wasm::WasmPlugin;
 use tracing::{error, info, warn};
 
-use super::leaving::{Leaving, Queued};
+use super::draining::{Draining, Queued};
 use super::loading::Version;
 use super::reviews::Silence;
 use super::slot::{PluginFile, Running};
@@ -35,7 +35,7 @@ pub struct Installer {
     pub metrics: Arc<Metrics>,
     pub budget: Budget,
     pub watch_limit: WatchLimit,
-    pub leaving: Leaving,
+    pub draining: Draining,
     pub silence: Silence,
     accepted: Accepted,
     /// The files earlier in the order than the one being processed that are being loaded for the
@@ -63,7 +63,7 @@ enum Entrance {
 const SETTINGS_NOT_APPLIED: &str = "settings not applied; the earlier ones hold";
 
 /// What a plugin waits for if another plugin of its name is draining.
-const NAMESAKE_LEAVES: &str = "the one of its name that is leaving has not ended yet";
+const NAMESAKE_DRAINS: &str = "the plugin of this name that was removed is still draining";
 
 /// The operator's settings for all plugins.
 #[derive(Clone, Copy)]
@@ -103,7 +103,7 @@ impl Installer {
             metrics,
             budget,
             watch_limit,
-            leaving: Leaving::default(),
+            draining: Draining::default(),
             silence: Silence::default(),
             accepted,
             unknown: BTreeSet::new(),
@@ -224,8 +224,8 @@ impl Installer {
             self.wait(file, slot, &version, &reason);
             return self.suspend(file, slot, entrance);
         }
-        if self.leaving.has(&name) {
-            self.wait(file, slot, &version, NAMESAKE_LEAVES);
+        if self.draining.has(&name) {
+            self.wait(file, slot, &version, NAMESAKE_DRAINS);
             return false;
         }
         // A version that is rolled back to has run before, and it replaces a worse one, so it does
@@ -258,7 +258,7 @@ impl Installer {
                 true
             }
             Err(Refusal::NotYet) => {
-                self.wait(file, slot, &waiting, NAMESAKE_LEAVES);
+                self.wait(file, slot, &waiting, NAMESAKE_DRAINS);
                 false
             }
             Err(Refusal::Join(error @ JoinError::DuplicateName(_)))
@@ -345,7 +345,7 @@ impl Installer {
     pub fn retire(&mut self, file: &str, slot: &mut PluginFile, queued: Queued) {
         let entry = slot.entry(file);
         if let Some(running) = slot.running.take() {
-            self.leaving.begin(&self.shared, running, queued, entry);
+            self.draining.begin(&self.shared, running, queued, entry);
         }
     }
 

@@ -17,7 +17,7 @@ pub enum State {
     Joined(PluginId),
     /// Its file is gone, or it may not run any more. It stays in the hub until what it has begun is
     /// done.
-    Leaving(PluginId),
+    Draining(PluginId),
     /// Not usable.
     Failed(String),
 }

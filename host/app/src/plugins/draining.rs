@@ -37,13 +37,13 @@ pub struct Left {
 
 /// The plugins that are draining.
 #[derive(Default)]
-pub struct Leaving {
+pub struct Draining {
     tasks: JoinSet<Left>,
     /// By plugin name.
     entries: BTreeMap<String, Entry>,
 }
 
-impl Leaving {
+impl Draining {
     /// Begins to drain a plugin. `entry` is its file's entry so far.
     pub fn begin(&mut self, shared: &Arc<Shared>, running: Running, queued: Queued, entry: Entry) {
         shared.change(Cause::Plugins, |hub, _| {
@@ -53,7 +53,7 @@ impl Leaving {
             }
         });
         let name = running.name().to_owned();
-        let state = State::Leaving(running.id);
+        let state = State::Draining(running.id);
         self.entries.insert(name, Entry { state, ..entry });
         let shared = shared.clone();
         self.tasks.spawn(async move {
