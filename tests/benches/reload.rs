@@ -121,7 +121,7 @@ impl Bench<'_> {
             .host
             .log_lines()
             .iter()
-            .filter(|line| line["message"] == "plugin put in its place")
+            .filter(|line| line["message"] == "plugin version replaced")
             .filter_map(|line| line["took_us"].as_u64().map(Duration::from_micros))
             .collect();
         let figures = format!(

@@ -111,8 +111,7 @@ async fn a_server_that_is_killed_a_hundred_times_is_followed_each_time() -> Resu
 fn says_one_line_per_incident(rig: &FaultRig, from: usize) -> Result<()> {
     let log = rig.host().log_lines().split_off(from);
     // A relist is not an incident.
-    let is_incident =
-        |line: &&Value| line.get("plugin").is_none() && line["message"] != "listed anew";
+    let is_incident = |line: &&Value| line.get("plugin").is_none() && line["message"] != "relisted";
     let lines = log.iter().filter(is_incident);
     let levels: Vec<&str> = lines.filter_map(|line| line["level"].as_str()).collect();
     ensure!(levels == ["WARN", "INFO"], "{levels:?}: {log:#?}");

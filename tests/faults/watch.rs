@@ -232,7 +232,7 @@ async fn an_expired_version_costs_one_list_in_whichever_way_the_server_says_so()
     let log = rig.host().log_lines();
     let relists: Vec<&Value> = log
         .iter()
-        .filter(|line| line["message"] == "listed anew")
+        .filter(|line| line["message"] == "relisted")
         .collect();
     assert_eq!(relists.len(), 2, "one line per incident: {relists:#?}");
     for relist in relists {

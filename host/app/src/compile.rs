@@ -15,7 +15,7 @@ pub const NOWHERE: &str = "none";
 /// The host's compiler. Without a cache it compiles every plugin each time the host starts.
 pub fn compiler(directory: Option<&Path>) -> Compiler {
     let child = own_executable()
-        .inspect_err(|error| warn!(%error, "the host does not find its own executable; it compiles in this process, without limits"));
+        .inspect_err(|error| warn!(%error, "cannot find the host's own executable; compiling in this process, without limits"));
     Compiler::new(CompileOptions {
         child: child.ok(),
         cache: cache(directory),
@@ -31,7 +31,7 @@ fn cache(directory: Option<&Path>) -> Option<CodeCache> {
     CodeCache::open(&directory, CodeCache::DEFAULT_BYTES)
         .inspect_err(|error| {
             let directory = directory.display();
-            warn!(%directory, %error, "compiled plugins are not kept; --code-cache names a directory of this user's alone");
+            warn!(%directory, %error, "compiled plugins are not cached; give --code-cache a directory that only this user can write to");
         })
         .ok()
 }

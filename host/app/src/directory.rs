@@ -285,7 +285,7 @@ impl Changes {
             Ok(watcher)
         });
         let watcher = watcher.inspect_err(|error| {
-            warn!(%error, "changes of the plugin directory are not heard of; it is looked at every {RESCAN:?}");
+            warn!(%error, "cannot watch the plugin directory; rescanning it every {RESCAN:?}");
         });
         Self {
             heard,

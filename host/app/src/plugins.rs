@@ -107,7 +107,7 @@ impl Supervisor {
     pub async fn run(mut self) -> anyhow::Error {
         self.rescan();
         if self.slots.is_empty() {
-            warn!("the plugin directory has no *.wasm file; copy a plugin there, it is picked up");
+            warn!("the plugin directory has no *.wasm file; copy a plugin there and it is loaded");
         }
         loop {
             self.settle().await;
@@ -145,7 +145,7 @@ impl Supervisor {
     fn rescan(&mut self) {
         let listing = match self.directory.list() {
             Ok(listing) => listing,
-            Err(reason) => return warn!(%reason, "the plugins go on as they are"),
+            Err(reason) => return warn!(%reason, "keeping the running plugins"),
         };
         self.read_defaults(&listing);
         for file in listing.open_to_group.difference(&self.open_to_group) {
@@ -190,7 +190,7 @@ impl Supervisor {
                 let file = DEFAULTS;
                 error!(
                     file,
-                    reason, "settings for all plugins not read; the earlier ones hold"
+                    reason, "cannot read the settings for all plugins; keeping the earlier ones"
                 );
                 if self.defaults.is_none() {
                     self.defaults_problem = Some(format!("{file}: {reason}"));
@@ -246,10 +246,7 @@ impl Supervisor {
         }
         for id in self.places.take_outranked() {
             if let Some((file, slot)) = slot_of(&mut self.slots, id) {
-                warn!(
-                    file,
-                    "the plugin gives way to the file before it, which has the same name"
-                );
+                warn!(file, "the plugin stops: an earlier file has the same name");
                 self.places.evict(file, slot);
             }
         }
@@ -287,7 +284,7 @@ impl Supervisor {
                 let plugin = &name;
                 warn!(
                     plugin,
-                    file, reason, "the version before does not come back"
+                    file, reason, "cannot roll back to the previous version"
                 );
             }
             let restored = match barred {
@@ -302,7 +299,7 @@ impl Supervisor {
                         restored,
                         file,
                         reason,
-                        "plugin rolled back: it broke on most of what it ran"
+                        "plugin rolled back: it failed on most keys"
                     );
                     self.announcer.warn(
                         "PluginRolledBack",
@@ -319,7 +316,7 @@ impl Supervisor {
                         file,
                         reason,
                         seconds,
-                        "plugin in quarantine: it breaks on most of what it runs"
+                        "plugin in quarantine: it fails on most keys"
                     );
                     self.announcer.warn(
                         "PluginQuarantined",
@@ -444,7 +441,7 @@ fn report(before: &Entry, after: &Entry) {
         }
         State::Joined(_) if before.problem != after.problem => {
             if let Some(reason) = &after.problem {
-                error!(file, reason, "the plugin goes on as it is");
+                error!(file, reason, "keeping the running version");
             }
         }
         _ => {}

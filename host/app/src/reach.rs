@@ -108,7 +108,7 @@ impl Reaching {
     fn end(self) {
         if self.said.is_some() {
             let waited = self.waited();
-            info!(waited, "the API server is there");
+            info!(waited, "the API server answers");
         }
         self.told.send_replace(None);
     }
@@ -186,7 +186,7 @@ mod tests {
             waiting("0.0 s"),
             waiting("60.0 s"),
             waiting("120.0 s"),
-            " INFO the API server is there waited=\"150.0 s\"".to_owned(),
+            " INFO the API server answers waited=\"150.0 s\"".to_owned(),
         ];
         assert_eq!(log.lines(), lines);
     }

@@ -55,7 +55,7 @@ impl Reports {
         if let Some(dropped) = budget.report() {
             warn!(
                 plugin = name,
-                dropped, "more runs fail than the log is told of; lines dropped"
+                dropped, "too many failed reconciles for the log; lines dropped"
             );
         }
         is_taken

@@ -222,12 +222,12 @@ fn commands_at(said: Option<&Path>, port: u16) -> Option<(UnixListener, Socket)>
         None => socket::bind_usual(&socket::usual_places(port)),
     };
     match &bound {
-        Ok((_, socket)) => debug!(socket = %socket.path().display(), "commands are taken"),
+        Ok((_, socket)) => debug!(socket = %socket.path().display(), "taking commands"),
         Err(error) => {
             let reason = output::chain(error);
             warn!(
                 reason,
-                "commands are not taken; --command-socket names a place for a socket"
+                "cannot take commands; give --command-socket another path"
             );
         }
     }

@@ -65,7 +65,7 @@ impl Schemas {
     /// Evaluates in processes of the host's own executable.
     pub fn of_own_executable() -> Self {
         let executable = own_executable()
-            .inspect_err(|error| warn!(%error, "the host does not find its own executable; it evaluates config-schemas in this process, without limits"));
+            .inspect_err(|error| warn!(%error, "cannot find the host's own executable; evaluating config-schemas in this process, without limits"));
         Self {
             executable: executable.ok(),
         }

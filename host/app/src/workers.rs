@@ -252,7 +252,7 @@ impl WorkerContext {
             .shared
             .change(Cause::Change, |hub, now| hub.fetched(fetch, answers, now));
         for Question { kind, key, .. } in &repaired {
-            warn!(%kind, object = %key, "the cache showed another state than the server has; put right");
+            warn!(%kind, object = %key, "the cache differed from the server; repaired");
         }
     }
 
@@ -269,7 +269,7 @@ impl WorkerContext {
                 .reports
                 .news(reconcile.plugin, reconcile.plugin_name(), reason);
             if let Some(reason) = news {
-                warn!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "outcome is not as it was meant");
+                warn!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "part of the outcome had no effect");
             }
         }
         let mut executed = plan
@@ -305,7 +305,7 @@ impl WorkerContext {
             });
         if let Some(LoopingKey { key, runs, field }) = looping {
             let (plugin, kind) = (reconcile.plugin_name(), reconcile.subject_kind());
-            warn!(plugin, kind, object = %key, runs, field, "a key is run by nothing but its own writes; slowed down");
+            warn!(plugin, kind, object = %key, runs, field, "a key is run only by its own writes; slowed down");
         }
     }
 
@@ -377,7 +377,7 @@ fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
         && !is_cut_off
     {
         let others = unanswered.len() - 1;
-        warn!(%kind, %object, %reason, others, "cannot look up what was written; its key waits");
+        warn!(%kind, %object, %reason, others, "cannot confirm a write; its key waits");
     }
     if let Some((
         Question {
@@ -387,7 +387,7 @@ fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
     )) = refused.first()
     {
         let others = refused.len() - 1;
-        warn!(%kind, %object, %reason, others, "may not look up what was written; its key runs without");
+        warn!(%kind, %object, %reason, others, "not allowed to confirm a write; its key runs anyway");
     }
 }
 

@@ -50,9 +50,9 @@ fn a_lookup_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is
     let no_answer = || Err(ReadFailure::NoAnswer("it is down".into()));
     let refused = || Err(ReadFailure::Refused("it is closed".into()));
     let answers = [Ok(None), no_answer(), refused(), no_answer(), no_answer()];
-    let waits = " WARN cannot look up what was written; its key waits kind=v1/Pod \
+    let waits = " WARN cannot confirm a write; its key waits kind=v1/Pod \
         object=default/x1 reason=it is down others=2";
-    let runs = " WARN may not look up what was written; its key runs without kind=v1/Pod \
+    let runs = " WARN not allowed to confirm a write; its key runs anyway kind=v1/Pod \
         object=default/x2 reason=it is closed others=0";
     for (is_cut_off, wanted) in [(false, vec![waits, runs]), (true, vec![runs])] {
         let (log, _guard) = logged();

@@ -140,7 +140,7 @@ impl ApiCluster {
         let body = match request::fetch(&self.client, request, DEADLINE, MAX_ANSWER).await {
             // The host may not ask. It must not go on as if the answer were yes.
             Err(error) if matches!(error.code(), Some(401 | 403)) => {
-                tracing::warn!(%error, %identity, "the host may not ask what an identity may read; it is taken to be nothing");
+                tracing::warn!(%error, %identity, "access review forbidden; treating the identity as having no access");
                 return Ok(false);
             }
             answer => answer?,

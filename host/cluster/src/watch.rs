@@ -357,9 +357,9 @@ impl ListWatch {
             let reason = self.why.take().unwrap_or_default();
             let objects = listing.objects.len();
             if std::mem::take(&mut self.is_told) {
-                tracing::debug!(kind = %self.query.source, reason, objects, "listed anew, as all others");
+                tracing::debug!(kind = %self.query.source, reason, objects, "relisted, as all others");
             } else {
-                tracing::info!(kind = %self.query.source, reason, objects, "listed anew");
+                tracing::info!(kind = %self.query.source, reason, objects, "relisted");
             }
         }
         sink.apply(Delta::Replace(listing));

@@ -55,7 +55,7 @@ impl Unwritten {
                 let error = result.error();
                 warn!(
                     plugin,
-                    error, "an Event was not written; others for the same reason are counted only"
+                    error, "an Event was not written; more for the same reason are only counted"
                 );
             }
         }
@@ -138,7 +138,7 @@ mod tests {
         unwritten.note("a", &executed(&[lost]));
         let line = |plugin: &str, error: &str| {
             format!(
-                " WARN an Event was not written; others for the same reason are counted only plugin={plugin:?} error={error:?}"
+                " WARN an Event was not written; more for the same reason are only counted plugin={plugin:?} error={error:?}"
             )
         };
         let wanted = [

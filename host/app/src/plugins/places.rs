@@ -60,7 +60,7 @@ enum Entrance {
     Back,
 }
 
-const SETTINGS_NOT_APPLIED: &str = "settings not applied; the earlier ones hold";
+const SETTINGS_NOT_APPLIED: &str = "settings not applied; keeping the earlier ones";
 
 /// What a plugin waits for if another plugin of its name is draining.
 const NAMESAKE_DRAINS: &str = "the plugin of this name that was removed is still draining";
@@ -415,7 +415,7 @@ impl Installer {
                     let longest = replaced.map_err(Refusal::Join)?;
                     // No key was handed out during this time.
                     let took_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-                    info!(plugin = name, took_us, "plugin put in its place");
+                    info!(plugin = name, took_us, "plugin version replaced");
                 }
                 id
             }
@@ -446,7 +446,7 @@ impl Installer {
         if manifest.config_schema.is_none() && !slot.settings.config.is_empty() {
             warn!(
                 plugin,
-                file, "the plugin declares no configuration; it is given its own unchecked"
+                file, "the plugin has no config-schema; its configuration is passed unchecked"
             );
         }
         match entrance {
@@ -455,7 +455,7 @@ impl Installer {
                 let reason = slot.entry(file).problem;
                 return warn!(
                     plugin,
-                    version, file, reason, "an earlier version of the plugin runs"
+                    version, file, reason, "running an earlier version of the plugin"
                 );
             }
             Entrance::New => {}

@@ -147,7 +147,7 @@ impl Accepted {
                     let reason = output::chain(&error);
                     warn!(
                         reason,
-                        "what plugins are accepted with is forgotten when the host ends; --state-dir names a directory that it may write to"
+                        "what plugins are accepted with is lost when the host ends; give --state-dir a directory that the host can write to"
                     );
                 }
                 self.unwritten.insert(key, record);

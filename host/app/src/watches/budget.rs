@@ -59,7 +59,7 @@ impl Budget {
         if is_exceeded {
             error!(
                 bytes,
-                limit, "the caches have outgrown their limit; nothing more is let in"
+                limit, "the caches exceed their limit; nothing more is cached"
             );
         } else {
             info!(bytes, limit, "the caches are within their limit again");

@@ -77,7 +77,7 @@ impl Incidents {
             failing: BTreeSet::from([place]),
             informers: 1,
         });
-        warn!(server = self.server, reason, kind = %source, "watches fail; other kinds are likely to follow");
+        warn!(server = self.server, reason, kind = %source, "watches are failing; more kinds may be affected");
     }
 
     /// Ends a list-watch's part in an incident: it works again, fails for a reason of its own, or
@@ -143,7 +143,7 @@ mod tests {
         incidents.end(&kind("Other"), Follower);
         let lines = log.lines();
         let wanted = [
-            " WARN watches fail; other kinds are likely to follow server=\"server:6443\" reason=\"it is gone\" kind=v1/Kind0",
+            " WARN watches are failing; more kinds may be affected server=\"server:6443\" reason=\"it is gone\" kind=v1/Kind0",
             " INFO watches recovered server=\"server:6443\" lasted=\"10.0 s\" informers=50",
         ];
         assert_eq!(lines, wanted);

@@ -277,7 +277,7 @@ impl CacheSink for HubSink {
             debug!(kind = %self.feed.source, %from, %to, "the API server has been rolled back, as others have found");
             return;
         }
-        error!(kind = %self.feed.source, %from, %to, "the API server has been rolled back; listing everything anew");
+        error!(kind = %self.feed.source, %from, %to, "the API server has been rolled back; relisting everything");
         // The line above also announced this informer's failure.
         self.incident.get_or_insert_with(Instant::now);
     }

@@ -23,7 +23,7 @@ impl ListWatch {
         let version = match self.fetch_version(next).await {
             Ok(version) => version,
             Err(Failure { error, verdict }) => {
-                tracing::debug!(source = %self.query.source, %error, "cannot ask where the server is");
+                tracing::debug!(source = %self.query.source, %error, "cannot probe the server");
                 return self.state.probe_failed(verdict, started.elapsed());
             }
         };

@@ -27,7 +27,7 @@ impl Installer {
             let reason = trust::unpinned(settings, file, &version.digest);
             if slot.pinned(reason.clone()) {
                 let plugin = slot.name();
-                warn!(plugin, file, reason, "the plugin goes on as it is");
+                warn!(plugin, file, reason, "keeping the running version");
             }
         }
         let objection = match entrance {
@@ -144,7 +144,7 @@ impl Installer {
                 version = version.manifest.version,
                 file,
                 digest = &*version.digest,
-                "what the plugin asks for is accepted, for it is the first of its name; pilothouse check shows it; a version that asks for more will wait"
+                "accepted what the plugin asks for, as the first of its name (pilothouse check shows it); a version that asks for more will wait"
             ),
             Verdict::Accepted => {}
             // The operator has named this file. It stays accepted when its digest is taken out of
