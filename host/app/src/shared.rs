@@ -171,8 +171,8 @@ impl Shared {
         self.read(Cause::Status, |hub| hub.status(now))
     }
 
-    /// Reports a failed reconcile to the hub. Notifies [`quarantine_began`](Self::quarantine_began) if it put the
-    /// plugin in quarantine.
+    /// Reports a failed reconcile to the hub. Notifies
+    /// [`quarantine_began`](Self::quarantine_began) if it put the plugin in quarantine.
     pub fn fail(&self, reconcile: &Reconcile, error: &ReconcileError, executed: Executed) {
         let holder = Cause::End.of(reconcile.plugin_name());
         if self.change(holder, |hub, now| {
