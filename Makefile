@@ -69,6 +69,9 @@ bench: check-tools testserver plugins guests ## Measure, as ratios within one ru
 
 lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, shell syntax, licences
 	cargo fmt --all --check
+	@# rustfmt wraps code, not comments. The bindings are generated.
+	@wide=$$(git ls-files '*.rs' ':!*/bindings.rs' | LC_ALL=C.UTF-8 xargs grep -nP '^(?= *//).{101,}$$' || true); \
+	  [ -z "$$wide" ] || { printf '%s\n' "$$wide"; echo "these comments are wider than 100 columns: wrap them"; exit 1; }
 	cargo clippy --locked --workspace --all-targets --features pilothouse-tests/reflector -- -D warnings
 	@# In the workspace a crate has whatever features any other asks of a dependency; by itself, only those that it declares.
 	@for crate in $$(cargo tree --locked --workspace --depth 0 --prefix none | awk 'NF {print $$1}'); do \

@@ -1,5 +1,5 @@
-//! Every file under `cases/`: objects, a key, and the actions that must come of them. The host's tests run the same files through
-//! the built plugin.
+//! Runs every file under `cases/`: objects, a key, and the actions that the controller must return
+//! for them. The host's tests run the same files through the built plugin.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -119,7 +119,8 @@ fn nothing_is_written_again() {
     }
 }
 
-/// Without any one of the manifest's fields some case comes out differently: none is asked for in vain, and none is untested.
+/// Leaves out each field of the manifest in turn: some case must then end differently. So the
+/// manifest asks for no field in vain, and the cases test every field.
 #[test]
 fn every_field_of_the_manifest_is_needed() {
     let cases = cases();

@@ -1,5 +1,5 @@
-//! Upstream's `TestSyncServiceOverCapacity`: more addresses than an Endpoints object holds. Not among the cases as files for
-//! its size.
+//! Upstream's `TestSyncServiceOverCapacity`: more addresses than an Endpoints object holds. It is
+//! not one of the files under `cases/` because of its size.
 
 use endpoints::EndpointsController;
 use pilothouse_sdk::Controller;

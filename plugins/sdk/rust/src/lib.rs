@@ -12,7 +12,9 @@
 //! ```
 //! use std::collections::BTreeMap;
 //!
-//! use pilothouse_sdk::{Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb};
+//! use pilothouse_sdk::{
+//!     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+//! };
 //! use serde::Deserialize;
 //! use serde_json::json;
 //!
@@ -34,14 +36,16 @@
 //!     }
 //!
 //!     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-//!         let Some(source) = cluster.get::<ConfigMap>(&Kind::core("v1", "ConfigMap"), &request.key)? else {
+//!         let config_map = Kind::core("v1", "ConfigMap");
+//!         let Some(source) = cluster.get::<ConfigMap>(&config_map, &request.key)? else {
 //!             return Ok(Outcome::done());
 //!         };
 //!         let who = source.data.get("who").map_or("world", String::as_str);
+//!         let name = format!("{}-greeting", request.key.name);
 //!         let greeting = json!({
 //!             "apiVersion": "v1",
 //!             "kind": "ConfigMap",
-//!             "metadata": {"namespace": request.key.namespace, "name": format!("{}-greeting", request.key.name)},
+//!             "metadata": {"namespace": request.key.namespace, "name": name},
 //!             "data": {"greeting": format!("Hello, {who}!")},
 //!         });
 //!         Ok(Outcome::done().with(Apply::new(&greeting)?))
