@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_of_many_quarantine_nothing_however_often_it_breaks() {
+    fn one_key_of_many_quarantines_nothing_however_often_it_breaks() {
         let mut health = Health::new(true);
         for number in 0..3 {
             health.ran(&key(number), None, Time::ZERO);
