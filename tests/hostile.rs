@@ -66,12 +66,12 @@ const CASES: &[(u32, &str, &str)] = &[
     (
         10,
         "json-not-an-object",
-        "action 1 (apply): invalid JSON: apiVersion is missing",
+        "action 1 (apply): invalid JSON: invalid type: sequence, expected an object",
     ),
     (
         10,
         "json-name-not-text",
-        "action 1 (apply): invalid JSON: /metadata/name is not a string",
+        "action 1 (apply): invalid JSON: invalid type: integer `7`, expected a string",
     ),
     (11, "flood", "over limit: "),
     (
@@ -205,20 +205,22 @@ impl Rig {
         self.now += Duration::from_secs(3_600);
         let (mut hostile, mut others) = (vec![], vec![]);
         while let Some(reconcile) = self.next(1_700_000_000_000) {
-            match self.run(reconcile) {
-                (Some(verdict), _) => hostile.push(verdict),
-                (None, took) => others.push(took),
+            let ran = self.run(reconcile);
+            if ran.plugin == self.hostile {
+                hostile.push((ran.name, ran.verdict));
+            } else {
+                others.push(ran.greeting_took());
             }
         }
         (hostile, others)
     }
 
-    /// Runs every key once. Returns how long each took.
+    /// Runs every key of hello-rust alone once. Returns how long each took.
     fn reconciles(&mut self) -> Vec<Duration> {
         self.now += Duration::from_secs(3_600);
         let mut times = vec![];
         while let Some(reconcile) = self.next(0) {
-            times.push(self.run(reconcile).1);
+            times.push(self.run(reconcile).greeting_took());
         }
         times
     }
@@ -239,7 +241,7 @@ impl Rig {
         }
     }
 
-    fn run(&mut self, mut reconcile: Reconcile) -> (Option<(String, String)>, Duration) {
+    fn run(&mut self, mut reconcile: Reconcile) -> Ran {
         let started = Instant::now();
         let decision = reconcile.decide();
         let took = started.elapsed();
@@ -260,9 +262,32 @@ impl Rig {
                     .failed(&reconcile, &error, Executed::default(), self.now);
             }
         }
-        let is_hostile = reconcile.plugin == self.hostile;
-        let name = reconcile.request.key.name.to_string();
-        (is_hostile.then_some((name, verdict)), took)
+        Ran {
+            plugin: reconcile.plugin,
+            name: reconcile.request.key.name.to_string(),
+            verdict,
+            took,
+        }
+    }
+}
+
+/// A reconcile that has ended.
+struct Ran {
+    plugin: PluginId,
+    name: String,
+    verdict: String,
+    took: Duration,
+}
+
+impl Ran {
+    /// How long it took hello-rust to greet its key.
+    fn greeting_took(&self) -> Duration {
+        let Self { name, verdict, .. } = self;
+        assert!(
+            verdict.starts_with("1 writes: ") && verdict.contains(&format!("{name}-greeting")),
+            "the neighbour, {name}: {verdict:.300}"
+        );
+        self.took
     }
 }
 

@@ -3,6 +3,7 @@
 //! An outcome is checked as a whole before anything is sent. So a bad outcome is refused completely
 //! instead of being carried out in part.
 
+mod body;
 mod halt;
 mod identity;
 mod planner;
@@ -234,6 +235,9 @@ pub enum ActionError {
     /// Too large for the API server.
     #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
     TooLarge(usize),
+    /// Decoded it would take more memory than a body may.
+    #[error("too many small values: decoded it would take more than 32 MiB of memory")]
+    TooManyParts,
     /// The body sets metadata that a plugin may not set this way: uid, owners, finalizers or
     /// resourceVersion.
     #[error("metadata: {0}")]

@@ -293,10 +293,62 @@ fn an_action_that_is_not_an_object_is_refused_with_its_reason() {
     assert!(text("{}").contains("apiVersion is missing"));
     assert!(
         text(r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":7}}"#)
-            .contains("/metadata/name is not a string")
+            .contains("invalid type: integer `7`, expected a string")
     );
-    assert!(text(&"[".repeat(10_000)).contains("recursion limit"));
+    let deep = "[".repeat(10_000);
+    assert!(text(&deep).contains("expected an object"));
+    let head = r#""apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}"#;
+    let deep = format!(r#"{{{head},"data":{deep}{}}}"#, "]".repeat(10_000));
+    assert!(text(&deep).contains("recursion limit"));
     assert!(text(&format!("\"{}\"", "x".repeat(MAX_BODY))).contains("at most"));
+}
+
+#[test]
+fn a_body_is_decoded_only_if_its_write_is_permitted() {
+    let rig = Rig::new(&[]);
+    // It cannot be decoded, so an error about anything else shows that it was not.
+    let bomb = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let head = r#""apiVersion":"v1","kind":"Secret","metadata":{"generateName":"a-"}"#;
+    let object = format!(r#"{{{head},"data":{bomb}}}"#);
+    let named = object.replace("generateName", "name");
+    let subresource = None;
+    for (action, verb) in [
+        (
+            Action::Create {
+                object,
+                subresource: None,
+            },
+            "create",
+        ),
+        (
+            Action::Update {
+                object: named.clone(),
+                subresource: None,
+            },
+            "update",
+        ),
+        (
+            Action::Apply {
+                object: named.clone(),
+                subresource,
+                force: false,
+            },
+            "apply",
+        ),
+    ] {
+        let error = rig.error(action);
+        assert!(
+            error.contains(&format!("{verb} of v1/Secret is not among")),
+            "{error}"
+        );
+    }
+    let error = rig.error(Action::Children {
+        objects: vec![named],
+    });
+    assert!(
+        error.contains("v1/Secret is not marked children"),
+        "{error}"
+    );
 }
 
 #[test]

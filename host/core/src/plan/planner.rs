@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::body::{BodyAddress, check_address, decode};
 use super::identity::{self, Before, Shown, Use};
 use super::words::Audience;
-use super::{ActionError, Context, MAX_BODY, Place, What};
+use super::{ActionError, Context, Place, What};
 use crate::children;
 use crate::cluster::{Operation, Write};
 use crate::key::{Kind, ObjectKey};
@@ -105,7 +106,7 @@ impl Planner<'_, '_> {
                 body,
             } => {
                 self.check(Verb::Patch, kind, key, subresource)?;
-                let mut body = parse(body)?;
+                let mut body = decode(body)?;
                 check_address(&body, kind, key)?;
                 match patch_type {
                     PatchType::Json => {
@@ -195,13 +196,13 @@ impl Planner<'_, '_> {
         subresource: &Option<String>,
         force: bool,
     ) -> Result<What, ActionError> {
-        let mut object = parse(text)?;
-        let (kind, key) = address(&object)?;
+        let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
         self.check(Verb::Apply, &kind, &key, subresource)?;
         if force {
             let permissions = self.context.permissions;
             permissions.check_force(&kind, &key, subresource)?;
         }
+        let mut object = decode(text)?;
         self.settle(&mut object, Use::Apply, &kind, &key)?;
         if subresource.is_none() {
             self.warn_of_status(&object, &kind);
@@ -270,10 +271,22 @@ impl Planner<'_, '_> {
     }
 
     fn create(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
-        let mut object = parse(text)?;
-        self.derive_name(text, &mut object);
-        let (kind, key) = address(&object)?;
+        let BodyAddress { kind, key, prefix } = BodyAddress::read(text)?;
+        let is_named = !key.name.is_empty() || prefix.is_empty();
+        // As on the server: at most 63 characters, so that the name fits into a label.
+        let prefix: String = prefix.chars().take(63 - 8).collect();
+        let name = if is_named { &*key.name } else { &*prefix };
+        let mut key = ObjectKey::new(&key.namespace, name);
         self.check(Verb::Create, &kind, &key, subresource)?;
+        let mut object = decode(text)?;
+        if !is_named {
+            key = self.derive_name(text, &object, &kind, &key);
+            self.check(Verb::Create, &kind, &key, subresource)?;
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("generateName");
+                metadata.insert("name".into(), (*key.name).into());
+            }
+        }
         // The body of a subresource is about an existing object, and the plugin decides which one.
         if subresource.is_none() {
             self.settle(&mut object, Use::Create, &kind, &key)?;
@@ -288,40 +301,32 @@ impl Planner<'_, '_> {
         ))
     }
 
-    /// Derives a name from `generateName` that is the same on every retry for the same state, so
-    /// that a create whose answer was lost is not done twice. The name depends on the object and on
-    /// how many identical ones were requested before it, not on its position among the actions.
+    /// Derives a name from `generateName`, which is the name of `prefix`. It is the same on every
+    /// retry for the same state, so that a create whose answer was lost is not done twice. It
+    /// depends on the object and on how many identical ones were requested before it, not on its
+    /// position among the actions.
     /// Identical objects that the guest has seen in the snapshot count too: the guest knows about
     /// them and wants another one. So a guest that creates without reading first creates only once.
-    fn derive_name(&mut self, text: &str, object: &mut Value) {
+    fn derive_name(
+        &mut self,
+        text: &str,
+        object: &Value,
+        kind: &Kind,
+        prefix: &ObjectKey,
+    ) -> ObjectKey {
         let body = self.digest(&[&object.to_string()]);
-        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-            return;
-        };
-        let has_name = metadata
-            .get("name")
-            .and_then(Value::as_str)
-            .is_some_and(|name| !name.is_empty());
-        let (false, Some(Value::String(prefix))) = (has_name, metadata.remove("generateName"))
-        else {
-            return;
-        };
-        // As on the server: at most 63 characters, so that the name fits into a label.
-        let prefix: String = prefix.chars().take(63 - 8).collect();
         let mut number = self.created.remove(text).unwrap_or_default();
-        loop {
+        let key = loop {
             let digest = self.digest(&[&number.to_string(), &body]);
+            let name = format!("{}{}", prefix.name, &digest[..8]);
+            let key = ObjectKey::new(&prefix.namespace, &name);
             number += 1;
-            object["metadata"]["name"] = format!("{prefix}{}", &digest[..8]).into();
-            if !self.is_seen(object) {
-                break;
+            if !self.reader.has_seen(kind, &key) {
+                break key;
             }
-        }
+        };
         self.created.insert(text.to_owned(), number);
-    }
-
-    fn is_seen(&self, object: &Value) -> bool {
-        address(object).is_ok_and(|(kind, key)| self.reader.has_seen(&kind, &key))
+        key
     }
 
     /// 64 hex digits that depend only on the plugin, the key and `parts`.
@@ -349,9 +354,9 @@ impl Planner<'_, '_> {
     }
 
     fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
-        let mut object = parse(text)?;
-        let (kind, key) = address(&object)?;
+        let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
+        let mut object = decode(text)?;
         let is_written = self.is_written(&kind, &key);
         let shown = Shown::of(self.reader, &kind, &key);
         match shown {
@@ -529,12 +534,12 @@ impl Planner<'_, '_> {
         // Objects that already have a step, or need none.
         let mut settled = HashSet::new();
         for text in objects {
-            let mut object = parse(text)?;
-            let (kind, key) = address(&object)?;
+            let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
             if !self.context.permissions.children.contains(&kind) {
                 return Err(Denied::NotChildren(kind).into());
             }
             self.check(Verb::Apply, &kind, &key, &None)?;
+            let mut object = decode(text)?;
             self.settle(&mut object, Use::Apply, &kind, &key)?;
             self.warn_of_status(&object, &kind);
             children::mark(
@@ -596,50 +601,4 @@ fn send(kind: &Kind, key: &ObjectKey, subresource: &Option<String>, operation: O
         intent: None,
         finalizer: None,
     }
-}
-
-fn parse(text: &str) -> Result<Value, ActionError> {
-    if text.len() > MAX_BODY {
-        return Err(ActionError::TooLarge(text.len()));
-    }
-    serde_json::from_str(text).map_err(|error| ActionError::Json(error.to_string()))
-}
-
-/// The kind and key that a body names.
-fn address(object: &Value) -> Result<(Kind, ObjectKey), ActionError> {
-    let text = |path: &str| match object.pointer(path) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text.as_str()),
-        Some(_) => Err(ActionError::Json(format!("{path} is not a string"))),
-    };
-    let (api_version, kind) = (text("/apiVersion")?, text("/kind")?);
-    for (path, value) in [("apiVersion", api_version), ("kind", kind)] {
-        if value.is_empty() {
-            return Err(ActionError::Json(format!("{path} is missing")));
-        }
-    }
-    let key = ObjectKey::new(text("/metadata/namespace")?, text("/metadata/name")?);
-    Ok((Kind::from_api_version(api_version, kind), key))
-}
-
-/// A patch may not carry another object's identity.
-fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), ActionError> {
-    let (api_version, kind_name) = (kind.api_version(), &*kind.kind);
-    for (path, wanted) in [
-        ("/apiVersion", &*api_version),
-        ("/kind", kind_name),
-        ("/metadata/name", &*key.name),
-        ("/metadata/namespace", &*key.namespace),
-    ] {
-        if let Some(have) = body
-            .pointer(path)
-            .filter(|have| have.as_str() != Some(wanted))
-        {
-            return Err(ActionError::OtherObject {
-                body: format!("{} {have}", &path[1..]),
-                address: format!("{kind} {key}"),
-            });
-        }
-    }
-    Ok(())
 }

@@ -95,7 +95,11 @@ fn json_of(name: &str) -> Told {
             "[".repeat(DEPTH),
             "]".repeat(DEPTH)
         ))),
-        "json-deep-objects" => apply_text(with_data(&"{\"a\":".repeat(DEPTH))),
+        "json-deep-objects" => apply_text(with_data(&format!(
+            "{}0{}",
+            "{\"a\":".repeat(DEPTH),
+            "}".repeat(DEPTH)
+        ))),
         "json-nan" => apply_text(with_data("NaN")),
         "json-infinite" => apply_text(with_data("1e400")),
         "json-large-integer" => apply_text(with_data("9223372036854775808")),

@@ -1,0 +1,328 @@
+//! The JSON body of an action: which object it is about, and the value itself.
+//!
+//! A decoded value can take a hundred times the memory of its text, and a worker's memory is not
+//! the guest's. So the address is read first, without decoding the rest, and only a write that is
+//! permitted is decoded.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::{ActionError, MAX_BODY};
+use crate::key::{Kind, ObjectKey};
+
+/// Maximum memory of a decoded body in bytes. A body of 1.5 MiB, the most that etcd stores, stays
+/// below it unless nearly all of its members are objects of their own.
+const MAX_DECODED: usize = 32 << 20;
+
+/// Memory of a value without its members and text.
+const VALUE_BYTES: usize = size_of::<Value>();
+
+/// Memory of a node of a map's tree, and how many members it has room for.
+const NODE_BYTES: usize = NODE_MEMBERS * (size_of::<String>() + VALUE_BYTES) + 16;
+const NODE_MEMBERS: usize = 11;
+
+/// KnownMembers of a node that is half full, as nodes are after members came in order.
+const HALF_NODE: usize = NODE_MEMBERS / 2;
+
+/// The text of a map with one member is at least this much longer than that of the member's value:
+/// `{"":…}`. Nothing else takes as much memory for its text.
+const LEAST_MAP: usize = 5;
+
+/// The object that a body names, in the API server's terms. Missing names are empty.
+#[derive(Debug)]
+pub(super) struct BodyAddress {
+    pub kind: Kind,
+    pub key: ObjectKey,
+    /// `metadata.generateName`.
+    pub prefix: String,
+}
+
+impl BodyAddress {
+    /// Reads the address from the text of a body. Of duplicate members the last counts, as in the
+    /// decoded body.
+    pub fn read(text: &str) -> Result<Self, ActionError> {
+        check_size(text)?;
+        let RawAddress {
+            api_version,
+            kind,
+            metadata,
+        } = serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        for (path, value) in [("apiVersion", &api_version), ("kind", &kind)] {
+            if value.is_empty() {
+                return Err(ActionError::Json(format!("{path} is missing")));
+            }
+        }
+        Ok(Self {
+            kind: Kind::from_api_version(&api_version, &kind),
+            key: ObjectKey::new(&metadata.namespace, &metadata.name),
+            prefix: metadata.generate_name,
+        })
+    }
+}
+
+/// Decodes a body.
+pub(super) fn decode(text: &str) -> Result<Value, ActionError> {
+    check_size(text)?;
+    if text.len() > MAX_DECODED / (NODE_BYTES + VALUE_BYTES) * LEAST_MAP {
+        let Cost(bytes) = serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        if bytes > MAX_DECODED {
+            return Err(ActionError::TooManyParts);
+        }
+    }
+    serde_json::from_str(text).map_err(|error| invalid(&error))
+}
+
+fn check_size(text: &str) -> Result<(), ActionError> {
+    match text.len() > MAX_BODY {
+        true => Err(ActionError::TooLarge(text.len())),
+        false => Ok(()),
+    }
+}
+
+fn invalid(error: &serde_json::Error) -> ActionError {
+    ActionError::Json(error.to_string())
+}
+
+/// Refuses a patch that names another object than the one it is for.
+pub(super) fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Result<(), ActionError> {
+    let (api_version, kind_name) = (kind.api_version(), &*kind.kind);
+    for (path, wanted) in [
+        ("/apiVersion", &*api_version),
+        ("/kind", kind_name),
+        ("/metadata/name", &*key.name),
+        ("/metadata/namespace", &*key.namespace),
+    ] {
+        if let Some(have) = body
+            .pointer(path)
+            .filter(|have| have.as_str() != Some(wanted))
+        {
+            return Err(ActionError::OtherObject {
+                body: format!("{} {have}", &path[1..]),
+                address: format!("{kind} {key}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The members of a body that say what it is about. Not derived, because a derived struct can also
+/// be read from an array, and such a body would then have an address that its value lacks.
+#[derive(Default)]
+struct RawAddress {
+    api_version: String,
+    kind: String,
+    metadata: RawMetadata,
+}
+
+/// The members of `metadata` that say which object it is.
+#[derive(Default)]
+struct RawMetadata {
+    namespace: String,
+    name: String,
+    generate_name: String,
+}
+
+/// A JSON object of which the known members are read and the others are skipped.
+trait KnownMembers<'de>: Default {
+    /// Reads the member of this name, which is the next of `members`, if it is known.
+    fn read<A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error>;
+}
+
+impl<'de> KnownMembers<'de> for RawAddress {
+    fn read<A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+        match name {
+            "apiVersion" => self.api_version = or_default(members)?,
+            "kind" => self.kind = or_default(members)?,
+            "metadata" => self.metadata = or_default(members)?,
+            _ => drop(members.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
+    }
+}
+
+impl<'de> KnownMembers<'de> for RawMetadata {
+    fn read<A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+        match name {
+            "namespace" => self.namespace = or_default(members)?,
+            "name" => self.name = or_default(members)?,
+            "generateName" => self.generate_name = or_default(members)?,
+            _ => drop(members.next_value::<IgnoredAny>()?),
+        }
+        Ok(())
+    }
+}
+
+/// The value of the next member. `null` is as good as no member.
+fn or_default<'de, T: Deserialize<'de> + Default, A: MapAccess<'de>>(
+    members: &mut A,
+) -> Result<T, A::Error> {
+    Ok(members.next_value::<Option<T>>()?.unwrap_or_default())
+}
+
+/// Reads the members of an object in their order.
+struct MemberVisitor<T>(T);
+
+impl<'de, T: KnownMembers<'de>> Visitor<'de> for MemberVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<T, A::Error> {
+        while let Some(name) = members.next_key::<Cow<'de, str>>()? {
+            self.0.read(&name, &mut members)?;
+        }
+        Ok(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MemberVisitor(Self::default()))
+    }
+}
+
+impl<'de> Deserialize<'de> for RawMetadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MemberVisitor(Self::default()))
+    }
+}
+
+/// The memory that a JSON value would take as a [`Value`], in bytes, from above.
+struct Cost(usize);
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CostVisitor).map(Self)
+    }
+}
+
+struct CostVisitor;
+
+impl<'de> Visitor<'de> for CostVisitor {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<usize, E> {
+        Ok(VALUE_BYTES)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<usize, E> {
+        Ok(VALUE_BYTES)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<usize, E> {
+        Ok(VALUE_BYTES)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<usize, E> {
+        Ok(VALUE_BYTES)
+    }
+
+    fn visit_unit<E>(self) -> Result<usize, E> {
+        Ok(VALUE_BYTES)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<usize, E> {
+        Ok(VALUE_BYTES + text.len())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<usize, A::Error> {
+        let mut bytes = VALUE_BYTES;
+        while let Some(Cost(element)) = elements.next_element()? {
+            bytes += element;
+        }
+        Ok(bytes)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<usize, A::Error> {
+        let mut bytes = VALUE_BYTES;
+        let mut count = 0;
+        while let Some(name) = members.next_key::<Cow<'de, str>>()? {
+            // The node has room for the value itself.
+            let Cost(value) = members.next_value()?;
+            bytes += name.len() + value - VALUE_BYTES;
+            count += 1;
+        }
+        Ok(bytes + NODE_BYTES * usize::div_ceil(count, HALF_NODE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Result<String, String> {
+        let address = BodyAddress::read(text).map_err(|error| error.to_string())?;
+        Ok(format!("{} {}", address.kind, address.key))
+    }
+
+    #[test]
+    fn an_address_is_read_without_the_rest() {
+        let body = r#"{"spec":[[{"name":"x"}]],"metadata":{"labels":{"name":"y"},"name":"a",
+            "namespace":"n"},"kind":"Pod","apiVersion":"v1"}"#;
+        assert_eq!(address(body), Ok("v1/Pod n/a".into()));
+    }
+
+    #[test]
+    fn of_duplicate_members_the_last_counts_as_in_the_decoded_body() {
+        let body = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n"},
+            "metadata":{"name":"b","n\u0061me":"c"}}"#;
+        assert_eq!(address(body), Ok("v1/Pod c".into()));
+        assert_eq!(decode(body).unwrap()["metadata"]["name"], "c");
+    }
+
+    #[test]
+    fn an_array_is_not_a_body() {
+        for body in [
+            r#"["v1","Pod",{"name":"a"}]"#,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":["n","a"]}"#,
+            "7",
+        ] {
+            let error = address(body).unwrap_err();
+            assert!(error.contains("expected an object"), "{error}");
+        }
+    }
+
+    /// `layers` maps of one member each around a number, `count` times.
+    fn nested(layers: usize, count: usize) -> String {
+        let one = format!("{}0{}", r#"{"":"#.repeat(layers), "}".repeat(layers));
+        format!(r#"{{"items":[{}]}}"#, vec![one; count].join(","))
+    }
+
+    #[test]
+    fn a_body_that_would_take_too_much_memory_is_not_decoded() {
+        assert!(decode(&nested(100, 400)).is_ok());
+        let error = decode(&nested(100, 1_000)).unwrap_err();
+        assert!(matches!(error, ActionError::TooManyParts), "{error}");
+        let numbers = format!("[{}0]", "0,".repeat(MAX_BODY / 2 - 2));
+        let error = decode(&numbers).unwrap_err();
+        assert!(matches!(error, ActionError::TooManyParts), "{error}");
+    }
+
+    #[test]
+    fn a_large_ordinary_body_is_decoded() {
+        let address = r#"{"ip":"10.0.0.1","targetRef":{"kind":"Pod","name":"a-7","uid":"u"}}"#;
+        let body = format!(r#"{{"subsets":[{}]}}"#, vec![address; 10_000].join(","));
+        assert!(decode(&body).is_ok());
+        let text = format!(r#"{{"data":{{"a":"{}"}}}}"#, "x".repeat(MAX_BODY - 100));
+        assert!(decode(&text).is_ok());
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error() {
+        let body = format!("{}0{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert!(decode(&body).is_err());
+        let body =
+            format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a"}},"x":{body}}}"#);
+        assert!(decode(&body).is_err());
+    }
+}
