@@ -147,6 +147,14 @@ impl ActionResult {
         }
     }
 
+    /// The error's text, or the name that the server gave the object.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Done(name) => name.as_deref(),
+            _ => self.error(),
+        }
+    }
+
     /// The same result, with another text if it is an error.
     pub(crate) fn saying(mut self, text: String) -> Self {
         if let Some(error) = self.error_mut() {

@@ -3,6 +3,7 @@
 
 mod gone;
 mod loops;
+mod results;
 mod running;
 mod suspects;
 mod sweep;
@@ -25,7 +26,6 @@ use crate::cache::Grant;
 use crate::gate::Gates;
 use crate::key::ObjectKey;
 use crate::manifest::{Manifest, Subject};
-use crate::outcome::ActionResult;
 use crate::permission::Permissions;
 use crate::plan::Halt;
 use crate::plugin::Plugin;
@@ -65,9 +65,7 @@ pub(super) struct Controller {
     requeue_streaks: HashMap<ObjectKey, u32>,
     /// Fetches that held keys wait for.
     looking: usize,
-    /// The results of the actions of a key's last outcome. Keys whose last outcome had no actions
-    /// have no entry.
-    results: HashMap<ObjectKey, Vec<ActionResult>>,
+    results: results::Results,
     pub share: Share,
     resync: Option<Resync>,
     /// Which reconciles are running a guest, and whether they take long.
@@ -110,7 +108,7 @@ impl Controller {
             unreachable_streaks: HashMap::new(),
             requeue_streaks: HashMap::new(),
             looking: 0,
-            results: HashMap::new(),
+            results: results::Results::default(),
             share: Share::new(settings.weight),
             resync: resync(settings, &manifest.name, now),
             pace: Pace::default(),

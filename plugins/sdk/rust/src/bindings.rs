@@ -16,7 +16,8 @@ pub struct Request {
     pub key: ObjectKey,
     /// 1 for the first try, and one more for each retry after a failure.
     pub attempt: u32,
-    /// What became of the actions of this key's previous outcome. Empty if there was none.
+    /// What became of the actions of this key's previous outcome. Empty if there was none, or if
+    /// the results of all keys of the plugin together were too many to keep (64 MiB).
     pub previous: _rt::Vec<ActionResult>,
     /// The plugin's configuration; `{}` when it has none.
     pub config: Json,

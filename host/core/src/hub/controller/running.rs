@@ -18,7 +18,6 @@ use crate::hub::status::LastError;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
 use crate::key::ObjectKey;
 use crate::outcome::Failure;
-use crate::outcome::shorten;
 use crate::plan::{Accepted, Effect, Executed};
 use crate::plugin::{Request, RunError};
 use crate::queue::{LOW, NORMAL, Taken, Time};
@@ -251,7 +250,7 @@ impl Controller {
         self.reconciles.self_triggered += u64::from(self.loops.begin(&taken.key));
         let request = Request {
             attempt: taken.failures.saturating_add(1),
-            previous: self.results.get(&taken.key).cloned().unwrap_or_default(),
+            previous: self.results.get(&taken.key).to_vec(),
             config: self.settings.config.clone(),
             key: taken.key,
         };
@@ -630,7 +629,7 @@ impl Controller {
     fn keep(
         &mut self,
         key: &ObjectKey,
-        mut executed: Executed,
+        executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) -> Option<LoopingKey> {
@@ -641,12 +640,7 @@ impl Controller {
             .end(key, awaited.iter().filter_map(written).collect());
         self.gates.close(key, awaited, snapshot, now);
         self.forget_gone_applies(&executed.accepted, snapshot);
-        if executed.results.is_empty() {
-            self.results.remove(key);
-        } else {
-            shorten(&mut executed.results);
-            self.results.insert(key.clone(), executed.results);
-        }
+        self.results.set(key, executed.results);
         looping
     }
 
