@@ -12,6 +12,9 @@ mod header;
 mod normalise;
 mod text;
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use crate::fields::{FieldPath, Projection, Values, members, string};
 use crate::key::{KeyRef, Kind, ResourceVersion};
 use crate::selector::Labels;
@@ -220,8 +223,18 @@ impl Object {
             spans.push(Span::new(slot, count)?);
             slot += count;
         }
-        for (_, value) in found {
-            spans.push(text.place(&value)?);
+        // A value that is escaped in the JSON is copied, but once for all the indexes that have it.
+        let mut copies: HashMap<&str, Span> = HashMap::new();
+        for (_, value) in &found {
+            spans.push(match (value, copies.get(&**value)) {
+                (Cow::Owned(_), Some(copy)) => *copy,
+                (Cow::Owned(value), None) => {
+                    let copy = text.place(value)?;
+                    copies.insert(value, copy);
+                    copy
+                }
+                (Cow::Borrowed(value), _) => text.place(value)?,
+            });
         }
         spans.extend(&labels);
         let count = |count: usize| u32::try_from(count).map_err(|_| ObjectError::TooLong);

@@ -121,6 +121,27 @@ fn strings_with_escapes_are_read_unescaped() {
 }
 
 #[test]
+fn a_value_with_escapes_takes_its_memory_once_however_many_indexes_have_it() {
+    let text = "line\\n".repeat(1_000);
+    let raw = format!(
+        r#"{{"metadata":{{"name":"a","resourceVersion":"1"}},"data":{{"a":"{text}","b":"{text}"}}}}"#
+    );
+    let size = |indexes: &[&str]| {
+        let path = |text: &&str| vec![FieldPath::parse(text).unwrap()];
+        let indexes: Vec<_> = indexes.iter().map(path).collect();
+        let count = indexes.len();
+        let schema = Schema::new(0, Payload::Full, vec![], indexes);
+        let object = Object::parse(&pod(), &raw, &schema).unwrap();
+        let value = "line\n".repeat(1_000);
+        assert!((0..count).all(|index| object.is_indexed_by(index, &value)));
+        object.size()
+    };
+    let one = size(&[".data.a"]);
+    let many = size(&[".data.a", ".data.b", ".data[*]", ".data['a']"]);
+    assert!(many < one + 500, "{one} {many}");
+}
+
+#[test]
 fn null_is_absent() {
     let raw =
         r#"{"metadata":{"name":"a","labels":null,"finalizers":null,"deletionTimestamp":null}}"#;
