@@ -1,8 +1,10 @@
 //! Conditions that select objects: label selectors and field selectors.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
-use crate::fields::{FieldPath, PathError};
+use crate::fields::{FieldPath, PathError, Values};
 use crate::key::Kind;
 
 /// One condition on an object's labels, as in Kubernetes' `matchExpressions`.
@@ -147,12 +149,15 @@ impl fmt::Display for Requirement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
+    /// Finds the values of all terms in one pass over an object: the hub is locked meanwhile. It
+    /// has a list for each path of each term, in the order of the terms.
+    values: Values,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FieldTerm {
-    /// The first path that leads to a value that is not empty counts.
-    paths: Vec<FieldPath>,
+    /// Its lists in [`FieldSelector::values`]. The first value that is not empty counts.
+    lists: Range<usize>,
     /// The value that the server assumes if the field is missing.
     absent: &'static str,
     value: String,
@@ -233,27 +238,40 @@ impl FieldSelector {
     /// Parses a selector in the API server's syntax, for objects of this kind. The empty string
     /// selects everything.
     pub fn parse(kind: &Kind, text: &str) -> Result<Self, FieldSelectorError> {
+        let mut paths = Vec::new();
         let terms = text
             .split(',')
             .filter(|term| !term.is_empty())
-            .map(|term| parse_term(kind, term));
+            .map(|term| parse_term(kind, term, &mut paths));
         Ok(Self {
             terms: terms.collect::<Result<_, _>>()?,
+            values: Values::new(paths.iter().map(std::slice::from_ref)),
         })
     }
 
     /// True if this object (JSON text) is selected.
     pub fn matches(&self, json: &str) -> bool {
+        if self.terms.is_empty() {
+            return true;
+        }
+        let found = self.values.find(json);
         self.terms.iter().all(|term| {
-            let values = term.paths.iter().flat_map(|path| path.values(json));
-            let have = values.into_iter().find(|value| !value.is_empty());
-            let have = have.as_deref().unwrap_or(term.absent);
+            let of_term = |(list, value): &&(usize, Cow<'_, str>)| {
+                term.lists.contains(list) && !value.is_empty()
+            };
+            let have = found.iter().filter(of_term).min_by_key(|(list, _)| *list);
+            let have = have.map_or(term.absent, |(_, value)| value);
             (have == term.value) != term.negated
         })
     }
 }
 
-fn parse_term(kind: &Kind, term: &str) -> Result<FieldTerm, FieldSelectorError> {
+/// Parses a condition, and adds the paths to its field to `paths`.
+fn parse_term(
+    kind: &Kind,
+    term: &str,
+    paths: &mut Vec<FieldPath>,
+) -> Result<FieldTerm, FieldSelectorError> {
     let (field, value, negated) = if let Some((field, value)) = term.split_once("!=") {
         (field, value, true)
     } else if let Some((field, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
@@ -264,12 +282,12 @@ fn parse_term(kind: &Kind, term: &str) -> Result<FieldTerm, FieldSelectorError> 
     let field = field.trim();
     let mut typed = TYPED.iter();
     let typed = typed.find(|typed| typed.of == (&*kind.group, &*kind.kind) && typed.field == field);
-    let paths = typed.map_or(std::slice::from_ref(&field), |typed| typed.paths);
-    let paths = paths
-        .iter()
-        .map(|path| FieldPath::parse(&format!(".{path}")));
+    let first = paths.len();
+    for path in typed.map_or(std::slice::from_ref(&field), |typed| typed.paths) {
+        paths.push(FieldPath::parse(&format!(".{path}"))?);
+    }
     Ok(FieldTerm {
-        paths: paths.collect::<Result<_, _>>()?,
+        lists: first..paths.len(),
         absent: typed.map_or("", |typed| typed.absent),
         value: value.trim().to_owned(),
         negated,

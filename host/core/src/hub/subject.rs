@@ -116,6 +116,11 @@ impl SubjectKind {
                 .any(|namespace| namespace == key.namespace)
     }
 
+    /// How many bytes of an object are read to decide whether it is selected.
+    pub fn bytes_to_read(&self, object: &Object) -> usize {
+        self.fields.as_ref().map_or(0, |_| object.json().len())
+    }
+
     pub fn selects(&self, object: &Object) -> bool {
         self.is_in_namespace(object.key())
             && self.selection.labels.matches(object)

@@ -23,6 +23,10 @@ use crate::snapshot::Snapshot;
 /// meanwhile.
 const MAX_PASSED: usize = 1_000;
 
+/// At most this many bytes of objects are read in one step to evaluate field conditions. It is some
+/// milliseconds.
+const MAX_READ: usize = 1 << 20;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Sweep {
@@ -126,7 +130,11 @@ impl Sweep {
     pub fn next(&mut self, subject: &SubjectKind, snapshot: &Snapshot) -> Step {
         let only = self.only.clone();
         let snapshot = only.as_ref().unwrap_or(snapshot);
+        let mut read = 0;
         for _ in 0..MAX_PASSED {
+            if read > MAX_READ {
+                break;
+            }
             let object = subject.after(snapshot, self.at.as_ref());
             let object = object.filter(|object| self.comes_to(object.key()));
             let Some(object) = object else {
@@ -144,6 +152,7 @@ impl Sweep {
                 continue;
             }
             self.left = self.left.saturating_sub(1);
+            read += subject.bytes_to_read(object);
             if subject.selects(object) {
                 return Step::Key(key);
             }
