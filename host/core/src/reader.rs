@@ -190,16 +190,27 @@ impl Filter {
 }
 
 impl Read {
-    /// True if the read's answer from this snapshot is not empty.
-    pub(crate) fn has_answer(&self, snapshot: &Snapshot) -> bool {
+    /// Whether the read's answer from this snapshot is not empty. Each object that is examined is
+    /// deducted from `left`. `None` if `left` does not suffice to find out.
+    pub(crate) fn has_answer(&self, snapshot: &Snapshot, left: &mut usize) -> Option<bool> {
+        let mut examine = || {
+            *left = left.checked_sub(1)?;
+            Some(())
+        };
         match self {
             Self::Object(informer, key) | Self::Applied(informer, key, _) => {
-                snapshot.informers[*informer].get(key.parts()).is_some()
+                examine()?;
+                Some(snapshot.informers[*informer].get(key.parts()).is_some())
             }
             Self::List(informer, namespace, filter) => {
-                let cache = &snapshot.informers[*informer];
-                let mut matching = matching(cache, namespace.as_deref(), filter);
-                matching.next().is_some()
+                let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
+                for object in candidates(cache, namespace, filter) {
+                    examine()?;
+                    if filter.selects(object, namespace) {
+                        return Some(true);
+                    }
+                }
+                Some(false)
             }
         }
     }

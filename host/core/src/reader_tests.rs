@@ -111,3 +111,21 @@ fn a_part_of_an_object_is_found_however_deep_the_object_is_nested() {
     assert_eq!(part("/spec/deep"), Some(deep));
     assert_eq!(part("/spec/y"), None);
 }
+
+#[test]
+fn it_stays_open_whether_a_read_has_an_answer_if_too_many_objects_would_be_examined() {
+    let objects: Vec<String> = (0..100).map(|number| pod(number, "")).collect();
+    let reader = reader(&objects);
+    let has_answer = |read: &Read, mut left: usize| read.has_answer(&reader.snapshot, &mut left);
+    let requirements = vec![Requirement::Exists("k".into())];
+    let none = Read::List(0, None, Filter::Labels(LabelSelector { requirements }));
+    assert_eq!(has_answer(&none, 100), Some(false));
+    assert_eq!(has_answer(&none, 99), None);
+    let all = Read::List(0, None, Filter::Everything);
+    assert_eq!(has_answer(&all, 1), Some(true));
+    let one = Read::Object(0, key(1));
+    assert_eq!(
+        (has_answer(&one, 1), has_answer(&one, 0)),
+        (Some(true), None)
+    );
+}

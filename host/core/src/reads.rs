@@ -36,6 +36,7 @@ use few::Few;
 pub struct ReadSets {
     /// The keys that made each read. Most reads are made by one key.
     readers: HashMap<Arc<Read>, Few<Arc<ObjectKey>>>,
+    /// The reads of each key, sorted.
     reads_of: HashMap<Arc<ObjectKey>, Box<[Arc<Read>]>>,
     /// Label reads by a label that their objects must have. A change finds them through its
     /// object's labels.
@@ -241,7 +242,12 @@ impl ReadSets {
 
     /// Adds these reads to the key's. A key that keeps failing and reads something else each time
     /// loses the older reads.
-    pub fn join(&mut self, key: &ObjectKey, reads: BTreeSet<Read>) {
+    pub fn join(&mut self, key: &ObjectKey, mut reads: BTreeSet<Read>) {
+        // A key that fails usually reads the same each time, or less.
+        reads.retain(|read| !self.covers(key, read));
+        if reads.is_empty() {
+            return;
+        }
         if self
             .reads_of
             .get(key)
@@ -261,6 +267,19 @@ impl ReadSets {
         if was_coarse {
             self.held.coarse.insert(Arc::new(key.clone()));
         }
+    }
+
+    /// True if every change that touches this read touches one of the key's reads.
+    fn covers(&self, key: &ObjectKey, read: &Read) -> bool {
+        let known = self.reads_of.get(key);
+        let has = |wanted: &Read| {
+            known.is_some_and(|known| known.binary_search_by(|have| (**have).cmp(wanted)).is_ok())
+        };
+        has(read)
+            || [false, true]
+                .map(|wide| widened(read.clone(), wide))
+                .iter()
+                .any(has)
     }
 
     /// True if the label that leads to this read also leads to very many others, with which a

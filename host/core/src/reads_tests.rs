@@ -220,6 +220,26 @@ fn a_failed_run_adds_to_the_reads_and_a_good_one_replaces_them() {
 }
 
 #[test]
+fn reads_that_a_failing_key_has_made_before_cost_nothing() {
+    let mut sets = ReadSets::default();
+    let all = [list(app_is("web")), list(Filter::Index(0, "n1".into()))];
+    sets.set(&reader(), all.clone().into());
+    let recorded = |sets: &ReadSets| sets.reads_of[&reader()].as_ptr();
+    let before = recorded(&sets);
+    sets.join(&reader(), all.clone().into());
+    sets.join(&reader(), [all[1].clone()].into());
+    assert_eq!(recorded(&sets), before, "not recorded anew");
+    sets.join(&reader(), [list(Filter::Everything)].into());
+    assert_eq!(sets.len(), 3);
+    let before = recorded(&sets);
+    sets.join(&reader(), [list(app_is("db"))].into());
+    assert_eq!(recorded(&sets), before, "all objects include these");
+    let applied = Read::Applied(PODS, reader(), Side::Main);
+    sets.join(&reader(), [applied.clone()].into());
+    assert!(sets.of(&reader()).any(|read| *read == applied));
+}
+
+#[test]
 fn cleared_reads_leave_nothing_behind() {
     let mut sets = ReadSets::default();
     let reads = [

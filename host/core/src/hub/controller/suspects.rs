@@ -27,8 +27,8 @@ pub(super) const SUSPECT_AFTER: u32 = 3;
 /// Maximum number of objects in one fetch.
 const MAX_QUESTIONS: usize = 64;
 
-/// After this many examined objects the rest waits for the next time, because the hub is locked
-/// meanwhile. A key is always examined as a whole.
+/// After this many examined objects the other keys wait for the next time, because the hub is
+/// locked meanwhile. Of a single key only so many objects are ever examined.
 const MAX_CHECKED: usize = if cfg!(test) { 1_000 } else { 10_000 };
 
 /// Time between two fetches of one plugin. A plugin whose keys all fail must cost the server
