@@ -8,4 +8,4 @@ wasmtime::component::bindgen!({
     imports: { default: trappable },
 });
 
-pub use pilothouse::controller::{changes, clock, cluster, log, manifest, types};
+pub use pilothouse::controller::{changes, cluster, log, manifest, types};

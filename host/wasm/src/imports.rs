@@ -9,7 +9,7 @@ pub(crate) mod wasi;
 
 use wasmtime::component::{Component, HasSelf, Linker};
 
-use crate::bindings::{changes, clock as time, manifest, types};
+use crate::bindings::{changes, manifest, types};
 use crate::load::ABI_VERSION;
 use crate::state::State;
 
@@ -20,8 +20,8 @@ pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<State
     types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     changes::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     manifest::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    time::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     let name = |interface| format!("pilothouse:controller/{interface}@{ABI_VERSION}");
+    clock::define(&mut linker.instance(&name("clock"))?)?;
     cluster::define(&mut linker.instance(&name("cluster"))?)?;
     log::define(&mut linker.instance(&name("log"))?)?;
     wasi::add_to_linker(&mut linker, component)?;

@@ -1,10 +1,13 @@
 //! The clock: one time for the whole run. Reading it is recorded like any other read.
 
-use crate::bindings::clock::Host;
+use wasmtime::component::LinkerInstance;
+
+use super::fuel;
 use crate::state::State;
 
-impl Host for State {
-    fn now(&mut self) -> wasmtime::Result<u64> {
-        Ok(self.reader("clock.now")?.now_ms())
-    }
+/// Defines the function by hand, because generated bindings have no access to the fuel.
+pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
+    fuel::define(instance, "now", |mut cx, ()| {
+        Ok((cx.data_mut().reader("clock.now")?.now_ms(),))
+    })
 }

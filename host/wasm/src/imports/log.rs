@@ -11,7 +11,7 @@ type Line = (Level, String, Vec<(String, String)>);
 
 /// Defines the function by hand, because generated bindings have no access to the fuel.
 pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
-    instance.func_wrap("log", |mut cx, (level, message, fields): Line| {
+    fuel::define(instance, "log", |mut cx, (level, message, fields): Line| {
         let bytes = fields.iter().map(|(name, value)| name.len() + value.len());
         fuel::take(&mut cx, message.len() + bytes.sum::<usize>())?;
         let level = match level {

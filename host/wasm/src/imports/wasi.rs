@@ -15,6 +15,7 @@ use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceT
 
 use self::clocks::{Pollable, VirtualClock};
 use self::streams::{InputStream, LineBuffer, OutputStream};
+use super::fuel;
 use crate::secret::Random;
 use crate::state::State;
 
@@ -105,7 +106,8 @@ fn define(
             "get-terminal-stdin"
             | "get-terminal-stdout"
             | "get-terminal-stderr"
-            | "filesystem-error-code" => instance.func_new(function, |_, _, _, results| {
+            | "filesystem-error-code" => instance.func_new(function, |cx, _, _, results| {
+                fuel::call(cx)?;
                 results[0] = Val::Option(None);
                 Ok(())
             }),
@@ -121,12 +123,12 @@ fn nothing(
     function: &str,
 ) -> wasmtime::Result<()> {
     match function {
-        "get-environment" => {
-            instance.func_wrap(function, |_, ()| Ok((Vec::<(String, String)>::new(),)))
-        }
-        "get-arguments" => instance.func_wrap(function, |_, ()| Ok((Vec::<String>::new(),))),
-        "initial-cwd" => instance.func_wrap(function, |_, ()| Ok((None::<String>,))),
-        "get-directories" => instance.func_wrap(function, |_, ()| {
+        "get-environment" => fuel::define(instance, function, |_, ()| {
+            Ok((Vec::<(String, String)>::new(),))
+        }),
+        "get-arguments" => fuel::define(instance, function, |_, ()| Ok((Vec::<String>::new(),))),
+        "initial-cwd" => fuel::define(instance, function, |_, ()| Ok((None::<String>,))),
+        "get-directories" => fuel::define(instance, function, |_, ()| {
             Ok((Vec::<(Resource<Absent>, String)>::new(),))
         }),
         "exit" => instance.func_new(function, |_, _, _, _| {

@@ -10,8 +10,22 @@ use crate::support::{Guest, guest, reader, request, said};
 
 const PACKAGES: &str = "
     package test:wasi;
-    package wasi:random@0.2.6 { interface random { get-random-u64: func() -> u64; } }
-    package wasi:clocks@0.2.6 { interface monotonic-clock { now: func() -> u64; } }
+    package wasi:random@0.2.6 {
+        interface random { get-random-u64: func() -> u64; }
+        interface insecure { get-insecure-random-u64: func() -> u64; }
+        interface insecure-seed { insecure-seed: func() -> tuple<u64, u64>; }
+    }
+    package wasi:clocks@0.2.6 {
+        interface monotonic-clock {
+            use wasi:io/poll@0.2.6.{pollable};
+            now: func() -> u64;
+            subscribe-duration: func(when: u64) -> pollable;
+        }
+        interface wall-clock {
+            record datetime { seconds: u64, nanoseconds: u32 }
+            now: func() -> datetime;
+        }
+    }
     package wasi:sockets@0.2.6 { interface instance-network { resource network; instance-network: func() -> network; } }
     package wasi:cli@0.2.6 {
         interface exit { exit: func(status: result); }
@@ -20,6 +34,7 @@ const PACKAGES: &str = "
     }
     package wasi:io@0.2.6 {
         interface error { resource error; }
+        interface poll { resource pollable; poll: func(in: list<borrow<pollable>>) -> list<u32>; }
         interface streams {
             use error.{error};
             variant stream-error { last-operation-failed(error), closed }
@@ -28,7 +43,11 @@ const PACKAGES: &str = "
     }";
 const WORLD: &str = "
   import wasi:random/random@0.2.6;
+  import wasi:random/insecure@0.2.6;
+  import wasi:random/insecure-seed@0.2.6;
   import wasi:clocks/monotonic-clock@0.2.6;
+  import wasi:clocks/wall-clock@0.2.6;
+  import wasi:io/poll@0.2.6;
   import wasi:sockets/instance-network@0.2.6;
   import wasi:cli/exit@0.2.6;
   import wasi:cli/stderr@0.2.6;
@@ -97,6 +116,74 @@ fn waiting_for_the_monotonic_clock_ends_and_is_not_reading_the_time() {
     let mut reader = reader();
     plugin.reconcile(&request("a"), &mut reader).unwrap();
     assert!(!reader.depends_on_time());
+}
+
+/// The fuel of one run.
+fn fuel(items: &'static str, reconcile: &'static str) -> u64 {
+    let plugin = wasi_guest().with(items).reconciling(reconcile).plugin();
+    let (result, stats) = plugin.run(&request("a"), &mut reader());
+    result.unwrap();
+    stats.fuel
+}
+
+#[test]
+fn every_call_costs_fuel_and_each_random_byte_does() {
+    let nothing = fuel("", "");
+    for (module, function, returns, cost) in [
+        ("wasi:random/random", "get-random-u64", "(result i64)", 628),
+        (
+            "wasi:random/insecure",
+            "get-insecure-random-u64",
+            "(result i64)",
+            628,
+        ),
+        (
+            "wasi:random/insecure-seed",
+            "insecure-seed",
+            "(param i32)",
+            756,
+        ),
+        ("wasi:clocks/monotonic-clock", "now", "(result i64)", 500),
+        ("wasi:clocks/wall-clock", "now", "(param i32)", 500),
+        ("wasi:cli/stdout", "get-stdout", "(result i32)", 500),
+        ("pilothouse:controller/clock", "now", "(result i64)", 500),
+    ] {
+        let version = if module.starts_with("wasi:") {
+            "0.2.6"
+        } else {
+            "0.1.0"
+        };
+        let import =
+            format!(r#"(import "{module}@{version}" "{function}" (func $call {returns}))"#);
+        let call = match returns {
+            "(param i32)" => "(call $call (i32.const 3072))",
+            _ => "(drop (call $call))",
+        };
+        let more = fuel(import.leak(), call) - nothing;
+        // The call itself is a few instructions.
+        assert!(
+            (cost..cost + 50).contains(&more),
+            "{module} {function}: {more}"
+        );
+    }
+}
+
+#[test]
+fn a_poll_costs_fuel_for_each_thing_that_it_waits_for() {
+    const POLL: &str = r#"
+        (import "wasi:clocks/monotonic-clock@0.2.6" "subscribe-duration" (func $subscribe (param i64) (result i32)))
+        (import "wasi:io/poll@0.2.6" "poll" (func $poll (param i32 i32 i32)))
+        (func $poll_one_so_often (param $times i32) (local $at i32) (local $handle i32)
+            (local.set $handle (call $subscribe (i64.const 1)))
+            (local.set $at (i32.const 8096))
+            (loop $l
+                (local.set $at (i32.sub (local.get $at) (i32.const 4)))
+                (i32.store (local.get $at) (local.get $handle))
+                (br_if $l (i32.gt_u (local.get $at) (i32.const 4096))))
+            (call $poll (i32.const 4096) (local.get $times) (i32.const 3072)))"#;
+    let one = fuel(POLL, "(call $poll_one_so_often (i32.const 1))");
+    let many = fuel(POLL, "(call $poll_one_so_often (i32.const 100))");
+    assert_eq!(many - one, 2 * 99, "four bytes in and four out");
 }
 
 #[test]

@@ -5,12 +5,15 @@
 use pilothouse_core::reader::Reader;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
+use super::super::fuel;
 use super::trap;
 use crate::state::State;
 
 /// How far each read advances the monotonic clock.
 const STEP_NS: u64 = 1_000_000;
 const NS_PER_MS: u64 = 1_000_000;
+/// The size of a handle in the guest's memory, and of an index.
+const HANDLE_BYTES: usize = 4;
 
 /// Something that a guest can wait for. Its representation is the millisecond of the monotonic
 /// clock at which it becomes ready; 0 is ready immediately.
@@ -71,50 +74,57 @@ pub(super) fn define(
     function: &str,
 ) -> wasmtime::Result<()> {
     match (interface, function) {
-        ("wasi:clocks/wall-clock", "now") => {
-            instance.func_wrap(function, |mut cx, ()| Ok((wall_clock(cx.data_mut()),)))
-        }
-        ("wasi:clocks/wall-clock", "resolution") => instance.func_wrap(function, |_, ()| {
+        ("wasi:clocks/wall-clock", "now") => fuel::define(instance, function, |mut cx, ()| {
+            Ok((wall_clock(cx.data_mut()),))
+        }),
+        ("wasi:clocks/wall-clock", "resolution") => fuel::define(instance, function, |_, ()| {
             Ok((Datetime {
                 seconds: 0,
                 nanoseconds: 1_000_000,
             },))
         }),
-        ("wasi:clocks/monotonic-clock", "now") => instance.func_wrap(function, |mut cx, ()| {
+        ("wasi:clocks/monotonic-clock", "now") => fuel::define(instance, function, |mut cx, ()| {
             Ok((cx.data_mut().wasi.clock.read(),))
         }),
         ("wasi:clocks/monotonic-clock", "resolution") => {
-            instance.func_wrap(function, |_, ()| Ok((STEP_NS,)))
+            fuel::define(instance, function, |_, ()| Ok((STEP_NS,)))
         }
-        ("wasi:clocks/monotonic-clock", "subscribe-instant") => instance
-            .func_wrap(function, |_, (instant,): (u64,)| {
+        ("wasi:clocks/monotonic-clock", "subscribe-instant") => {
+            fuel::define(instance, function, |_, (instant,): (u64,)| {
                 Ok((VirtualClock::pollable_at(instant),))
-            }),
+            })
+        }
         ("wasi:clocks/monotonic-clock", "subscribe-duration") => {
-            instance.func_wrap(function, |cx, (duration,): (u64,)| {
+            fuel::define(instance, function, |cx, (duration,): (u64,)| {
                 let now = cx.data().wasi.clock.now_ns;
                 Ok((VirtualClock::pollable_at(now.saturating_add(duration)),))
             })
         }
-        ("wasi:io/poll", "[method]pollable.ready") => {
-            instance.func_wrap(function, |mut cx, (pollable,): (Resource<Pollable>,)| {
+        ("wasi:io/poll", "[method]pollable.ready") => fuel::define(
+            instance,
+            function,
+            |mut cx, (pollable,): (Resource<Pollable>,)| {
                 let clock = &mut cx.data_mut().wasi.clock;
                 clock.read();
                 Ok((clock.is_ready(&pollable),))
-            })
-        }
-        ("wasi:io/poll", "[method]pollable.block") => {
-            instance.func_wrap(function, |mut cx, (pollable,): (Resource<Pollable>,)| {
+            },
+        ),
+        ("wasi:io/poll", "[method]pollable.block") => fuel::define(
+            instance,
+            function,
+            |mut cx, (pollable,): (Resource<Pollable>,)| {
                 cx.data_mut().wasi.clock.poll(&[pollable]);
                 Ok(())
-            })
-        }
-        ("wasi:io/poll", "poll") => instance.func_wrap(
+            },
+        ),
+        ("wasi:io/poll", "poll") => fuel::define(
+            instance,
             function,
             |mut cx, (pollables,): (Vec<Resource<Pollable>>,)| {
                 if pollables.is_empty() {
                     wasmtime::bail!("poll of nothing would never return");
                 }
+                fuel::take(&mut cx, 2 * HANDLE_BYTES * pollables.len())?;
                 Ok((cx.data_mut().wasi.clock.poll(&pollables),))
             },
         ),

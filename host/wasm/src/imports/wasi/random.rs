@@ -8,6 +8,7 @@ use crate::state::State;
 
 /// Most bytes returned by one call. No runtime asks for more than a few dozen.
 const BYTES_PER_CALL: u64 = 64 << 10;
+const NUMBER_BYTES: u64 = 8;
 
 pub(super) fn define(
     instance: &mut LinkerInstance<'_, State>,
@@ -16,7 +17,7 @@ pub(super) fn define(
 ) -> wasmtime::Result<()> {
     match function {
         "get-random-bytes" | "get-insecure-random-bytes" => {
-            instance.func_wrap(function, |mut cx, (count,): (u64,)| {
+            fuel::define(instance, function, |mut cx, (count,): (u64,)| {
                 if count > BYTES_PER_CALL {
                     wasmtime::bail!(
                         "{count} random bytes asked for at once; {BYTES_PER_CALL} are the most"
@@ -27,11 +28,14 @@ pub(super) fn define(
                 Ok((cx.data_mut().wasi.random.bytes(count),))
             })
         }
-        "get-random-u64" | "get-insecure-random-u64" => instance
-            .func_wrap(function, |mut cx, ()| {
+        "get-random-u64" | "get-insecure-random-u64" => {
+            fuel::define(instance, function, |mut cx, ()| {
+                fuel::draw(&mut cx, NUMBER_BYTES)?;
                 Ok((cx.data_mut().wasi.random.number(),))
-            }),
-        "insecure-seed" => instance.func_wrap(function, |mut cx, ()| {
+            })
+        }
+        "insecure-seed" => fuel::define(instance, function, |mut cx, ()| {
+            fuel::draw(&mut cx, 2 * NUMBER_BYTES)?;
             let random = &mut cx.data_mut().wasi.random;
             Ok(((random.number(), random.number()),))
         }),

@@ -105,13 +105,13 @@ pub(super) fn define(
     function: &str,
 ) -> wasmtime::Result<()> {
     match function {
-        "get-stdin" => {
-            instance.func_wrap(function, |_, ()| Ok((Resource::<InputStream>::new_own(0),)))
-        }
-        "get-stdout" => instance.func_wrap(function, |_, ()| {
+        "get-stdin" => fuel::define(instance, function, |_, ()| {
+            Ok((Resource::<InputStream>::new_own(0),))
+        }),
+        "get-stdout" => fuel::define(instance, function, |_, ()| {
             Ok((Resource::<OutputStream>::new_own(STDOUT),))
         }),
-        "get-stderr" => instance.func_wrap(function, |_, ()| {
+        "get-stderr" => fuel::define(instance, function, |_, ()| {
             Ok((Resource::<OutputStream>::new_own(STDERR),))
         }),
         _ if function.starts_with("[method]input-stream.") => input(instance, interface, function),
@@ -128,22 +128,25 @@ fn input(
     function: &str,
 ) -> wasmtime::Result<()> {
     match function {
-        "[method]input-stream.read" | "[method]input-stream.blocking-read" => instance.func_wrap(
+        "[method]input-stream.read" | "[method]input-stream.blocking-read" => fuel::define(
+            instance,
             function,
             |_, (_, _): (Resource<InputStream>, u64)| -> wasmtime::Result<Answer<Vec<u8>>> {
                 Ok((Err(StreamError::Closed),))
             },
         ),
-        "[method]input-stream.skip" | "[method]input-stream.blocking-skip" => instance.func_wrap(
+        "[method]input-stream.skip" | "[method]input-stream.blocking-skip" => fuel::define(
+            instance,
             function,
             |_, (_, _): (Resource<InputStream>, u64)| -> wasmtime::Result<Answer<u64>> {
                 Ok((Err(StreamError::Closed),))
             },
         ),
-        "[method]input-stream.subscribe" => instance
-            .func_wrap(function, |_, (_,): (Resource<InputStream>,)| {
+        "[method]input-stream.subscribe" => {
+            fuel::define(instance, function, |_, (_,): (Resource<InputStream>,)| {
                 Ok((clocks::ready_at_once(),))
-            }),
+            })
+        }
         _ => trap(instance, interface, function),
     }
 }
@@ -154,14 +157,16 @@ fn output(
     function: &str,
 ) -> wasmtime::Result<()> {
     match function {
-        "[method]output-stream.check-write" => instance.func_wrap(
+        "[method]output-stream.check-write" => fuel::define(
+            instance,
             function,
             |_, (_,): (Resource<OutputStream>,)| -> wasmtime::Result<Answer<u64>> {
                 Ok((Ok(WRITABLE_BYTES),))
             },
         ),
         "[method]output-stream.write" | "[method]output-stream.blocking-write-and-flush" => {
-            instance.func_wrap(
+            fuel::define(
+                instance,
                 function,
                 |mut cx,
                  (stream, bytes): (Resource<OutputStream>, Vec<u8>)|
@@ -174,17 +179,16 @@ fn output(
         }
         // Nothing to do: what was written is kept anyway, and logging an unfinished line now would
         // split it.
-        "[method]output-stream.flush" | "[method]output-stream.blocking-flush" => instance
-            .func_wrap(
-                function,
-                |_, (_,): (Resource<OutputStream>,)| -> wasmtime::Result<Answer<()>> {
-                    Ok((Ok(()),))
-                },
-            ),
-        "[method]output-stream.subscribe" => instance
-            .func_wrap(function, |_, (_,): (Resource<OutputStream>,)| {
+        "[method]output-stream.flush" | "[method]output-stream.blocking-flush" => fuel::define(
+            instance,
+            function,
+            |_, (_,): (Resource<OutputStream>,)| -> wasmtime::Result<Answer<()>> { Ok((Ok(()),)) },
+        ),
+        "[method]output-stream.subscribe" => {
+            fuel::define(instance, function, |_, (_,): (Resource<OutputStream>,)| {
                 Ok((clocks::ready_at_once(),))
-            }),
+            })
+        }
         _ => trap(instance, interface, function),
     }
 }
