@@ -103,14 +103,24 @@ impl PluginLog {
         self.emit(budget, level, &message, &fields);
     }
 
-    /// Reports how many lines were dropped, unless that was reported a short time ago. Must be
-    /// called once, after the run.
+    /// Reports how many lines were dropped, and by which limits, unless that was reported a short
+    /// time ago. Must be called once, after the run.
     pub(crate) fn finish(&mut self) {
         let Some(budget) = &self.budget else { return };
         budget.drop_lines(std::mem::take(&mut self.dropped));
-        if let Some(dropped) = budget.report() {
-            let fields = [("dropped", dropped), ("limit", LINES.into())];
-            let fields = fields.map(|(name, count)| (name.to_owned(), count.to_string()));
+        if let Some(dropped) = budget.report_by_limit() {
+            let limits = [
+                (dropped.elsewhere, "limit_per_run", LINES),
+                (
+                    dropped.per_second,
+                    "limit_per_second",
+                    budget.lines_per_second(),
+                ),
+            ];
+            let limits = limits.into_iter().filter(|(dropped, ..)| *dropped > 0);
+            let limits = limits.map(|(_, name, limit)| (name.to_owned(), limit.to_string()));
+            let dropped = ("dropped".to_owned(), dropped.total().to_string());
+            let fields: Vec<_> = std::iter::once(dropped).chain(limits).collect();
             self.emit(
                 budget,
                 Level::Warn,

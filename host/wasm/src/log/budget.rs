@@ -13,9 +13,25 @@ const REPORT: Duration = Duration::from_secs(10);
 /// The bucket holds as many lines as are allowed in this many seconds.
 const BURST: u32 = 10;
 
+/// A number of dropped lines, by the limit that they exceeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Those beyond a limit that is not the budget's, such as that of one run.
+    pub elsewhere: u64,
+    /// Those beyond the budget's lines per second.
+    pub per_second: u64,
+}
+
+impl Dropped {
+    pub fn total(self) -> u64 {
+        self.elsewhere + self.per_second
+    }
+}
+
 /// A plugin's share of the log.
 pub struct LogBudget {
     plugin: Arc<str>,
+    lines_per_second: u32,
     began: Instant,
     bucket: Mutex<Bucket>,
 }
@@ -25,6 +41,7 @@ impl LogBudget {
     pub fn new(plugin: Arc<str>, lines_per_second: u32) -> Self {
         Self {
             plugin,
+            lines_per_second,
             began: Instant::now(),
             bucket: Mutex::new(Bucket::new(lines_per_second)),
         }
@@ -32,6 +49,10 @@ impl LogBudget {
 
     pub(crate) fn plugin(&self) -> &str {
         &self.plugin
+    }
+
+    pub(super) fn lines_per_second(&self) -> u32 {
+        self.lines_per_second
     }
 
     /// True if another line may be written. Takes a token, or counts the line as dropped.
@@ -46,12 +67,17 @@ impl LogBudget {
 
     /// The number of lines dropped since the last report, if a report is due.
     pub fn report(&self) -> Option<u64> {
+        self.report_by_limit().map(Dropped::total)
+    }
+
+    /// Like [`report`](Self::report).
+    pub(super) fn report_by_limit(&self) -> Option<Dropped> {
         self.with(Bucket::report)
     }
 
     /// The number of lines dropped in all.
     pub(crate) fn dropped(&self) -> u64 {
-        self.with(|bucket, _| bucket.dropped)
+        self.with(|bucket, _| bucket.dropped.total())
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Bucket, Duration) -> T) -> T {
@@ -66,8 +92,8 @@ struct Bucket {
     per_second: f64,
     tokens: f64,
     filled_at: Duration,
-    dropped: u64,
-    reported: u64,
+    dropped: Dropped,
+    reported: Dropped,
     reported_at: Option<Duration>,
 }
 
@@ -78,8 +104,8 @@ impl Bucket {
             per_second,
             tokens: per_second * f64::from(BURST),
             filled_at: Duration::ZERO,
-            dropped: 0,
-            reported: 0,
+            dropped: Dropped::default(),
+            reported: Dropped::default(),
             reported_at: None,
         }
     }
@@ -90,7 +116,7 @@ impl Bucket {
         self.tokens = (self.tokens + passed * self.per_second).min(full);
         self.filled_at = now;
         if self.tokens < 1.0 {
-            self.dropped += 1;
+            self.dropped.per_second += 1;
             return false;
         }
         self.tokens -= 1.0;
@@ -98,13 +124,16 @@ impl Bucket {
     }
 
     fn drop_lines(&mut self, lines: u64) {
-        self.dropped += lines;
+        self.dropped.elsewhere += lines;
     }
 
-    fn report(&mut self, now: Duration) -> Option<u64> {
-        let more = self.dropped - self.reported;
+    fn report(&mut self, now: Duration) -> Option<Dropped> {
+        let more = Dropped {
+            elsewhere: self.dropped.elsewhere - self.reported.elsewhere,
+            per_second: self.dropped.per_second - self.reported.per_second,
+        };
         let is_due = self.reported_at.is_none_or(|last| now >= last + REPORT);
-        if more == 0 || !is_due {
+        if more.total() == 0 || !is_due {
             return None;
         }
         (self.reported, self.reported_at) = (self.dropped, Some(now));
@@ -128,18 +157,25 @@ mod tests {
             [taken(0), taken(1), taken(3), taken(1_000)],
             [50, 5, 10, 50]
         );
-        assert_eq!(bucket.dropped, 400 - 115);
+        assert_eq!(bucket.dropped.total(), 400 - 115);
     }
 
     #[test]
     fn dropped_lines_are_reported_at_once_and_then_once_a_period() {
-        let mut bucket = Bucket::new(1);
+        let mut bucket = Bucket::new(0);
+        let dropped = |elsewhere, per_second| {
+            Some(Dropped {
+                elsewhere,
+                per_second,
+            })
+        };
         assert_eq!(bucket.report(seconds(0)), None);
         bucket.drop_lines(3);
-        assert_eq!(bucket.report(seconds(1)), Some(3));
+        assert_eq!(bucket.report(seconds(1)), dropped(3, 0));
         bucket.drop_lines(4);
+        assert!(!bucket.take(seconds(9)));
         assert_eq!(bucket.report(seconds(10)), None);
-        assert_eq!(bucket.report(seconds(11)), Some(4));
+        assert_eq!(bucket.report(seconds(11)), dropped(4, 1));
         assert_eq!(bucket.report(seconds(99)), None);
     }
 

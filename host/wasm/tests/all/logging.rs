@@ -82,17 +82,41 @@ fn a_line_says_whose_it_is_and_has_the_plugin_s_fields() {
     assert_eq!(fields(line), json!([["v1", "Pod"], ["v1.2", "Pod"]]));
 }
 
-#[test]
-fn a_flood_is_cut_off_and_counted() {
-    let flood = guest().with(LOG).reconciling(
+/// Logs 5,000 lines in one run.
+fn flood() -> Guest {
+    guest().with(LOG).reconciling(
         "(local $i i32) (loop $l (call $log (i32.const 1) (i32.const 96) (i32.const 1) (i32.const 0) (i32.const 0))
             (br_if $l (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 5000))))",
-    );
-    let log = logged_by(&flood);
+    )
+}
+
+#[test]
+fn a_flood_is_cut_off_and_counted() {
+    let log = logged_by(&flood());
     assert_eq!(log.len(), 101);
     assert_eq!(
         fields(log.last().unwrap()),
-        json!([["dropped", "4900"], ["limit", "100"]])
+        json!([["dropped", "4900"], ["limit_per_run", "100"]])
+    );
+}
+
+#[test]
+fn of_dropped_lines_every_limit_is_named_that_they_exceeded() {
+    let options = RunOptions {
+        log_lines: 1,
+        ..RunOptions::default()
+    };
+    let plugin = flood().plugin().with(&LimitPolicy::default(), options);
+    let log = logged_by_runs(&plugin, 1);
+    let dropped = plugin.dropped_log_lines();
+    assert_eq!(dropped, 5_000 - (log.len() as u64 - 1));
+    assert_eq!(
+        fields(log.last().unwrap()),
+        json!([
+            ["dropped", dropped.to_string()],
+            ["limit_per_run", "100"],
+            ["limit_per_second", "1"]
+        ])
     );
 }
 
@@ -115,5 +139,7 @@ fn many_runs_together_are_cut_off_too_and_said_to_be_once() {
     // A burst of ten, and one more per second that this takes.
     assert!((10..=11 + seconds).contains(&own.len()), "{log:?}");
     assert_eq!(said.len(), 1, "{log:?}");
+    assert_eq!(fields(said[0])[1], json!(["limit_per_second", "1"]));
+    assert_eq!(fields(said[0])[2], Value::Null, "no run exceeded its own");
     assert_eq!(plugin.dropped_log_lines() + own.len() as u64, 1_000);
 }
