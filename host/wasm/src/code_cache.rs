@@ -7,10 +7,10 @@
 mod directory;
 mod entry;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{fs, io};
 
 pub use directory::CacheError;
 pub(crate) use entry::{EntryKey, hex};
@@ -126,18 +126,21 @@ impl CodeCache {
     /// Stores code. A failure is only logged, as the plugin runs without the cache, too.
     pub(crate) fn put(&self, key: &EntryKey, code: &NativeCode) {
         let tag = entry::tag(key, &self.secret, code.bytes());
-        let stored = directory::store(&self.directory, &key.file_name(), &[&tag, code.bytes()])
-            .and_then(|()| directory::evict(&self.directory, self.max_bytes));
-        match stored {
+        let path = &self.directory;
+        let directory = path.display();
+        let stored = directory::store(path, &key.file_name(), &[&tag, code.bytes()]);
+        if let Err(error) = stored {
+            tracing::warn!(%directory, %error, "compiled code cannot be cached");
+            return;
+        }
+        match directory::evict(path, self.max_bytes) {
             Ok(evicted) => {
                 self.counts.evicted.fetch_add(evicted, Ordering::Relaxed);
             }
-            Err(error) => self.cannot_store(&error),
+            Err(error) => {
+                tracing::warn!(%directory, %error, "old compiled code cannot be removed");
+            }
         }
-    }
-
-    fn cannot_store(&self, error: &io::Error) {
-        tracing::warn!(directory = %self.directory.display(), %error, "compiled code cannot be cached");
     }
 }
 

@@ -121,6 +121,24 @@ fn what_has_not_been_used_for_the_longest_time_goes_first() {
 }
 
 #[test]
+fn an_entry_that_another_process_has_evicted_first_is_no_error() {
+    let rig = rig();
+    let ages = [(1, 300), (2, 200), (3, 100)];
+    let [one, two, three] = ages.map(|(wasm, age)| {
+        let file = rig.put(wasm);
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+        fs::File::open(&file).unwrap().set_modified(then).unwrap();
+        file
+    });
+    let size = one.metadata().unwrap().len();
+    let entries = directory::tidy(rig.directory.path()).unwrap();
+    fs::remove_file(one).unwrap();
+    let removed = directory::make_room(entries, size).unwrap();
+    assert_eq!(removed, 1, "not counting that one");
+    assert!(!two.exists() && three.exists());
+}
+
+#[test]
 fn files_and_directory_are_for_this_user_alone() {
     let parent = TempDir::new().unwrap();
     let directory = parent.path().join("a/b");

@@ -132,10 +132,23 @@ pub(super) fn touch(path: &Path) {
     }
 }
 
+/// An entry, in the order in which entries are evicted.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stored {
+    used: SystemTime,
+    path: PathBuf,
+    bytes: u64,
+}
+
 /// Removes files that were left half-written, then the least recently used entries until at most
 /// `max_bytes` are left. Returns the number of entries removed.
 pub(super) fn evict(directory: &Path, max_bytes: u64) -> io::Result<u64> {
-    let (mut entries, mut total) = (Vec::new(), 0);
+    make_room(tidy(directory)?, max_bytes)
+}
+
+/// Removes files that were left half-written. Returns the entries.
+pub(super) fn tidy(directory: &Path) -> io::Result<Vec<Stored>> {
+    let mut entries = Vec::new();
     for file in fs::read_dir(directory)? {
         let file = file?;
         let Ok(metadata) = file.metadata() else {
@@ -144,20 +157,36 @@ pub(super) fn evict(directory: &Path, max_bytes: u64) -> io::Result<u64> {
         let (path, used) = (file.path(), metadata.modified()?);
         let is_called = |extension| path.extension().is_some_and(|found| found == extension);
         if is_called("code") {
-            total += metadata.len();
-            entries.push((used, metadata.len(), path));
+            let bytes = metadata.len();
+            entries.push(Stored { used, path, bytes });
         } else if is_called(PARTIAL) && used.elapsed().is_ok_and(|age| age > ABANDONED) {
-            fs::remove_file(path)?;
+            remove(&path)?;
         }
     }
+    Ok(entries)
+}
+
+/// Removes the least recently used of these entries until at most `max_bytes` are left. Returns the
+/// number of entries removed.
+pub(super) fn make_room(mut entries: Vec<Stored>, max_bytes: u64) -> io::Result<u64> {
     entries.sort();
+    let mut total: u64 = entries.iter().map(|entry| entry.bytes).sum();
     let mut removed = 0;
-    for (_, size, path) in entries {
+    for Stored { path, bytes, .. } in entries {
         if total <= max_bytes {
             break;
         }
-        fs::remove_file(path)?;
-        (total, removed) = (total - size, removed + 1);
+        removed += u64::from(remove(&path)?);
+        total -= bytes;
     }
     Ok(removed)
+}
+
+/// Removes a file. Returns whether there was one: another process that makes room in the same
+/// directory may have been first.
+fn remove(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true),
+    }
 }
