@@ -224,7 +224,7 @@ async fn deleting_what_is_gone_already_is_a_success() -> Result<()> {
 #[tokio::test]
 async fn an_event_names_its_reporter_and_a_repeat_of_it_is_counted() -> Result<()> {
     let rig = Rig::start().await?;
-    let source = rig.tell("a", json!({"do": "event"})).await?;
+    let informer_key = rig.tell("a", json!({"do": "event"})).await?;
     let events = format!("/apis/events.k8s.io/v1/namespaces/{}/events", rig.namespace);
     let is_one = |found: Option<&Value>| {
         found.is_some_and(|found| {
@@ -255,7 +255,7 @@ async fn an_event_names_its_reporter_and_a_repeat_of_it_is_counted() -> Result<(
             &json!("ConfigMap"),
             &json!(rig.namespace),
             &json!("a"),
-            &source["metadata"]["uid"]
+            &informer_key["metadata"]["uid"]
         ]
     );
     rig.change("a", json!({"again": "1"})).await?;

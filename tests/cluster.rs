@@ -11,21 +11,13 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
-use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::{Cache, Delta};
-use pilothouse_core::cluster::{Author, Cluster, Operation, Write};
-use pilothouse_core::grants::Grants;
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
-use pilothouse_core::manifest::{Limits, Manifest, Subject, Verb, WriteDeclaration};
-use pilothouse_core::object::Schema;
-use pilothouse_core::outcome::{Action, ActionResult, PatchType};
-use pilothouse_core::permission::Permissions;
-use pilothouse_core::plan::{Context, Halt, plan};
-use pilothouse_core::reader::{Reader, Scope};
-use pilothouse_core::selector::{LabelSelector, Requirement};
-use pilothouse_core::snapshot::Snapshot;
-use pilothouse_core::source::{Payload, Source};
-use pilothouse_core::unchanged::Applied;
+use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
+use pilothouse_core::{
+    Action, ActionResult, ApiServer, Applied, Author, Cache, Delta, Detail, Grants, Halt,
+    InformerKey, Kind, LabelSelector, Limits, Manifest, ObjectKey, Operation, PatchType,
+    Permissions, PlanContext, Reader, Requirement, ResourceVersion, Schema, Scope, Snapshot,
+    Subject, Verb, Write, WriteDeclaration, plan,
+};
 use pilothouse_tests::{Server, ServerOptions};
 use serde_json::{Value, json};
 
@@ -182,7 +174,10 @@ impl Sink {
     fn new(kind: &Kind, namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
-            held: Arc::new(Mutex::new((Cache::new(Source::all(kind.clone())), vec![]))),
+            held: Arc::new(Mutex::new((
+                Cache::new(InformerKey::all(kind.clone())),
+                vec![],
+            ))),
         }
     }
 
@@ -254,7 +249,7 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
         patch_type: PatchType::Merge,
         body: json!({"metadata": {"labels": {"x": "hunter2?"}}}).to_string(),
     };
-    let context = Context {
+    let context = PlanContext {
         manifest: &manifest,
         permissions: &Permissions::of(&manifest, &Grants::as_requested()),
         manager: "p",
@@ -349,14 +344,14 @@ async fn change_under(cache: &Sink, rig: &Rig) -> Result<()> {
 /// Runs a list-watch of this source while `happens` runs. Returns its cache.
 async fn follow(
     rig: &Rig,
-    source: &Source,
-    settings: Settings,
+    informer_key: &InformerKey,
+    settings: WatchSettings,
     happens: impl AsyncFnOnce(&Sink) -> Result<()>,
 ) -> Result<Sink> {
-    let cache = Sink::new(&source.kind, &rig.namespace);
+    let cache = Sink::new(&informer_key.kind, &rig.namespace);
     let list_watch = rig
         .cluster
-        .list_watch(source, Payload::Full, settings)
+        .list_watch(informer_key, Detail::Full, settings)
         .await?;
     let mut sink = cache.clone();
     tokio::select! {
@@ -372,20 +367,20 @@ async fn follows_through_a_compaction(is_streaming: bool) -> Result<()> {
         ..ServerOptions::default()
     };
     let rig = Rig::start(options).await?;
-    let settings = Settings {
+    let settings = WatchSettings {
         is_streaming,
         page_size: 2,
         quiet_limit: Duration::from_secs(2),
-        ..Settings::default()
+        ..WatchSettings::default()
     };
     let kind = config_maps();
     for name in ["a", "b", "c", "d", "e"] {
         rig.does(&kind, name, apply(&rig.config_map(name, "1")))
             .await?;
     }
-    let source = Source::all(kind);
+    let informer_key = InformerKey::all(kind);
     let change = async |cache: &Sink| change_under(cache, &rig).await;
-    let cache = follow(&rig, &source, settings, change).await?;
+    let cache = follow(&rig, &informer_key, settings, change).await?;
     let mut states = vec![WatchState::Listing, WatchState::Watching];
     // The kind is listed again after a compaction, and only then.
     if rig.server.is_own() {
@@ -410,10 +405,10 @@ async fn a_cache_that_is_streamed_follows_its_kind_through_a_compaction() -> Res
 #[tokio::test]
 async fn the_cache_of_a_quiet_kind_keeps_up_with_the_server() -> Result<()> {
     let rig = Rig::start(ServerOptions::default()).await?;
-    let settings = Settings {
+    let settings = WatchSettings {
         quiet_limit: Duration::from_secs(4),
         quiet_timeout: Duration::from_secs(3),
-        ..Settings::default()
+        ..WatchSettings::default()
     };
     let secrets = Kind::new("", "v1", "Secret");
     let wait = async |cache: &Sink| {
@@ -431,7 +426,7 @@ async fn the_cache_of_a_quiet_kind_keeps_up_with_the_server() -> Result<()> {
         }
         bail!("the cache does not get to {version:?}");
     };
-    let cache = follow(&rig, &Source::all(config_maps()), settings, wait).await?;
+    let cache = follow(&rig, &InformerKey::all(config_maps()), settings, wait).await?;
     assert_eq!(cache.states(), [WatchState::Listing, WatchState::Watching]);
     Ok(())
 }
@@ -440,7 +435,7 @@ async fn the_cache_of_a_quiet_kind_keeps_up_with_the_server() -> Result<()> {
 async fn a_cache_of_some_objects_follows_those() -> Result<()> {
     let rig = Rig::start(ServerOptions::default()).await?;
     let kind = config_maps();
-    let source = Source {
+    let informer_key = InformerKey {
         namespace: Some(rig.namespace.as_str().into()),
         labels: LabelSelector {
             requirements: vec![Requirement::OneOf(
@@ -449,7 +444,7 @@ async fn a_cache_of_some_objects_follows_those() -> Result<()> {
             )],
         },
         fields: Some("metadata.name!=b".into()),
-        ..Source::all(kind.clone())
+        ..InformerKey::all(kind.clone())
     };
     let labelled = |name: &str, app: &str| {
         let mut object = rig.config_map(name, "1");
@@ -467,11 +462,11 @@ async fn a_cache_of_some_objects_follows_those() -> Result<()> {
         cache.shows(&["c", "d"]).await
     };
     for is_streaming in [true, false] {
-        let settings = Settings {
+        let settings = WatchSettings {
             is_streaming,
-            ..Settings::default()
+            ..WatchSettings::default()
         };
-        follow(&rig, &source, settings, change).await?;
+        follow(&rig, &informer_key, settings, change).await?;
     }
     Ok(())
 }

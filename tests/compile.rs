@@ -9,10 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pilothouse_core::key::ObjectKey;
-use pilothouse_core::plugin::{Plugin, Request};
-use pilothouse_core::reader::{Reader, Scope};
-use pilothouse_core::snapshot::Snapshot;
+use pilothouse_core::{ObjectKey, Plugin, Reader, Request, Scope, Snapshot};
 use pilothouse_tests::guest;
 use pilothouse_wasm::{
     CacheStats, CodeCache, CompileLimits, CompileOptions, Compiler, Engine, EngineOptions,

@@ -9,14 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::key::{Kind, ObjectKey};
-use pilothouse_core::manifest::{
-    IndexDeclaration, Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
+use pilothouse_core::{
+    Action, Delete, Event, IndexDeclaration, Kind, LabelSelector, Limits, Manifest, ObjectKey,
+    Outcome, PatchType, Plugin, ReadDeclaration, Reader, Request, Requirement, RunError, Selection,
+    Subject, Verb, WriteDeclaration,
 };
-use pilothouse_core::outcome::{Action, Delete, Event, Outcome, PatchType};
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::Reader;
-use pilothouse_core::selector::{LabelSelector, Requirement};
 use pilothouse_tests::run_in_memory;
 use serde_json::Value;
 

@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
-use pilothouse_core::key::{Kind, ObjectKey};
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::outcome::{Action, Delete, Outcome, PatchType};
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::Reader;
+use pilothouse_core::{
+    Action, Delete, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin, Reader, Request,
+    RunError,
+};
 use pilothouse_tests::{guest, run_in_memory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};

@@ -6,14 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::cluster::ReadFailure;
-use pilothouse_core::hub::{Decision, Hub, Next, PluginId, Reconcile, ReconcileError, Settings};
-use pilothouse_core::key::ResourceVersion;
-use pilothouse_core::object::Object;
-use pilothouse_core::outcome::Failure;
-use pilothouse_core::plan::Executed;
-use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_core::{
+    ControllerSettings, Decision, Delta, Executed, Failure, Hub, Listing, Next, Object, Plugin,
+    PluginId, ReadFailure, Reconcile, ReconcileError, ResourceVersion, RunError,
+};
 use pilothouse_tests::guest;
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, RunOptions, WasmPlugin, load};
 use serde_json::json;
@@ -167,7 +163,7 @@ struct Rig {
 impl Rig {
     fn new(hostile: Arc<WasmPlugin>, neighbour: Option<Arc<WasmPlugin>>, names: &[&str]) -> Self {
         let mut hub = Hub::default();
-        let settings = Settings::default();
+        let settings = ControllerSettings::default();
         let hostile = hub
             .join(hostile, &settings, Duration::ZERO)
             .expect("it joins");
@@ -175,14 +171,18 @@ impl Rig {
             hub.join(neighbour, &settings, Duration::ZERO)
                 .expect("it joins");
         }
-        for (informer, (source, _)) in hub.wanted() {
+        for (informer, (informer_key, _)) in hub.wanted() {
             let parse = |name: &&str| {
                 let object = json!({
                     "apiVersion": "v1", "kind": "ConfigMap",
                     "metadata": {"namespace": "default", "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "labels": {"hello": "true"}},
                 });
-                Object::parse(&source.kind, &object.to_string(), &hub.schema(informer))
-                    .expect("an object")
+                Object::parse(
+                    &informer_key.kind,
+                    &object.to_string(),
+                    &hub.schema(informer),
+                )
+                .expect("an object")
             };
             let delta = Delta::Replace(Listing {
                 objects: names.iter().map(parse).collect(),

@@ -85,12 +85,12 @@ async fn a_plugin_that_narrows_its_reads_needs_permission_for_these_alone() -> R
         "another namespace is denied"
     );
     let informers = informers(&host).await?;
-    let sources: Vec<_> = informers
+    let informer_keys: Vec<_> = informers
         .iter()
         .map(|informer| &informer["source"])
         .collect();
     assert_eq!(
-        sources,
+        informer_keys,
         ["v1/Pod in one with app=web", "v1/Pod in two with app=web"]
     );
     for informer in &informers {

@@ -9,11 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use pilothouse_core::key::ObjectKey;
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::outcome::Outcome;
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::Reader;
+use pilothouse_core::{Manifest, ObjectKey, Outcome, Plugin, Reader, Request, RunError};
 use pilothouse_tests::{guest, run_in_memory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
-use pilothouse_core::key::Kind;
-use pilothouse_core::selector::FieldSelector;
+use pilothouse_core::{FieldSelector, Kind};
 use pilothouse_tests::Server;
 use serde_json::{Value, json};
 
@@ -34,9 +33,9 @@ fn cases() -> Vec<Case> {
     };
     let replica_set = json!({"spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": always}});
     let controller = json!({"spec": {"replicas": 0, "selector": {"a": "b"}, "template": always}});
-    let event = |source: Value| {
+    let event = |informer_key: Value| {
         let event = json!({"involvedObject": {"kind": "Pod", "namespace": "NS", "name": "x"}, "reason": "R", "type": "Normal"});
-        with(event, &source)
+        with(event, &informer_key)
     };
     let none = || Value::Null;
     vec![

@@ -6,16 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::hub::{Hub, Next, Reconcile, Settings};
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::object::Object;
-use pilothouse_core::outcome::{Action, Failure, Outcome};
-use pilothouse_core::plan::Executed;
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::{ListFilter, Reader};
-use pilothouse_core::selector::{LabelSelector, Requirement};
+use pilothouse_core::{
+    Action, ControllerSettings, Delta, Executed, Failure, Hub, Kind, LabelSelector, ListFilter,
+    Listing, Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Reconcile, Request,
+    Requirement, ResourceVersion, RunError,
+};
 use pilothouse_sdk as sdk;
 use pilothouse_tests::{Host, Neighbour, Server, guest, plugin_directory};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
@@ -49,13 +44,13 @@ fn load(engine: &Engine, name: &str) -> Result<Arc<WasmPlugin>> {
 /// Returns a hub with one plugin and these objects in its caches.
 fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> {
     let mut hub = Hub::default();
-    let settings = Settings {
+    let settings = ControllerSettings {
         config: config.to_owned(),
-        ..Settings::default()
+        ..ControllerSettings::default()
     };
     hub.join(plugin, &settings, Duration::ZERO)?;
-    for (informer, (source, _)) in hub.wanted() {
-        let kind = source.kind;
+    for (informer, (informer_key, _)) in hub.wanted() {
+        let kind = informer_key.kind;
         let of_kind = objects.iter().filter(|object| object["kind"] == *kind.kind);
         let parsed = of_kind.map(|object| {
             Ok(Object::parse(

@@ -12,11 +12,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
-use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::{Cache, Delta, Wish};
-use pilothouse_core::key::Kind;
-use pilothouse_core::object::Schema;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
+use pilothouse_core::{Cache, Delta, Detail, InformerKey, Kind, Schema, Subscription};
 use pilothouse_tests::{Api, Server};
 use serde_json::{Value, json};
 
@@ -188,10 +185,10 @@ async fn ours(kubeconfig: &str) -> Result<Sink> {
     };
     let connection = Connection::open(&options, &Environment::default()).await?;
     let cluster = ApiCluster::new(connection.client, "bench");
-    let source = Source::all(Kind::new("", "v1", "Pod"));
-    let mut cache = Cache::new(source.clone());
-    cache.join(&Wish {
-        payload: Payload::Full,
+    let informer_key = InformerKey::all(Kind::new("", "v1", "Pod"));
+    let mut cache = Cache::new(informer_key.clone());
+    cache.join(&Subscription {
+        detail: Detail::Full,
         fields: vec![],
         indexes: vec![],
         manager: None,
@@ -199,7 +196,7 @@ async fn ours(kubeconfig: &str) -> Result<Sink> {
     let mut sink = Sink(Arc::new(Mutex::new(cache)));
     let seen = sink.clone();
     let list_watch = cluster
-        .list_watch(&source, Payload::Full, Settings::default())
+        .list_watch(&informer_key, Detail::Full, WatchSettings::default())
         .await?;
     let is_full = async {
         while seen.0.lock().expect("no panic").len() < PODS {

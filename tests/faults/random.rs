@@ -14,11 +14,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
-use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::{Cache, Delta};
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
-use pilothouse_core::object::Schema;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
+use pilothouse_core::{
+    Cache, Delta, Detail, InformerKey, Kind, ObjectKey, ResourceVersion, Schema,
+};
 use pilothouse_tests::proxy::{
     ANY, Answer, Proxy, complete_lists, error_event, lists, reads, watches, writes,
 };
@@ -142,7 +141,7 @@ struct Held {
 impl Witness {
     fn new(kind: &Kind) -> Self {
         Self(Arc::new(Mutex::new(Held {
-            cache: Cache::new(Source::all(kind.clone())),
+            cache: Cache::new(InformerKey::all(kind.clone())),
             replayed: BTreeMap::new(),
             newest: BTreeMap::new(),
             wrongs: Vec::new(),
@@ -171,8 +170,7 @@ impl CacheSink for Witness {
         let mut held = self.0.lock().unwrap();
         for change in held.cache.apply(delta) {
             let key = change.key().to_key();
-            let version =
-                |object: &Arc<pilothouse_core::object::Object>| object.resource_version().clone();
+            let version = |object: &Arc<pilothouse_core::Object>| object.resource_version().clone();
             let (old, new) = (
                 change.old.as_ref().map(version),
                 change.new.as_ref().map(version),
@@ -253,9 +251,9 @@ async fn a_cache_survives(server: &Server, seed: u64, time: Duration) -> Result<
     let kind = Kind::new("", "v1", "ConfigMap");
     let list_watch = cluster
         .list_watch(
-            &Source::all(kind.clone()),
-            Payload::Full,
-            Settings::default(),
+            &InformerKey::all(kind.clone()),
+            Detail::Full,
+            WatchSettings::default(),
         )
         .await?;
     let witness = Witness::new(&kind);

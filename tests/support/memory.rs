@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::hub::{Hub, Next, Settings};
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
-use pilothouse_core::object::Object;
-use pilothouse_core::plugin::Plugin;
+use pilothouse_core::{
+    ControllerSettings, Delta, Hub, Kind, Listing, Next, Object, ObjectKey, Plugin, ResourceVersion,
+};
 use serde_json::Value;
 
 /// Runs the plugin for one key of a cluster with these objects. Returns false if the hub does not
@@ -18,9 +16,9 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
     let mut hub = Hub::default();
     // Reconciles of other keys are taken from the hub and never ended, so they must not use up the
     // concurrency.
-    let settings = Settings {
+    let settings = ControllerSettings {
         concurrency: u32::MAX,
-        ..Settings::default()
+        ..ControllerSettings::default()
     };
     hub.join(plugin, &settings, Duration::ZERO)?;
     for (informer, (source, _)) in hub.wanted() {

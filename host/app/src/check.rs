@@ -9,9 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pilothouse_core::manifest::{Limits, Manifest, Subject};
-use pilothouse_core::plugin::Plugin;
-use pilothouse_core::text::escaped;
+use pilothouse_core::{Limits, Manifest, Plugin, Subject, escaped};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits};
 
 use crate::compile;
@@ -20,8 +18,8 @@ use crate::directory::{Directory, settings_of};
 use crate::kinds;
 use crate::output;
 use crate::schema::Schemas;
-use crate::settings::{GrantSetting, HostDefaults, Settings, beside, size};
-use crate::trust::{self, Accepted, Asked, Objection};
+use crate::settings::{GrantSetting, HostDefaults, SettingsFile, beside, size};
+use crate::trust::{self, AcceptedStore, Asked, Objection};
 
 /// Prints what is known of each file. Fails if one of them would not load, or if the named cluster
 /// does not serve its kinds; the other files are printed all the same.
@@ -117,7 +115,7 @@ fn check(
     engine: &Engine,
     compiler: &Compiler,
     schemas: &Schemas,
-    accepted: &Accepted,
+    accepted: &AcceptedStore,
     file: &Path,
 ) -> anyhow::Result<Checked> {
     let settings = beside(file)?;
@@ -179,7 +177,7 @@ fn layout(lines: &[Line]) -> String {
 fn config_line(
     schemas: &Schemas,
     manifest: &Manifest,
-    settings: &Settings,
+    settings: &SettingsFile,
 ) -> anyhow::Result<Option<Line>> {
     let text = match &manifest.config_schema {
         None if settings.config.is_empty() => return Ok(None),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use pilothouse_core::text::escaped;
+use pilothouse_core::escaped;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::address::Address;
 use crate::config::{ListArgs, Output, PluginArgs};
 use crate::http::{DIGEST, SERVER, socket};
-use crate::plugins::commands::Verb;
+use crate::plugins::commands::CommandVerb;
 
 /// A host that takes longer than this is not healthy.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub async fn plugins(args: &ListArgs) -> anyhow::Result<String> {
 /// `pilothouse pause`, `resume`, `rollback`, `accept`.
 pub async fn command(
     args: &PluginArgs,
-    verb: Verb,
+    verb: CommandVerb,
     digest: Option<&str>,
 ) -> anyhow::Result<String> {
     let name = &args.plugin;

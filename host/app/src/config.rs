@@ -9,13 +9,13 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pilothouse_cluster::connect;
-use pilothouse_cluster::limit::{Limit, Limits};
-use pilothouse_core::manifest::is_dns_label;
+use pilothouse_cluster::limit::{Limit, RateLimits};
+use pilothouse_core::is_dns_label;
 
 use crate::address::Address;
 use crate::compile::NOWHERE;
 use crate::settings::{bytes, digest, duration};
-use crate::trust::{Accepted, usual_directory};
+use crate::trust::{AcceptedStore, usual_directory};
 
 /// Hosts many Kubernetes controllers, each a WebAssembly component, in one process.
 #[derive(Debug, Parser)]
@@ -157,10 +157,10 @@ pub struct StateArgs {
 
 impl StateArgs {
     /// The records of what has been accepted.
-    pub fn accepted(&self) -> Accepted {
+    pub fn accepted(&self) -> AcceptedStore {
         let said = self.state_dir.clone().or_else(usual_directory);
         let is_nowhere = said.as_deref() == Some(Path::new(NOWHERE));
-        Accepted::new(said.as_deref().filter(|_| !is_nowhere))
+        AcceptedStore::new(said.as_deref().filter(|_| !is_nowhere))
     }
 }
 
@@ -404,10 +404,10 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
-    pub fn limits(&self) -> anyhow::Result<Limits> {
+    pub fn limits(&self) -> anyhow::Result<RateLimits> {
         let host = Limit::of_flags(self.kube_api_qps, self.kube_api_burst);
         let plugin = Limit::of_flags(self.plugin_api_qps, self.plugin_api_burst);
-        Ok(Limits::new(
+        Ok(RateLimits::new(
             host.context("--kube-api-qps, --kube-api-burst")?,
             plugin.context("--plugin-api-qps, --plugin-api-burst")?,
         ))

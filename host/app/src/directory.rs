@@ -67,7 +67,7 @@ pub struct Found {
 
 /// The contents of the directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct DirectoryListing {
     /// By file name, in the order of the names.
     pub plugins: BTreeMap<String, Found>,
     /// The text of the settings for all plugins.
@@ -129,11 +129,11 @@ impl Directory {
     }
 
     /// The current contents.
-    pub fn list(&self) -> anyhow::Result<Listing> {
+    pub fn list(&self) -> anyhow::Result<DirectoryListing> {
         let shown = self.path.display();
         let entries = std::fs::read_dir(&self.path)
             .with_context(|| format!("cannot read the plugin directory {shown}"))?;
-        let mut listing = Listing::default();
+        let mut listing = DirectoryListing::default();
         listing.defaults = self.settings(DEFAULTS, &mut listing.open_to_group);
         for entry in entries {
             let name = entry
@@ -305,5 +305,4 @@ impl Changes {
 }
 
 #[cfg(test)]
-#[path = "directory_tests.rs"]
 mod tests;

@@ -29,7 +29,7 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 use crate::metrics::{Format, Metrics};
-use crate::plugins::commands::{CommandError, Commands, Verb};
+use crate::plugins::commands::{CommandError, CommandVerb, Commands};
 use crate::status::StatusSources;
 use guard::{Guard, guard};
 use lately::Lately;
@@ -292,7 +292,7 @@ async fn command(
     Path((name, word)): Path<(String, String)>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let Some(verb) = Verb::of(&word) else {
+    let Some(verb) = CommandVerb::of(&word) else {
         let text = format!("no command {word:?}; there are pause, resume, rollback and accept\n");
         return (StatusCode::NOT_FOUND, text).into_response();
     };

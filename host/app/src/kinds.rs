@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::discovery::Discovery;
-use pilothouse_core::manifest::Manifest;
+use pilothouse_core::Manifest;
 
 /// How long a command waits for the server's first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);

@@ -3,12 +3,12 @@
 mod access;
 mod address;
 mod allocator;
-mod announce;
 mod check;
 mod client;
 mod compile;
 mod config;
 mod directory;
+mod host_events;
 mod http;
 mod kinds;
 mod logging;
@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use config::{Child, ChildCli, Cli, Command, RunArgs};
-use plugins::commands::Verb;
+use plugins::commands::CommandVerb;
 use settings::HostDefaults;
 
 fn main() -> ExitCode {
@@ -52,12 +52,12 @@ fn main() -> ExitCode {
         Command::Check(args) => ask(check::print(&args)),
         Command::Rbac(args) => ask(rbac::print(&args)),
         Command::Plugins(args) => ask(client::plugins(&args)),
-        Command::Pause(args) => ask(client::command(&args, Verb::Pause, None)),
-        Command::Resume(args) => ask(client::command(&args, Verb::Resume, None)),
-        Command::Rollback(args) => ask(client::command(&args, Verb::Rollback, None)),
+        Command::Pause(args) => ask(client::command(&args, CommandVerb::Pause, None)),
+        Command::Resume(args) => ask(client::command(&args, CommandVerb::Resume, None)),
+        Command::Rollback(args) => ask(client::command(&args, CommandVerb::Rollback, None)),
         Command::Accept(args) => ask(client::command(
             &args.plugin,
-            Verb::Accept,
+            CommandVerb::Accept,
             args.sha256.as_deref(),
         )),
         Command::Completions(args) => ask(std::future::ready(manual::completions(&args))),

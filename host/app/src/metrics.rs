@@ -7,7 +7,7 @@ mod depth;
 mod exposition;
 mod hub;
 mod informers;
-mod lives;
+mod lifecycle;
 mod process;
 mod rest;
 mod unwritten;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pilothouse_cluster::client::Observer;
 use pilothouse_cluster::discovery::Resource;
-use pilothouse_core::source::Source;
+use pilothouse_core::InformerKey;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -31,7 +31,7 @@ pub use exposition::Format;
 use hub::HubMetrics;
 pub use informers::Informer;
 use informers::Informers;
-use lives::LifecycleMetrics;
+use lifecycle::LifecycleMetrics;
 use process::ProcessMetrics;
 use rest::RestClient;
 use unwritten::Unwritten;
@@ -143,13 +143,13 @@ impl Metrics {
     }
 
     /// Adds the series of an informer that is about to run.
-    pub fn add_informer(&self, source: &Source, resource: &Resource) -> Informer {
-        self.informers.add(source, resource)
+    pub fn add_informer(&self, informer_key: &InformerKey, resource: &Resource) -> Informer {
+        self.informers.add(informer_key, resource)
     }
 
     /// Removes the series of an informer that has ended.
-    pub fn remove_informer(&self, source: &Source) {
-        self.informers.remove(source);
+    pub fn remove_informer(&self, informer_key: &InformerKey) {
+        self.informers.remove(informer_key);
     }
 
     /// Starts a new plugin's series at zero.

@@ -1,40 +1,42 @@
 //! The life of plugins: files of the directory are loaded as versions, versions are installed in
 //! the hub, and versions that fail are rolled back or quarantined.
 
+mod access_reviews;
 mod code_room;
 pub mod commands;
+mod config_checks;
 mod draining;
-mod fitting;
+mod installer;
 mod loading;
-mod places;
-mod reviews;
-mod roster;
-mod slot;
+mod plugin_file;
+mod plugin_list;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::hub::PluginId;
+use pilothouse_core::PluginId;
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use crate::announce::HostEvents;
-use crate::directory::{Changes, DEFAULTS, Directory, Listing, OPEN_TO_GROUP, settings_of};
+use crate::directory::{
+    Changes, DEFAULTS, Directory, DirectoryListing, OPEN_TO_GROUP, settings_of,
+};
+use crate::host_events::HostEvents;
 use crate::reach::Reached;
-use crate::settings::{self, HostDefaults, Settings};
+use crate::settings::{self, HostDefaults, SettingsFile};
 use crate::shared::{Cause, Shared};
 use crate::status::StatusSources;
 use crate::watches::Watches;
 pub use code_room::CodeRoom;
-use commands::{Command, CommandError, Verb};
-use draining::{Left, Queued};
+use commands::{CommandError, CommandVerb, PluginCommand};
+use draining::{Drained, Queued};
+pub use installer::Installer;
+use installer::Operator;
 pub use loading::{AtOnce, FileLoader};
 use loading::{Loaded, Loader, Loading};
-pub use places::Installer;
-use places::Operator;
-pub use roster::{Entry, PluginList, State};
-use slot::PluginFile;
+use plugin_file::PluginFile;
+pub use plugin_list::{PluginEntry, PluginList, PluginState};
 
 /// How often missing kinds are checked for, and the directory is read, while a plugin waits. A CRD
 /// may be created at any time.
@@ -52,14 +54,14 @@ pub struct Supervisor {
     /// Whether the API server has answered. Plugins are loaded before that, but installed only
     /// afterwards.
     server: Reached,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<PluginCommand>,
     sources: StatusSources,
     slots: BTreeMap<String, PluginFile>,
     /// The text of the settings for all plugins when they were last read.
     defaults_text: Option<Result<String, String>>,
     /// The last valid settings for all plugins. While there are none, nothing is installed, because
     /// the settings may forbid it.
-    defaults: Option<Settings>,
+    defaults: Option<SettingsFile>,
     defaults_problem: Option<String>,
     /// The files that were logged because their group may write to them.
     open_to_group: BTreeSet<String>,
@@ -77,7 +79,7 @@ pub struct SupervisorParts {
     pub announcer: HostEvents,
     pub sources: StatusSources,
     pub server: Reached,
-    pub commands: mpsc::Receiver<Command>,
+    pub commands: mpsc::Receiver<PluginCommand>,
     pub host: HostDefaults,
 }
 
@@ -171,13 +173,13 @@ impl Supervisor {
         }
     }
 
-    fn read_defaults(&mut self, listing: &Listing) {
+    fn read_defaults(&mut self, listing: &DirectoryListing) {
         if self.defaults_text == listing.defaults && self.defaults.is_some() {
             return;
         }
         self.defaults_text.clone_from(&listing.defaults);
         let parsed = match &listing.defaults {
-            None => Ok(Settings::default()),
+            None => Ok(SettingsFile::default()),
             Some(Ok(text)) => settings::parse_defaults(text),
             Some(Err(reason)) => Err(reason.clone()),
         };
@@ -208,7 +210,7 @@ impl Supervisor {
     }
 
     /// A draining plugin has ended: nothing of it runs any more.
-    fn left(&mut self, left: &Left) {
+    fn left(&mut self, left: &Drained) {
         self.places.vacate(&left.running);
         self.watches.adjust();
         let (plugin, dropped) = (left.running.name(), left.dropped);
@@ -341,7 +343,7 @@ impl Supervisor {
         }
     }
 
-    fn obey(&mut self, command: &Command) -> Result<Done, CommandError> {
+    fn obey(&mut self, command: &PluginCommand) -> Result<Done, CommandError> {
         let name = &command.plugin;
         let known = || {
             let names = self.slots.values().filter_map(PluginFile::name);
@@ -352,21 +354,21 @@ impl Supervisor {
             slot.name().as_ref() == Some(name) || file.strip_suffix(".wasm") == Some(name)
         });
         let mut slots: Vec<_> = slots.collect();
-        if command.verb == Verb::Accept {
+        if command.verb == CommandVerb::Accept {
             // If two files have the same plugin name, prefer the one that waits to be accepted.
             slots.sort_by_key(|(_, slot)| slot.not_accepted.is_empty());
         }
         let (file, slot) = slots.into_iter().next().ok_or(unknown)?;
         let operator = Operator::new(self.defaults.as_ref(), &self.host);
         match command.verb {
-            Verb::Pause => {
+            CommandVerb::Pause => {
                 slot.is_paused = true;
                 info!(plugin = name, "plugin paused");
                 Ok(Done::Said(format!(
                     "{name} is paused until it is resumed or the host starts again"
                 )))
             }
-            Verb::Resume => {
+            CommandVerb::Resume => {
                 slot.is_paused = false;
                 if slot.is_paused_by_settings() {
                     let text = format!(
@@ -382,7 +384,7 @@ impl Supervisor {
                 info!(plugin = name, "plugin resumed");
                 Ok(Done::Resumed(file.clone()))
             }
-            Verb::Rollback => {
+            CommandVerb::Rollback => {
                 if let Some(reason) = self.places.bars_return(file, slot, operator) {
                     let text = format!("the version before may not run: {reason}");
                     return Err(CommandError::Impossible(text));
@@ -396,7 +398,7 @@ impl Supervisor {
                     "{name} goes back to version {restored}, until there is another file"
                 )))
             }
-            Verb::Accept => {
+            CommandVerb::Accept => {
                 let digest = command.digest.as_deref();
                 let accepted = self.places.accept(file, slot, operator, digest);
                 let text = accepted.map_err(CommandError::Impossible)?;
@@ -429,17 +431,17 @@ fn slot_of(
 }
 
 /// Logs a problem with a file when it is new.
-fn report(before: &Entry, after: &Entry) {
+fn report(before: &PluginEntry, after: &PluginEntry) {
     let file = &after.file;
     match &after.state {
-        State::Failed(reason) if before.state != after.state => {
+        PluginState::Failed(reason) if before.state != after.state => {
             error!(file, reason, "plugin not loaded");
         }
         // A version that is loaded already logs its wait in `Installer::wait`.
-        State::Waiting(reason) if before.state != after.state => {
+        PluginState::Waiting(reason) if before.state != after.state => {
             warn!(file, reason, "plugin waits");
         }
-        State::Joined(_) if before.problem != after.problem => {
+        PluginState::Joined(_) if before.problem != after.problem => {
             if let Some(reason) = &after.problem {
                 error!(file, reason, "keeping the running version");
             }

@@ -9,10 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use pilothouse_cluster::identity::Identity;
-use pilothouse_core::grants::{Granted, Grants};
-use pilothouse_core::key::Kind;
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::plugin::Plugin;
+use pilothouse_core::{Granted, Grants, Kind, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy};
 
 use crate::compile;

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pilothouse_core::hub::PluginId;
-use pilothouse_core::text::cut;
+use pilothouse_core::{PluginId, cut};
 use pilothouse_wasm::LogBudget;
 use tracing::warn;
 

@@ -15,10 +15,10 @@ use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
-use crate::announce::HostEvents;
 use crate::compile;
 use crate::config::RunArgs;
 use crate::directory::Directory;
+use crate::host_events::HostEvents;
 use crate::http::socket::{self, Socket};
 use crate::http::{self, HttpState, Server};
 use crate::metrics::Metrics;

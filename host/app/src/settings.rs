@@ -12,10 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pilothouse_cluster::identity::Identity;
-use pilothouse_core::grants::{Granted, Grants};
-use pilothouse_core::hub;
-use pilothouse_core::key::Kind;
-use pilothouse_core::manifest::Manifest;
+use pilothouse_core::{ControllerSettings, Granted, Grants, Kind, Manifest};
 use pilothouse_wasm::{LimitPolicy, RunOptions};
 use serde::Deserialize;
 
@@ -26,7 +23,7 @@ pub use quantity::{bytes, duration, size};
 /// The contents of one settings file. What it does not set is `None`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Settings {
+pub struct SettingsFile {
     /// The plugin's name, instead of the one in its manifest.
     #[serde(default, deserialize_with = "parse::name")]
     pub name: Option<String>,
@@ -128,7 +125,7 @@ impl HostDefaults {
     }
 }
 
-impl Settings {
+impl SettingsFile {
     /// These settings, with the defaults for keys that they do not set. Tables are merged key by
     /// key.
     pub fn or(&self, defaults: &Self) -> Self {
@@ -176,10 +173,10 @@ impl Settings {
         defaults: &HostDefaults,
         concurrency: u32,
         cluster_scoped: BTreeSet<Kind>,
-    ) -> hub::Settings {
+    ) -> ControllerSettings {
         let grants = self.grants.as_ref().unwrap_or(&defaults.grants);
         let resync = self.resync.or(defaults.resync);
-        hub::Settings {
+        ControllerSettings {
             config: self.config_json(),
             concurrency: self.concurrency.unwrap_or(concurrency),
             weight: self.weight.unwrap_or(1),
@@ -223,11 +220,11 @@ impl Settings {
 }
 
 /// The settings of a `.wasm` file: those beside it, merged with those for all plugins.
-pub fn beside(wasm: &Path) -> anyhow::Result<Settings> {
-    type Parse = fn(&str) -> Result<Settings, String>;
+pub fn beside(wasm: &Path) -> anyhow::Result<SettingsFile> {
+    type Parse = fn(&str) -> Result<SettingsFile, String>;
     let read = |file: PathBuf, parse: Parse| match std::fs::read_to_string(&file) {
         Ok(text) => parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", file.display())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Settings::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(SettingsFile::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
     let own = read(wasm.with_extension("toml"), parse)?;
@@ -262,5 +259,4 @@ fn config_json(config: &toml::Table) -> String {
 }
 
 #[cfg(test)]
-#[path = "settings/settings_tests.rs"]
 mod tests;

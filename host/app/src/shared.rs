@@ -6,13 +6,10 @@ mod holds;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use pilothouse_core::hub::{
-    ControllerStatus, Exchange, Fetch, Hub, JoinError, Next, PluginId, Preparation, Quarantine,
-    Reconcile, ReconcileError, Settings,
+use pilothouse_core::{
+    ControllerSettings, ControllerStatus, Exchange, Executed, Fetch, Hub, JoinError, Next, Plugin,
+    PluginId, Preparation, Quarantine, Reconcile, ReconcileError, Time,
 };
-use pilothouse_core::plan::Executed;
-use pilothouse_core::plugin::Plugin;
-use pilothouse_core::queue::Time;
 use tokio::sync::Notify;
 
 use holds::Holder;
@@ -104,7 +101,7 @@ impl Shared {
     pub fn join(
         &self,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
     ) -> Result<PluginId, JoinError> {
         let (id, preparation) =
             self.change(Cause::Plugins, |hub, _| hub.prepare(plugin, settings))?;
@@ -118,7 +115,7 @@ impl Shared {
         &self,
         id: PluginId,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
     ) -> Result<Duration, JoinError> {
         let prepared = self.change(Cause::Plugins, |hub, _| {
             hub.prepare_replacement(id, plugin, settings)

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pilothouse_core::hub::{BrokenKey, ControllerStatus, Hub, InformerStatus, LoopingKey};
-use pilothouse_core::key::Kind;
-use pilothouse_core::queue::Time;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{
+    BrokenKey, ControllerStatus, Detail, Hub, InformerKey, InformerStatus, Kind, LoopingKey, Time,
+};
 use serde::Serialize;
 
-use crate::plugins::{Entry, PluginList, State};
+use crate::plugins::{PluginEntry, PluginList, PluginState};
 use crate::reach::Reached;
 use crate::shared::{Cause, Shared};
 use crate::watches::{Trouble, WatchErrors};
@@ -66,7 +65,7 @@ pub struct PluginStatus {
     pub cached_bytes: usize,
     pub reconciles: Reconciles,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<LastError>,
+    pub last_error: Option<LastErrorStatus>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -111,9 +110,9 @@ pub struct Looping {
 #[serde(rename_all = "camelCase")]
 pub struct InformerState {
     /// What the informer watches: kind, namespace, selectors.
-    pub source: String,
+    pub informer: String,
     /// How much of each object is fetched and kept.
-    pub payload: &'static str,
+    pub detail: &'static str,
     pub synced: bool,
     /// Why the cache may be behind.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +137,7 @@ pub struct Reconciles {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LastError {
+pub struct LastErrorStatus {
     pub object: String,
     pub message: String,
     pub seconds_ago: u64,
@@ -170,14 +169,14 @@ impl StatusSources {
         let informers = self.shared.read(Cause::Status, Hub::informers);
         let troubles = self.troubles.all();
         let state = |informer: InformerStatus| InformerState {
-            source: informer.source.to_string(),
-            payload: match informer.payload {
-                Payload::Metadata => "metadata",
-                Payload::WithoutValues => "without values",
-                Payload::Full => "full",
+            informer: informer.informer_key.to_string(),
+            detail: match informer.detail {
+                Detail::Metadata => "metadata",
+                Detail::WithoutValues => "without values",
+                Detail::Full => "full",
             },
             synced: informer.is_synced,
-            reason: reason(troubles.get(&informer.source)),
+            reason: reason(troubles.get(&informer.informer_key)),
             objects: informer.objects,
             bytes: informer.bytes,
             resource_version: informer.resource_version.to_string(),
@@ -235,9 +234,9 @@ impl StatusSources {
 
     fn plugin(
         &self,
-        entry: &Entry,
+        entry: &PluginEntry,
         controllers: &[ControllerStatus],
-        troubles: &BTreeMap<Source, Trouble>,
+        troubles: &BTreeMap<InformerKey, Trouble>,
     ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
         let name = entry.name.as_ref();
@@ -246,8 +245,12 @@ impl StatusSources {
                 .iter()
                 .find(|controller| controller.name == *name)
         });
-        let controller =
-            controller.filter(|_| matches!(entry.state, State::Joined(_) | State::Draining(_)));
+        let controller = controller.filter(|_| {
+            matches!(
+                entry.state,
+                PluginState::Joined(_) | PluginState::Draining(_)
+            )
+        });
         let (state, reason) = state(entry, controller, troubles, self.shared.now());
         // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
@@ -289,7 +292,7 @@ impl StatusSources {
             }),
             last_error: controller
                 .and_then(|controller| controller.last_error.as_ref())
-                .map(|error| LastError {
+                .map(|error| LastErrorStatus {
                     object: error.key.to_string(),
                     message: error.message.clone(),
                     seconds_ago: self.shared.now().saturating_sub(error.at).as_secs(),
@@ -303,28 +306,30 @@ fn reason(trouble: Option<&Trouble>) -> Option<String> {
 }
 
 fn state(
-    entry: &Entry,
+    entry: &PluginEntry,
     controller: Option<&ControllerStatus>,
-    troubles: &BTreeMap<Source, Trouble>,
+    troubles: &BTreeMap<InformerKey, Trouble>,
     now: Time,
 ) -> (&'static str, Option<String>) {
     match (&entry.state, controller) {
-        (State::Loading, _) => ("loading", None),
-        (State::Waiting(reason), _) => ("waiting", Some(reason.clone())),
-        (State::Failed(reason), _) => ("failed", Some(reason.clone())),
-        (State::Draining(_), _) => ("draining", None),
-        (State::Joined(_), None) => ("loading", None),
-        (State::Joined(_), Some(controller)) if controller.is_paused => ("paused", None),
-        (State::Joined(_), Some(controller)) if let Some(quarantine) = &controller.quarantine => {
+        (PluginState::Loading, _) => ("loading", None),
+        (PluginState::Waiting(reason), _) => ("waiting", Some(reason.clone())),
+        (PluginState::Failed(reason), _) => ("failed", Some(reason.clone())),
+        (PluginState::Draining(_), _) => ("draining", None),
+        (PluginState::Joined(_), None) => ("loading", None),
+        (PluginState::Joined(_), Some(controller)) if controller.is_paused => ("paused", None),
+        (PluginState::Joined(_), Some(controller))
+            if let Some(quarantine) = &controller.quarantine =>
+        {
             let seconds = quarantine.until.saturating_sub(now).as_secs();
             let reason = format!("{}; tried again in {seconds} s", quarantine.reason);
             ("quarantined", Some(reason))
         }
-        (State::Joined(_), Some(controller)) => {
+        (PluginState::Joined(_), Some(controller)) => {
             let trouble = controller
                 .reads
                 .iter()
-                .find_map(|(source, _)| troubles.get(source));
+                .find_map(|(informer, _)| troubles.get(informer));
             let unsynced = controller.reads.iter().find(|(_, is_synced)| !is_synced);
             match (unsynced, trouble) {
                 // A list-watch that fails does not stop the plugin, which runs on the last known
@@ -334,9 +339,9 @@ fn state(
                     reason(trouble.filter(|trouble| trouble.is_behind)),
                 ),
                 (Some(_), Some(trouble)) => ("waiting", Some(trouble.reason.clone())),
-                (Some((source, _)), None) => (
+                (Some((informer, _)), None) => (
                     "syncing",
-                    Some(format!("waiting for the cache of {source}")),
+                    Some(format!("waiting for the cache of {informer}")),
                 ),
             }
         }
@@ -357,12 +362,12 @@ mod tests {
             troubles: WatchErrors::default(),
             server,
         };
-        sources.roster.set(vec![Entry {
+        sources.roster.set(vec![PluginEntry {
             file: "a.wasm".into(),
             name: None,
             manifest: None,
             digest: None,
-            state: State::Loading,
+            state: PluginState::Loading,
             problem: None,
             previous: None,
             not_granted: Vec::new(),

@@ -5,13 +5,12 @@ mod accepted;
 
 use std::fmt;
 
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::wants::Wants;
+use pilothouse_core::{Manifest, Wants};
 
 use crate::directory::{DEFAULTS, settings_of};
-use crate::settings::{GrantSetting, HostDefaults, Settings};
+use crate::settings::{GrantSetting, HostDefaults, SettingsFile};
 
-pub use accepted::{Accepted, Verdict, usual_directory};
+pub use accepted::{AcceptedStore, Verdict, usual_directory};
 
 /// The most requests that one log line names.
 const NAMED: usize = 5;
@@ -62,16 +61,16 @@ impl fmt::Display for Objection {
 /// True if the plugin is granted what an accepted version asked for. False for a `[grants]` table,
 /// which is the operator's own decision, and in `dev`, where the person who runs a plugin also
 /// writes it.
-pub fn is_by_acceptance(settings: &Settings, host: &HostDefaults) -> bool {
+pub fn is_by_acceptance(settings: &SettingsFile, host: &HostDefaults) -> bool {
     let grants = settings.grants.as_ref().unwrap_or(&host.grants);
     *grants == GrantSetting::AsRequested && !host.accepts_all
 }
 
 /// The objection to a version under the current settings, if there is one.
 pub fn objection(
-    settings: &Settings,
+    settings: &SettingsFile,
     host: &HostDefaults,
-    accepted: &Accepted,
+    accepted: &AcceptedStore,
     asked: Asked<'_>,
 ) -> Option<Objection> {
     if let Some(reason) = unpinned(settings, asked.file, asked.digest) {
@@ -83,13 +82,13 @@ pub fn objection(
 
 /// True if the settings name this file's digest. Then the operator has accepted all that it asks
 /// for.
-pub fn is_pinned(settings: &Settings, digest: &str) -> bool {
+pub fn is_pinned(settings: &SettingsFile, digest: &str) -> bool {
     let pinned = settings.sha256.as_ref();
     pinned.is_some_and(|pinned| pinned.contains(digest))
 }
 
 /// Why a file may not run: the settings name digests, and its own is not among them.
-pub fn unpinned(settings: &Settings, file: &str, digest: &str) -> Option<String> {
+pub fn unpinned(settings: &SettingsFile, file: &str, digest: &str) -> Option<String> {
     let pinned = settings.sha256.as_ref()?;
     let own = settings_of(file);
     (!pinned.contains(digest)).then(|| {
@@ -106,7 +105,7 @@ pub fn lack_of_settings(file: &str) -> String {
 }
 
 /// The objection to a version that asks for more than has been accepted, if it does.
-pub fn not_accepted(accepted: &Accepted, asked: Asked<'_>) -> Option<Objection> {
+pub fn not_accepted(accepted: &AcceptedStore, asked: Asked<'_>) -> Option<Objection> {
     let Asked { name, digest, .. } = asked;
     let (more, what) = match accepted.judge(asked, &Wants::of(asked.manifest)) {
         Verdict::First | Verdict::Accepted => return None,
@@ -135,5 +134,4 @@ fn listed(more: &[String]) -> String {
 }
 
 #[cfg(test)]
-#[path = "trust/trust_tests.rs"]
 mod tests;

@@ -3,11 +3,11 @@
 //! caught up.
 
 mod budget;
+mod errors;
 mod incidents;
 mod limit;
 mod sink;
 mod stage;
-mod troubles;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +15,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
-use pilothouse_cluster::watch::{CacheSink, Settings, WatchState};
-use pilothouse_core::cache::Cache;
-use pilothouse_core::hub::Hub;
-use pilothouse_core::snapshot::InformerId;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
+use pilothouse_core::{Cache, Detail, Hub, InformerId, InformerKey};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::metrics::Metrics;
 use crate::plugins::RECHECK_INTERVAL;
 use crate::shared::{Cause, Shared};
 pub use budget::Budget;
+use errors::Role;
+pub use errors::{Trouble, WatchErrors};
 use incidents::Incidents;
 pub use limit::WatchLimit;
 use sink::{Feed, HubSink};
-use troubles::Role;
-pub use troubles::{Trouble, WatchErrors};
 
 /// The delay between the first requests of two informers that start together. The total is bounded
 /// by [`LONGEST_SPREAD`].
@@ -53,7 +50,7 @@ pub struct Watches {
 
 /// An informer's list-watches.
 struct Running {
-    source: Source,
+    informer_key: InformerKey,
     follower: Follower,
     /// Replaces the follower when it has listed everything and has caught up with the cache.
     successor: Option<Follower>,
@@ -62,7 +59,7 @@ struct Running {
 /// A list-watch that feeds a cache, or that is going to.
 #[derive(Clone)]
 struct Follower {
-    payload: Payload,
+    detail: Detail,
     task: AbortHandle,
     /// What this list-watch brings is ignored from now on. Set while the hub is held, so that
     /// nothing of it reaches the cache afterwards.
@@ -78,16 +75,16 @@ impl Follower {
 }
 
 impl Running {
-    /// Decides which list-watch to start, if any, now that plugins need `payload` of each object in
+    /// Decides which list-watch to start, if any, now that plugins need `detail` of each object in
     /// this cache. The hub must be held.
-    fn begin(&mut self, payload: Payload, cache: &Cache) -> Begin {
+    fn begin(&mut self, detail: Detail, cache: &Cache) -> Begin {
         // A retired follower means that the successor has taken over since.
         let has_ended = self.follower.is_retired.load(Ordering::SeqCst);
         if let Some(successor) = self.successor.take_if(|_| has_ended) {
             self.follower = successor;
         }
         let successor = self.successor.as_ref();
-        if successor.is_some_and(|successor| successor.payload == payload) {
+        if successor.is_some_and(|successor| successor.detail == detail) {
             return Begin::Nothing;
         }
         if let Some(successor) = self.successor.take() {
@@ -96,8 +93,8 @@ impl Running {
         // A list-watch with this payload may have listed before the plugins needed less for a
         // while. The cache was cut down meanwhile, and the list-watch will not list again by
         // itself.
-        let will_be_synced = cache.is_initial() || cache.is_synced(payload);
-        if self.follower.payload == payload && will_be_synced {
+        let will_be_synced = cache.is_initial() || cache.is_synced(detail);
+        if self.follower.detail == detail && will_be_synced {
             return Begin::Nothing;
         }
         if !cache.is_initial() {
@@ -146,8 +143,8 @@ impl Watches {
         for id in unwanted {
             self.end(id);
         }
-        for (id, (source, payload)) in wanted {
-            self.bring(id, source, payload);
+        for (id, (informer_key, detail)) in wanted {
+            self.bring(id, informer_key, detail);
         }
     }
 
@@ -161,31 +158,31 @@ impl Watches {
             running.successor.iter().for_each(Follower::retire);
         });
         for role in [Role::Follower, Role::Successor] {
-            self.troubles.forget(&running.source, role);
-            self.incidents.end(&running.source, role);
+            self.troubles.forget(&running.informer_key, role);
+            self.incidents.end(&running.informer_key, role);
         }
-        self.metrics.remove_informer(&running.source);
+        self.metrics.remove_informer(&running.informer_key);
     }
 
     /// Makes sure that a list-watch brings this much of each object into an informer's cache.
-    fn bring(&mut self, id: InformerId, source: Source, payload: Payload) {
+    fn bring(&mut self, id: InformerId, informer_key: InformerKey, detail: Detail) {
         let begin = match self.running.get_mut(&id) {
             None => Begin::Follower,
             Some(running) => self.shared.read(Cause::Plugins, |hub| {
-                running.begin(payload, &hub.snapshot().informers[id])
+                running.begin(detail, &hub.snapshot().informers[id])
             }),
         };
         let is_successor = |running: &Running| running.successor.is_some();
         if !self.running.get(&id).is_some_and(is_successor) {
-            self.troubles.forget(&source, Role::Successor);
-            self.incidents.end(&source, Role::Successor);
+            self.troubles.forget(&informer_key, Role::Successor);
+            self.incidents.end(&informer_key, Role::Successor);
         }
         match begin {
             Begin::Nothing => {}
             Begin::Follower => {
-                let follower = self.start(id, source.clone(), payload, None);
+                let follower = self.start(id, informer_key.clone(), detail, None);
                 let running = Running {
-                    source,
+                    informer_key,
                     follower,
                     successor: None,
                 };
@@ -193,7 +190,7 @@ impl Watches {
             }
             Begin::Successor => {
                 let old = self.running.get(&id).map(|old| old.follower.clone());
-                let successor = self.start(id, source, payload, old);
+                let successor = self.start(id, informer_key, detail, old);
                 if let Some(running) = self.running.get_mut(&id) {
                     running.successor = Some(successor);
                 }
@@ -205,35 +202,44 @@ impl Watches {
     fn start(
         &mut self,
         id: InformerId,
-        source: Source,
-        payload: Payload,
+        informer_key: InformerKey,
+        detail: Detail,
         predecessor: Option<Follower>,
     ) -> Follower {
         let is_retired = Arc::<AtomicBool>::default();
-        let feed = Feed::new(id, source.clone(), payload, is_retired.clone(), predecessor);
+        let feed = Feed::new(
+            id,
+            informer_key.clone(),
+            detail,
+            is_retired.clone(),
+            predecessor,
+        );
         let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
         let (incidents, budget) = (self.incidents.clone(), self.budget.clone());
         let mut sink = HubSink::new(feed, shared, troubles, incidents, budget);
         let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
         // The first one starts at once.
         let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
-        let settings = Settings {
+        let settings = WatchSettings {
             start_spread: SPREAD.saturating_mul(others).min(LONGEST_SPREAD),
-            ..Settings::default()
+            ..WatchSettings::default()
         };
         let task = self.tasks.spawn(async move {
             loop {
-                if let Ok(resource) = cluster.discovery().resolve(&source.kind).await {
-                    sink.count(metrics.add_informer(&source, &resource));
+                if let Ok(resource) = cluster.discovery().resolve(&informer_key.kind).await {
+                    sink.count(metrics.add_informer(&informer_key, &resource));
                 }
-                match cluster.list_watch(&source, payload, settings.clone()).await {
+                match cluster
+                    .list_watch(&informer_key, detail, settings.clone())
+                    .await
+                {
                     Ok(list_watch) => {
                         let known = sink.known();
                         let list_watch = list_watch.not_older_than(known.as_ref());
                         let mut list_watch = list_watch.replacing(sink.is_listed());
                         list_watch.run_until_gone(&mut sink).await;
                         // The kind may come back under another path.
-                        cluster.discovery().forget(&source.kind);
+                        cluster.discovery().forget(&informer_key.kind);
                     }
                     Err(error) if error.is_of_server() => {
                         sink.state(WatchState::Unreachable(error.to_string()));
@@ -244,7 +250,7 @@ impl Watches {
             }
         });
         Follower {
-            payload,
+            detail,
             task,
             is_retired,
         }

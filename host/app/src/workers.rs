@@ -11,12 +11,10 @@ use anyhow::Context;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use pilothouse_core::cluster::{Cluster, ReadFailure};
-use pilothouse_core::hub::{Fetch, LoopingKey, Purpose, Question, Reconcile, ReconcileError};
-use pilothouse_core::outcome::ActionResult;
-use pilothouse_core::plan::{Executed, Plan};
-use pilothouse_core::plugin::RunError;
-use pilothouse_core::reader::ReadError;
+use pilothouse_core::{
+    ActionResult, ApiServer, Executed, Fetch, LoopingKey, Plan, Purpose, Question, ReadError,
+    ReadFailure, Reconcile, ReconcileError, RunError,
+};
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
 
@@ -69,7 +67,7 @@ impl Workers {
     pub fn start(
         count: usize,
         shared: Arc<Shared>,
-        cluster: Arc<dyn Cluster>,
+        cluster: Arc<dyn ApiServer>,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let tools = WorkerContext {
@@ -230,7 +228,7 @@ impl WorkerContext {
         }
     }
 
-    async fn perform(&self, cluster: &dyn Cluster, job: Job) {
+    async fn perform(&self, cluster: &dyn ApiServer, job: Job) {
         match job {
             Job::Write(writing) => {
                 let span = writing.span.clone();
@@ -240,7 +238,7 @@ impl WorkerContext {
         }
     }
 
-    async fn fetch(&self, cluster: &dyn Cluster, fetch: &Fetch) {
+    async fn fetch(&self, cluster: &dyn ApiServer, fetch: &Fetch) {
         let answers = answers(cluster, &fetch.questions).await;
         if matches!(fetch.purpose, Purpose::Gate(_)) {
             let is_cut_off = self
@@ -256,7 +254,7 @@ impl WorkerContext {
         }
     }
 
-    async fn write(&self, cluster: &dyn Cluster, writing: Writing) {
+    async fn write(&self, cluster: &dyn ApiServer, writing: Writing) {
         let Writing {
             reconcile,
             span: _,
@@ -348,7 +346,7 @@ type Fetched = Result<Option<String>, ReadFailure>;
 
 /// Asks the API server all questions, and returns the answers in the same order. Only [`MAX_READS`]
 /// run at a time, because each takes a connection.
-async fn answers(cluster: &dyn Cluster, questions: &[Question]) -> Vec<Fetched> {
+async fn answers(cluster: &dyn ApiServer, questions: &[Question]) -> Vec<Fetched> {
     let reads = questions.iter();
     let reads: Vec<BoxFuture<'_, _>> = reads
         .map(|question| cluster.read(&question.kind, &question.key))
@@ -395,7 +393,7 @@ fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
 /// concurrency, because a key is held until its plan is done.
 async fn write(
     tools: WorkerContext,
-    cluster: Arc<dyn Cluster>,
+    cluster: Arc<dyn ApiServer>,
     mut queue: mpsc::UnboundedReceiver<Job>,
 ) {
     let mut running = FuturesUnordered::new();
@@ -412,5 +410,4 @@ async fn write(
 }
 
 #[cfg(test)]
-#[path = "workers_tests.rs"]
 mod tests;

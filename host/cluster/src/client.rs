@@ -14,7 +14,7 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
 
-use crate::limit::{Lane, Limits};
+use crate::limit::{Lane, RateLimits};
 use crate::request::{MAX_REFUSAL, RequestError, Status, collect, retry_after};
 
 /// How often a request that was turned away is sent again.
@@ -82,7 +82,7 @@ impl Observer for Blind {}
 #[derive(Clone)]
 pub struct Client {
     inner: kube::Client,
-    limits: Arc<Limits>,
+    limits: Arc<RateLimits>,
     observer: Arc<dyn Observer>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Terms<'a> {
 impl Client {
     /// This client, with `limits` and `observer`.
     #[must_use]
-    pub fn with(self, limits: Limits, observer: Arc<dyn Observer>) -> Self {
+    pub fn with(self, limits: RateLimits, observer: Arc<dyn Observer>) -> Self {
         Self {
             limits: Arc::new(limits),
             observer,
@@ -173,12 +173,12 @@ impl Client {
     /// Waits until the limits allow a request of the host whose answer the sender reads piece by
     /// piece; call [`Client::open`] next. Not for watches, which have neither limits nor durations
     /// (client-go's `Request.Watch`).
-    pub(crate) async fn begin_read(&self, request: &Request<Vec<u8>>) -> Reading {
+    pub(crate) async fn begin_read(&self, request: &Request<Vec<u8>>) -> OpenResponse {
         let started = Instant::now();
         self.throttle(request, &self.limits.lane(None), None).await;
         let method = request.method().clone();
         self.observer.sent(&method, request.body().len());
-        Reading {
+        OpenResponse {
             observer: self.observer.clone(),
             method,
             started,
@@ -304,20 +304,20 @@ impl Client {
 
 /// A request whose answer the sender reads itself. Dropping this value means that the request has
 /// ended, with or without success.
-pub(crate) struct Reading {
+pub(crate) struct OpenResponse {
     observer: Arc<dyn Observer>,
     method: Method,
     started: Instant,
 }
 
-impl Reading {
+impl OpenResponse {
     /// The whole answer has arrived, with a body of `bytes` bytes.
     pub(crate) fn received(&self, bytes: usize) {
         self.observer.received(&self.method, bytes);
     }
 }
 
-impl Drop for Reading {
+impl Drop for OpenResponse {
     fn drop(&mut self) {
         self.observer.ended(&self.method, self.started.elapsed());
     }
@@ -351,5 +351,4 @@ impl Drop for Sent<'_> {
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

@@ -265,5 +265,4 @@ impl Connection {
 const USER_AGENT: &str = concat!("pilothouse/", env!("CARGO_PKG_VERSION"));
 
 #[cfg(test)]
-#[path = "connect_tests.rs"]
 mod tests;

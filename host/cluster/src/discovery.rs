@@ -12,7 +12,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use pilothouse_core::key::Kind;
+use pilothouse_core::Kind;
 use tokio::time::Instant;
 
 pub use catalog::{Resource, Subresource};
@@ -313,5 +313,4 @@ impl Discovery {
 }
 
 #[cfg(test)]
-#[path = "discovery_tests.rs"]
 mod tests;

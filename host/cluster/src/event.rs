@@ -18,10 +18,7 @@ use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
-use pilothouse_core::cluster::FIELD_MANAGER_PREFIX;
-use pilothouse_core::key::{Kind, ObjectKey};
-use pilothouse_core::manifest::HOST;
-use pilothouse_core::outcome::ActionResult;
+use pilothouse_core::{ActionResult, FIELD_MANAGER_PREFIX, HOST, Kind, ObjectKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -320,5 +317,4 @@ fn cut(text: &str, limit: usize) -> &str {
 }
 
 #[cfg(test)]
-#[path = "event_tests.rs"]
 mod tests;

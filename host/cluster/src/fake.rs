@@ -21,7 +21,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// One step on the wire after the head of an answer.
 #[derive(Clone, Debug)]
-pub(crate) enum Part {
+pub(crate) enum WirePart {
     Data(String),
     Bytes(&'static [u8]),
     Pause(Duration),
@@ -31,45 +31,45 @@ pub(crate) enum Part {
 
 /// One answer of the script.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ScriptedAnswer {
     Http {
         code: u16,
         headers: Vec<(&'static str, String)>,
-        parts: Vec<Part>,
+        parts: Vec<WirePart>,
     },
     /// The connection is refused.
     Refused,
     /// The request is never answered.
     Silence,
     /// The request is answered, but only after this time.
-    Late(Duration, Box<Answer>),
+    Late(Duration, Box<ScriptedAnswer>),
 }
 
-pub(crate) fn json(body: &Value) -> Answer {
+pub(crate) fn json(body: &Value) -> ScriptedAnswer {
     text(200, &body.to_string())
 }
 
-pub(crate) fn text(code: u16, body: &str) -> Answer {
-    Answer::Http {
+pub(crate) fn text(code: u16, body: &str) -> ScriptedAnswer {
+    ScriptedAnswer::Http {
         code,
         headers: vec![],
-        parts: vec![Part::Data(body.to_owned())],
+        parts: vec![WirePart::Data(body.to_owned())],
     }
 }
 
 /// A refusal with a Status.
-pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
+pub(crate) fn status(code: u16, reason: &str, message: &str) -> ScriptedAnswer {
     let body = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message});
     text(code, &body.to_string())
 }
 
 /// A watch that brings these lines. Then it is closed, unless `end` is another end.
-pub(crate) fn stream(lines: &[Value], end: Option<Part>) -> Answer {
+pub(crate) fn stream(lines: &[Value], end: Option<WirePart>) -> ScriptedAnswer {
     let parts = lines
         .iter()
-        .map(|line| Part::Data(format!("{line}\n")))
+        .map(|line| WirePart::Data(format!("{line}\n")))
         .chain(end);
-    Answer::Http {
+    ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
         parts: parts.collect(),
@@ -77,15 +77,15 @@ pub(crate) fn stream(lines: &[Value], end: Option<Part>) -> Answer {
 }
 
 /// An answer that begins and never continues.
-pub(crate) fn stalled() -> Answer {
-    Answer::Http {
+pub(crate) fn stalled() -> ScriptedAnswer {
+    ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
-        parts: vec![Part::Data("{".into()), Part::Hang],
+        parts: vec![WirePart::Data("{".into()), WirePart::Hang],
     }
 }
 
-impl Answer {
+impl ScriptedAnswer {
     pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Self {
         if let Self::Http { headers, .. } = &mut self {
             headers.push((name, value.to_owned()));
@@ -109,7 +109,7 @@ pub(crate) struct Seen {
 }
 
 struct Shared {
-    script: VecDeque<Answer>,
+    script: VecDeque<ScriptedAnswer>,
     seen: Vec<Seen>,
     started: Option<Instant>,
 }
@@ -123,7 +123,7 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     /// Gives these answers in this order, whatever is requested.
-    pub(crate) fn new(script: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn new(script: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         let shared = Shared {
             script: script.into_iter().collect(),
             seen: vec![],
@@ -187,14 +187,14 @@ impl Scenario {
             shared.script.pop_front()
         };
         let answer = match answer {
-            Some(Answer::Late(time, answer)) => {
+            Some(ScriptedAnswer::Late(time, answer)) => {
                 tokio::time::sleep(time).await;
                 Some(*answer)
             }
             answer => answer,
         };
         match answer {
-            Some(Answer::Http {
+            Some(ScriptedAnswer::Http {
                 code,
                 headers,
                 parts,
@@ -205,8 +205,8 @@ impl Scenario {
                 );
                 Ok(response.body(StreamBody::new(frames(parts))).unwrap())
             }
-            Some(Answer::Refused) => Err("Connection refused (os error 111)".into()),
-            Some(Answer::Silence | Answer::Late(..)) => Ok(silence().await),
+            Some(ScriptedAnswer::Refused) => Err("Connection refused (os error 111)".into()),
+            Some(ScriptedAnswer::Silence | ScriptedAnswer::Late(..)) => Ok(silence().await),
             None => {
                 self.exhausted.send_replace(true);
                 Ok(silence().await)
@@ -222,19 +222,19 @@ async fn silence() -> Response<StreamBody<Frames>> {
 
 type Frames = stream::BoxStream<'static, Result<Frame<Bytes>, BoxError>>;
 
-fn frames(parts: Vec<Part>) -> Frames {
+fn frames(parts: Vec<WirePart>) -> Frames {
     let frames = stream::unfold(VecDeque::from(parts), async |mut parts| {
         loop {
             match parts.pop_front()? {
-                Part::Data(text) => return Some((Ok(Frame::data(Bytes::from(text))), parts)),
-                Part::Bytes(bytes) => {
+                WirePart::Data(text) => return Some((Ok(Frame::data(Bytes::from(text))), parts)),
+                WirePart::Bytes(bytes) => {
                     return Some((Ok(Frame::data(Bytes::from_static(bytes))), parts));
                 }
-                Part::Pause(time) => tokio::time::sleep(time).await,
-                Part::Break => {
+                WirePart::Pause(time) => tokio::time::sleep(time).await,
+                WirePart::Break => {
                     return Some((Err("connection reset by peer".into()), VecDeque::new()));
                 }
-                Part::Hang => std::future::pending().await,
+                WirePart::Hang => std::future::pending().await,
             }
         }
     });

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::{HeaderValue, Request};
-use pilothouse_core::key::Kind;
+use pilothouse_core::Kind;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -24,13 +24,13 @@ pub mod write;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use jiff::Timestamp;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{Detail, InformerKey};
 
-pub use path::PathError;
+pub use path::ResourcePathError;
 
 use client::Client;
 use discovery::{Discovery, DiscoveryError};
-use watch::{Alarm, ListWatch, Settings};
+use watch::{Alarm, ListWatch, WatchSettings};
 
 /// An API server, as the host uses it.
 pub struct ApiCluster {
@@ -69,24 +69,24 @@ impl ApiCluster {
         &self.discovery
     }
 
-    /// The list-watch of a source, with `payload` as the part kept of each object. It sends nothing
+    /// The list-watch of a source, with `detail` as the part kept of each object. It sends nothing
     /// before it is run; this call asks discovery if the kind is not known yet.
     pub async fn list_watch(
         &self,
-        source: &Source,
-        payload: Payload,
-        settings: Settings,
+        informer_key: &InformerKey,
+        detail: Detail,
+        settings: WatchSettings,
     ) -> Result<ListWatch, DiscoveryError> {
-        let resource = self.discovery.resolve(&source.kind).await?;
+        let resource = self.discovery.resolve(&informer_key.kind).await?;
         if !resource.is_watchable() {
-            return Err(DiscoveryError::Unwatchable(source.kind.clone()));
+            return Err(DiscoveryError::Unwatchable(informer_key.kind.clone()));
         }
         let seed = RandomState::new().build_hasher().finish();
         let list_watch = ListWatch::new(
             self.client.clone(),
             resource,
-            source.clone(),
-            payload,
+            informer_key.clone(),
+            detail,
             settings,
             seed,
         );

@@ -155,7 +155,7 @@ impl Lane {
 
 /// The limits of the host and of its plugins. By default there are none.
 #[derive(Debug, Default)]
-pub struct Limits {
+pub struct RateLimits {
     host: Option<Bucket>,
     per_plugin: Option<Limit>,
     /// One lane for each plugin that has sent something and was not forgotten since; the key `None`
@@ -164,7 +164,7 @@ pub struct Limits {
     log: Sampler,
 }
 
-impl Limits {
+impl RateLimits {
     /// `host` limits all requests but watches; `per_plugin` limits the writes of each plugin.
     pub fn new(host: Option<Limit>, per_plugin: Option<Limit>) -> Self {
         Self {
@@ -243,5 +243,4 @@ impl Sampler {
 }
 
 #[cfg(test)]
-#[path = "limit_tests.rs"]
 mod tests;

@@ -2,7 +2,7 @@
 //! parts.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::{Kind, ObjectKey};
 
 use crate::discovery::Resource;
 
@@ -16,7 +16,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Why an object has no path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PathError {
+pub enum ResourcePathError {
     /// The kind is namespaced, but no namespace is given.
     #[error("{0} is namespaced: metadata.namespace is missing")]
     NoNamespace(Kind),
@@ -38,7 +38,7 @@ pub enum PathError {
     },
 }
 
-impl PathError {
+impl ResourcePathError {
     /// True if the error is about the kind's scope: a namespace is given for a cluster-scoped kind,
     /// or missing for a namespaced one.
     pub(crate) fn is_of_scope(&self) -> bool {
@@ -66,12 +66,12 @@ pub(crate) fn collection(kind: &Kind, plural: &str, namespace: Option<&str>) -> 
 }
 
 /// The path of the collection that contains this object.
-pub(crate) fn siblings(resource: &Resource, key: &ObjectKey) -> Result<String, PathError> {
+pub(crate) fn siblings(resource: &Resource, key: &ObjectKey) -> Result<String, ResourcePathError> {
     let namespace = (!key.namespace.is_empty()).then_some(&*key.namespace);
     match (resource.is_namespaced, namespace) {
-        (true, None) => return Err(PathError::NoNamespace(resource.kind.clone())),
+        (true, None) => return Err(ResourcePathError::NoNamespace(resource.kind.clone())),
         (false, Some(namespace)) => {
-            return Err(PathError::Namespace {
+            return Err(ResourcePathError::Namespace {
                 kind: resource.kind.clone(),
                 namespace: namespace.to_owned(),
             });
@@ -89,7 +89,7 @@ pub(crate) fn object(
     resource: &Resource,
     key: &ObjectKey,
     subresource: Option<&str>,
-) -> Result<String, PathError> {
+) -> Result<String, ResourcePathError> {
     let mut path = siblings(resource, key)?;
     let parts = [("name", Some(&*key.name)), ("subresource", subresource)];
     for (what, part) in parts
@@ -121,12 +121,12 @@ fn encode(text: &str) -> String {
 
 /// Refuses a value that is not one path segment. Encoding it is not enough: some servers and
 /// proxies resolve `..` and treat `%2F` as a slash, percent-encoded or not.
-pub(crate) fn check(what: &'static str, value: &str) -> Result<(), PathError> {
+pub(crate) fn check(what: &'static str, value: &str) -> Result<(), ResourcePathError> {
     if matches!(value, "" | "." | "..")
         || value.contains(['/', '%'])
         || value.contains(char::is_control)
     {
-        return Err(PathError::Segment {
+        return Err(ResourcePathError::Segment {
             what,
             value: value.to_owned(),
         });
@@ -206,7 +206,7 @@ mod tests {
             assert!(
                 matches!(
                     object(&pods, &ObjectKey::new("default", bad), None),
-                    Err(PathError::Segment { what: "name", .. })
+                    Err(ResourcePathError::Segment { what: "name", .. })
                 ),
                 "{bad:?}"
             );

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::cluster::ReadFailure;
-use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::{Kind, ObjectKey, ReadFailure};
 use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
@@ -128,5 +127,4 @@ fn no_answer(error: &dyn std::fmt::Display) -> ReadFailure {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
 mod tests;

@@ -6,15 +6,16 @@
 //! failure is a [`WatchState::Error`] or [`WatchState::Unreachable`] until a list or a watch has
 //! worked again.
 //!
-//! A server that stops answering is noticed within [`Settings::quiet_limit`] plus
-//! [`Settings::head_deadline`], even if its TCP stack still works: a watch that brings nothing is
-//! opened again, and the server must answer that request.
+//! A server that stops answering is noticed within [`WatchSettings::quiet_limit`] plus
+//! [`WatchSettings::head_deadline`], even if its TCP stack still works: a watch that brings nothing
+//! is opened again, and the server must answer that request.
 
 mod alarm;
 mod ask;
 mod change;
 mod error;
 mod event;
+mod failure_class;
 mod follow;
 mod initial;
 mod jitter;
@@ -28,37 +29,33 @@ mod reread;
 mod settings;
 mod state;
 mod step;
-mod verdict;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::key::{Kind, ResourceVersion};
-use pilothouse_core::object::Schema;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{Delta, Detail, InformerKey, Kind, Listing, ResourceVersion, Schema};
 use tokio::time::Instant;
 
 pub use error::WatchError;
 pub use lines::StreamError;
-pub use settings::Settings;
+pub use settings::WatchSettings;
 
-use crate::client::{Client, Reading};
+use crate::client::{Client, OpenResponse};
 use crate::discovery::Resource;
 use crate::request::RequestError;
 pub(crate) use alarm::Alarm;
 use alarm::Listener;
-use ask::{Asker, Opened, Question};
-use error::Failure;
+use ask::{Asker, Opened, WatchRequest};
+use error::WatchFailure;
+use failure_class::FailureClass;
 use lines::BodyError;
 use pages::Pages;
 use query::Query;
 use reread::Unread;
-use state::State;
-use step::{Next, Paging};
-use verdict::Verdict;
+use state::ListWatchState;
+use step::{NextRequest, Paging};
 
 /// A new kind that is still not served after this time is reported as an error.
 const INITIALIZING: Duration = Duration::from_secs(10);
@@ -72,7 +69,7 @@ pub trait CacheSink: Send {
     /// The state of the list-watch. Called only when it changes.
     fn state(&mut self, state: WatchState);
     /// The bytes that the objects of a first list may take
-    /// ([`pilothouse_core::object::Object::size`]). A first list beyond that is abandoned while it
+    /// ([`pilothouse_core::Object::size`]). A first list beyond that is abandoned while it
     /// is being collected. Later lists are not limited: they replace an earlier one.
     fn room(&self) -> usize {
         usize::MAX
@@ -111,8 +108,8 @@ pub struct ListWatch {
     asker: Asker,
     alarm: Listener,
     query: Query,
-    settings: Settings,
-    state: State,
+    settings: WatchSettings,
+    state: ListWatchState,
     /// The state that the sink was last told.
     announced: Option<WatchState>,
     /// The pages of the current list so far.
@@ -142,20 +139,20 @@ impl ListWatch {
     pub fn new(
         client: Client,
         resource: Arc<Resource>,
-        source: Source,
-        payload: Payload,
-        settings: Settings,
+        informer_key: InformerKey,
+        detail: Detail,
+        settings: WatchSettings,
         seed: u64,
     ) -> Self {
         Self {
             asker: Asker::new(client),
             alarm: Listener::new(Alarm::default()),
             query: Query {
-                source,
+                informer_key,
                 resource,
-                payload,
+                detail,
             },
-            state: State::new(settings.clone(), seed),
+            state: ListWatchState::new(settings.clone(), seed),
             settings,
             announced: None,
             pages: Pages::default(),
@@ -198,7 +195,7 @@ impl ListWatch {
 
     /// The kind that is listed and watched.
     pub fn kind(&self) -> &Kind {
-        &self.query.source.kind
+        &self.query.informer_key.kind
     }
 
     /// Runs for ever. Dropping the future closes the watch; nothing is left running. If the kind is
@@ -223,10 +220,10 @@ impl ListWatch {
             }
             let next = self.state.next();
             let delay = match &next {
-                Next::Stream { .. } => self.stream(&next, sink).await,
-                Next::List { paging, .. } => self.list(&next, paging, sink).await,
-                Next::Watch { .. } => self.watch(&next, sink).await,
-                Next::Probe => self.probe(&next, sink).await,
+                NextRequest::Stream { .. } => self.stream(&next, sink).await,
+                NextRequest::List { paging, .. } => self.list(&next, paging, sink).await,
+                NextRequest::Watch { .. } => self.watch(&next, sink).await,
+                NextRequest::Probe => self.probe(&next, sink).await,
             };
             if std::mem::take(&mut self.is_gone) {
                 return tokio::time::sleep(delay).await;
@@ -249,13 +246,13 @@ impl ListWatch {
 
     /// Reports a failure to the sink. A failure that is followed by another request at once (such
     /// as an expired version) is routine and not reported.
-    fn report(&mut self, sink: &mut impl CacheSink, failure: &Failure, delay: Duration) {
-        let Failure { error, verdict } = failure;
+    fn report(&mut self, sink: &mut impl CacheSink, failure: &WatchFailure, delay: Duration) {
+        let WatchFailure { error, class } = failure;
         let text = error.to_string();
         self.is_gone |= failure.is_of_other_scope();
         self.why.get_or_insert_with(|| text.clone());
-        if delay.is_zero() || *verdict == Verdict::Behind || self.is_initializing(failure) {
-            tracing::debug!(source = %self.query.source, %error, "asking for something else");
+        if delay.is_zero() || *class == FailureClass::Behind || self.is_initializing(failure) {
+            tracing::debug!(informer = %self.query.informer_key, %error, "asking for something else");
         } else if failure.is_of_server() {
             self.announce(sink, WatchState::Unreachable(text));
         } else {
@@ -265,7 +262,7 @@ impl ListWatch {
 
     /// Returns whether the server is only preparing to serve a new kind. That is no error, unless
     /// it takes longer than [`INITIALIZING`] or the kind has been served before.
-    fn is_initializing(&mut self, failure: &Failure) -> bool {
+    fn is_initializing(&mut self, failure: &WatchFailure) -> bool {
         if self.has_listed || self.is_replacing || !failure.is_initializing() {
             return false;
         }
@@ -274,21 +271,21 @@ impl ListWatch {
     }
 
     /// Sends the request for `next` and waits until an answer begins.
-    async fn ask(&mut self, next: &Next) -> Result<Opened, Failure> {
+    async fn ask(&mut self, next: &NextRequest) -> Result<Opened, WatchFailure> {
         let timeout = self.state.timeout(next);
         let request = self.query.request(next, timeout, &self.settings);
         let request = request.map_err(|error| self.unaskable(next, &error))?;
         let head_deadline = self.settings.head_deadline;
         let reading = self.begin_read(next, &request).await;
         let reading = reading.map_err(|error| self.unanswered(next, error))?;
-        let question = Question {
+        let question = WatchRequest {
             request,
             timeout,
             reading,
         };
         let (patience, life) = match next {
             // For a slow server, more time helps; repeating the largest possible request does not.
-            Next::List {
+            NextRequest::List {
                 paging: Paging::Whole,
                 ..
             } => (head_deadline * 4, self.settings.page_deadline * 10),
@@ -308,13 +305,13 @@ impl ListWatch {
     /// bounded, because a watch waits for the probe.
     async fn begin_read(
         &mut self,
-        next: &Next,
+        next: &NextRequest,
         request: &Request<Vec<u8>>,
-    ) -> Result<Option<Reading>, RequestError> {
+    ) -> Result<Option<OpenResponse>, RequestError> {
         let patience = match next {
-            Next::Stream { .. } | Next::Watch { .. } => return Ok(None),
-            Next::List { .. } => Duration::MAX,
-            Next::Probe => self.settings.head_deadline,
+            NextRequest::Stream { .. } | NextRequest::Watch { .. } => return Ok(None),
+            NextRequest::List { .. } => Duration::MAX,
+            NextRequest::Probe => self.settings.head_deadline,
         };
         let begun = tokio::time::timeout(patience, self.asker.client.begin_read(request)).await;
         begun
@@ -322,22 +319,22 @@ impl ListWatch {
             .map_err(|_| RequestError::Deadline(patience))
     }
 
-    fn unaskable(&self, next: &Next, error: &http::Error) -> Failure {
-        let verdict = match next {
+    fn unaskable(&self, next: &NextRequest, error: &http::Error) -> WatchFailure {
+        let class = match next {
             // The version may be the cause: the newest state can be requested without a version.
-            Next::Stream { .. }
-            | Next::List {
+            NextRequest::Stream { .. }
+            | NextRequest::List {
                 paging: Paging::First | Paging::Whole,
                 ..
-            } => Verdict::BadVersion,
-            _ => Verdict::Broken,
+            } => FailureClass::BadVersion,
+            _ => FailureClass::Broken,
         };
         let error = WatchError::Unaskable {
             verb: Query::verb(next),
             resource: self.query.name(),
             cause: error.to_string(),
         };
-        Failure::new(error, verdict)
+        WatchFailure::new(error, class)
     }
 
     /// The bytes that the objects of a list may take.
@@ -357,35 +354,35 @@ impl ListWatch {
             let reason = self.why.take().unwrap_or_default();
             let objects = listing.objects.len();
             if std::mem::take(&mut self.is_told) {
-                tracing::debug!(kind = %self.query.source, reason, objects, "relisted, as all others");
+                tracing::debug!(kind = %self.query.informer_key, reason, objects, "relisted, as all others");
             } else {
-                tracing::info!(kind = %self.query.source, reason, objects, "relisted");
+                tracing::info!(kind = %self.query.informer_key, reason, objects, "relisted");
             }
         }
         sink.apply(Delta::Replace(listing));
     }
 
-    fn unanswered(&self, next: &Next, error: RequestError) -> Failure {
+    fn unanswered(&self, next: &NextRequest, error: RequestError) -> WatchFailure {
         match error {
             RequestError::Deadline(_) => self.silent(next),
-            error => Failure::of_request(Query::verb(next), self.query.name(), error),
+            error => WatchFailure::of_request(Query::verb(next), self.query.name(), error),
         }
     }
 
-    fn silent(&self, next: &Next) -> Failure {
+    fn silent(&self, next: &NextRequest) -> WatchFailure {
         let error = WatchError::Silent {
             verb: Query::verb(next),
             resource: self.query.name(),
             seconds: self.heard.elapsed().as_secs(),
         };
-        Failure::new(error, Verdict::Lost)
+        WatchFailure::new(error, FailureClass::Lost)
     }
 
     /// The failure of an answer that was to be complete after `life`.
-    fn unread(&self, next: &Next, error: BodyError, life: Duration) -> Failure {
+    fn unread(&self, next: &NextRequest, error: BodyError, life: Duration) -> WatchFailure {
         let (verb, resource) = (Query::verb(next), self.query.name());
         match error {
-            BodyError::Failed(error) => Failure::of_request(verb, resource, error),
+            BodyError::Failed(error) => WatchFailure::of_request(verb, resource, error),
             BodyError::Quiet => self.silent(next),
             BodyError::Late => {
                 let seconds = life.as_secs();
@@ -394,7 +391,7 @@ impl ListWatch {
                     resource,
                     seconds,
                 };
-                Failure::new(error, Verdict::Lost)
+                WatchFailure::new(error, FailureClass::Lost)
             }
         }
     }
@@ -402,10 +399,10 @@ impl ListWatch {
     /// Sends the request for `next` and reads the whole answer.
     async fn fetch(
         &mut self,
-        next: &Next,
+        next: &NextRequest,
         life: Duration,
         limit: usize,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, WatchFailure> {
         let until = Instant::now() + life;
         let Opened {
             response, reading, ..
@@ -442,7 +439,6 @@ mod play;
 #[cfg(test)]
 mod stream_tests;
 #[cfg(test)]
-#[path = "watch_tests.rs"]
 mod tests;
 #[cfg(test)]
 mod unreadable_tests;

@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{Method, Request};
-use pilothouse_core::cluster::{self, Author, Cluster, Operation, ReadFailure, Write};
-use pilothouse_core::key::{Kind, ObjectKey};
-use pilothouse_core::outcome::{ActionResult, PatchType, Propagation};
+use pilothouse_core::{
+    ActionResult, ApiServer, Author, Kind, ObjectKey, Operation, PatchType, Propagation,
+    ReadFailure, Write, WriteAnswer,
+};
 use serde_json::json;
 
 use crate::ApiCluster;
@@ -27,7 +28,7 @@ use crate::client::{CanRepeat, Terms};
 use crate::discovery::{DiscoveryError, Resource};
 use crate::event::EventBody;
 use crate::identity;
-use crate::path::{self, PathError};
+use crate::path::{self, ResourcePathError};
 use crate::request::RequestError;
 
 /// Deadline of one request. The API server itself gives up after 60 s, its webhooks after at most
@@ -42,7 +43,7 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 pub enum WriteError {
     /// The object has no path.
     #[error(transparent)]
-    Path(#[from] PathError),
+    Path(#[from] ResourcePathError),
     /// Discovery does not know the kind.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
@@ -66,8 +67,8 @@ impl WriteError {
     }
 }
 
-impl Cluster for ApiCluster {
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, cluster::Answer> {
+impl ApiServer for ApiCluster {
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
         Box::pin(async move {
             if let Operation::Event {
                 uid,
@@ -106,7 +107,7 @@ impl Cluster for ApiCluster {
 }
 
 impl ApiCluster {
-    async fn change(&self, author: &Author, write: &Write) -> Result<cluster::Answer, WriteError> {
+    async fn change(&self, author: &Author, write: &Write) -> Result<WriteAnswer, WriteError> {
         let (resource, mut request) = self.request(&author.field_manager, write).await?;
         if let Some(user) = &author.user {
             identity::impersonate(user, &mut request)?;
@@ -144,7 +145,7 @@ impl ApiCluster {
         };
         // Only `Done` with a resourceVersion means that the body is an object.
         let is_object = matches!(&result, ActionResult::Done(Some(_)));
-        Ok(cluster::Answer {
+        Ok(WriteAnswer {
             object: body.filter(|_| is_object),
             result,
             status,
@@ -335,5 +336,4 @@ fn delete_options(
 }
 
 #[cfg(test)]
-#[path = "write_tests.rs"]
 mod tests;

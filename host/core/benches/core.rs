@@ -7,17 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pilothouse_core::backoff::Backoff;
-use pilothouse_core::cache::{Cache, Delta, Grant, Listing, Wish};
-use pilothouse_core::fields::FieldPath;
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::object::Object;
-use pilothouse_core::queue::{NORMAL, WorkQueue};
-use pilothouse_core::reader::{Filter, KindScope, ListFilter, Part, Read, Reader, Scope};
-use pilothouse_core::reads::ReadSets;
-use pilothouse_core::selector::{LabelSelector, Requirement};
-use pilothouse_core::snapshot::Snapshot;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{
+    Backoff, Cache, Delta, Detail, FieldPath, Filter, InformerKey, KindScope, LabelSelector,
+    ListFilter, Listing, NORMAL, Object, ObjectKey, Read, ReadSets, Reader, Requirement,
+    ResourceVersion, Scope, ScopePart, Snapshot, Subscribed, Subscription, WorkQueue,
+};
 
 #[path = "support/pods.rs"]
 mod pods;
@@ -90,14 +84,14 @@ fn row(what: &str, figure: &str, target: &str) {
 }
 
 fn caches() -> Cache {
-    let mut cache = Cache::new(Source::all(kind()));
+    let mut cache = Cache::new(InformerKey::all(kind()));
     let indexes = [
         ".spec.nodeName",
         ".metadata.ownerReferences[*].uid",
         ".metadata.labels.app",
     ];
-    let grant = cache.join(&Wish {
-        payload: Payload::Full,
+    let subscribed = cache.join(&Subscription {
+        detail: Detail::Full,
         fields: [".spec.nodeName", ".status.phase", ".status.podIP"]
             .map(path)
             .into(),
@@ -154,7 +148,7 @@ fn caches() -> Cache {
         sequence: 0,
         informers: Arc::new(vec![Arc::new(cache.clone())]),
     };
-    let scope = Arc::new(scope(grant));
+    let scope = Arc::new(scope(subscribed));
     let listing = best(|_| {
         per_operation(100, |node| {
             let filter = ListFilter::Index("node".into(), format!("node-{node}"));
@@ -171,11 +165,11 @@ fn caches() -> Cache {
 }
 
 /// The scope of a plugin with these view and index ids.
-fn scope(grant: Grant) -> Scope {
-    let part = Part {
+fn scope(subscribed: Subscribed) -> Scope {
+    let part = ScopePart {
         namespace: None,
         informer: 0,
-        grant,
+        subscribed,
         is_narrowed: false,
     };
     let of_pods = KindScope {

@@ -7,16 +7,11 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::hub::{Hub, Next, Settings};
-use pilothouse_core::key::{Kind, ResourceVersion};
-use pilothouse_core::manifest::{Limits, Manifest, ReadDeclaration, Selection, Subject};
-use pilothouse_core::object::Object;
-use pilothouse_core::outcome::Outcome;
-use pilothouse_core::plan::Executed;
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::Reader;
-use pilothouse_core::selector::LabelSelector;
+use pilothouse_core::{
+    ControllerSettings, Delta, Executed, Hub, Kind, LabelSelector, Limits, Listing, Manifest, Next,
+    Object, Outcome, Plugin, ReadDeclaration, Reader, Request, ResourceVersion, RunError,
+    Selection, Subject,
+};
 
 /// The number of workers: one more than the cores that this is meant for, as in the host.
 const THREADS: usize = 3;
@@ -109,8 +104,12 @@ fn waits(backlog: usize) -> Vec<Duration> {
     let kinds = ["Calm", "Busy"].map(|kind| Kind::new("", "v1", kind));
     let mut hub = Hub::with_threads(THREADS);
     for (name, kind, count) in [("calm", &kinds[0], 0), ("busy", &kinds[1], backlog)] {
-        hub.join(busy(name, kind), &Settings::default(), Duration::ZERO)
-            .expect("the names differ");
+        hub.join(
+            busy(name, kind),
+            &ControllerSettings::default(),
+            Duration::ZERO,
+        )
+        .expect("the names differ");
         fill(&mut hub, kind, count);
     }
     let host = Host {
@@ -140,7 +139,7 @@ fn fill(hub: &mut Hub, kind: &Kind, count: usize) {
     let wanted = hub.wanted();
     let (informer, _) = wanted
         .iter()
-        .find(|(_, (source, _))| source.kind == *kind)
+        .find(|(_, (informer_key, _))| informer_key.kind == *kind)
         .expect("read");
     let schema = hub.schema(*informer);
     let object = |number: usize| Object::parse(kind, &json(number, 1), &schema).expect("an object");
@@ -164,7 +163,7 @@ impl Host {
         let wanted = hub.wanted();
         let (informer, _) = wanted
             .iter()
-            .find(|(_, (source, _))| source.kind == *kind)
+            .find(|(_, (informer_key, _))| informer_key.kind == *kind)
             .expect("read");
         let object = Object::parse(kind, &json(number, number + 2), &hub.schema(*informer));
         let delta = Delta::Upsert(object.expect("an object"));

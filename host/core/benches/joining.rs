@@ -5,17 +5,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pilothouse_core::cache::{Delta, Listing};
-use pilothouse_core::hub::{Exchange, Hub, Preparation, Settings};
-use pilothouse_core::key::{Kind, ResourceVersion};
-use pilothouse_core::manifest::{
-    IndexDeclaration, Limits, Manifest, ReadDeclaration, Selection, Subject,
+use pilothouse_core::{
+    ControllerSettings, Delta, Exchange, Hub, IndexDeclaration, Kind, LabelSelector, Limits,
+    Listing, Manifest, Object, Outcome, Plugin, Preparation, ReadDeclaration, Reader, Request,
+    ResourceVersion, RunError, Selection, Subject,
 };
-use pilothouse_core::object::Object;
-use pilothouse_core::outcome::Outcome;
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::Reader;
-use pilothouse_core::selector::LabelSelector;
 
 #[path = "support/pods.rs"]
 mod pods;
@@ -36,7 +30,7 @@ fn main() {
     }
     println!("joining: {PODS} pods, {CHANGES} changes a second");
     let mut bench = Bench::new();
-    let settings = Settings::default();
+    let settings = ControllerSettings::default();
     let second = reads_pods("second", ".spec.nodeName");
     let (waiting, joined) = timed(|| bench.hub.join(second, &settings, NOW));
     row("join at once: everybody waits", waiting, "");
@@ -75,7 +69,7 @@ impl Bench {
     fn new() -> Self {
         let mut hub = Hub::default();
         let first = reads_pods("first", ".status.podIP");
-        hub.join(first, &Settings::default(), NOW)
+        hub.join(first, &ControllerSettings::default(), NOW)
             .expect("the only one");
         let mut bench = Self { hub, version: 1 };
         let objects = (0..PODS).map(|number| bench.pod(number)).collect();

@@ -15,27 +15,29 @@ mod adapting;
 mod delta;
 mod entry;
 mod layout;
+pub mod snapshot;
+pub mod tree;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
-use crate::object::{IndexId, Object, Schema};
-use crate::source::{Payload, Source};
-use crate::tree::{Key, Tree};
+use crate::cache::tree::{Key, Tree};
+use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
+use crate::model::object::{IndexId, Object, Schema};
 
 pub use delta::{Change, Delta, Listing, Unreadable};
-pub use layout::{Grant, Wish};
+pub use layout::{Subscribed, Subscription};
 
-use entry::{Entry, Posting};
+use entry::{CacheEntry, Posting};
 use layout::Layout;
 
 /// The objects of one informer. Cloning is O(1) and shares everything.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    source: Arc<Source>,
-    objects: Tree<Entry>,
+    informer_key: Arc<InformerKey>,
+    objects: Tree<CacheEntry>,
     /// The postings of each index, by [`IndexId`].
     indexes: Vec<Tree<Posting>>,
     /// Objects that exist but of which only the key can be read, and the reason.
@@ -54,7 +56,7 @@ pub struct Cache {
     is_loose: bool,
     resource_version: ResourceVersion,
     /// How much of each object the last complete list contained. `None` before the first list.
-    synced: Option<Payload>,
+    synced: Option<Detail>,
     /// Bytes of the objects, with their views and postings.
     bytes: usize,
     /// How often something older than the cached state was dropped.
@@ -80,9 +82,9 @@ impl Gone {
 
 impl Cache {
     /// Creates an empty cache that is not synced yet.
-    pub fn new(source: Source) -> Self {
+    pub fn new(informer_key: InformerKey) -> Self {
         Self {
-            source: Arc::new(source),
+            informer_key: Arc::new(informer_key),
             objects: Tree::default(),
             indexes: Vec::new(),
             unreadable: Arc::default(),
@@ -100,13 +102,13 @@ impl Cache {
     }
 
     /// Which objects this cache holds.
-    pub fn source(&self) -> &Source {
-        &self.source
+    pub fn informer_key(&self) -> &InformerKey {
+        &self.informer_key
     }
 
     /// The kind of the objects.
     pub fn kind(&self) -> &Kind {
-        &self.source.kind
+        &self.informer_key.kind
     }
 
     /// The schema by which objects are to be parsed now.
@@ -115,8 +117,8 @@ impl Cache {
     }
 
     /// True if a complete list with at least this much of each object has been stored.
-    pub fn is_synced(&self, payload: Payload) -> bool {
-        self.synced.is_some_and(|synced| synced >= payload)
+    pub fn is_synced(&self, detail: Detail) -> bool {
+        self.synced.is_some_and(|synced| synced >= detail)
     }
 
     /// True if no complete list has been stored yet.
@@ -166,7 +168,7 @@ impl Cache {
 
     /// One object.
     pub fn get(&self, key: KeyRef<'_>) -> Option<&Arc<Object>> {
-        let entry = self.objects.get(|have| Entry::key(have).cmp(&key))?;
+        let entry = self.objects.get(|have| CacheEntry::key(have).cmp(&key))?;
         Some(&entry.0)
     }
 
@@ -175,8 +177,8 @@ impl Cache {
         &'a self,
         namespace: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let order = move |key: Key<'_, Entry>| match namespace {
-            Some(namespace) => Entry::key(key).namespace.cmp(namespace),
+        let order = move |key: Key<'_, CacheEntry>| match namespace {
+            Some(namespace) => CacheEntry::key(key).namespace.cmp(namespace),
             None => Ordering::Equal,
         };
         self.objects.equal(order).map(|entry| &entry.0)
@@ -185,8 +187,8 @@ impl Cache {
     /// The first object after this key, in the order of namespace and name. Without a key, the
     /// first object.
     pub fn after(&self, key: Option<KeyRef<'_>>) -> Option<&Arc<Object>> {
-        let order = |have: Key<'_, Entry>| match key {
-            Some(key) if Entry::key(have) <= key => Ordering::Less,
+        let order = |have: Key<'_, CacheEntry>| match key {
+            Some(key) if CacheEntry::key(have) <= key => Ordering::Less,
             _ => Ordering::Equal,
         };
         self.objects.equal(order).next().map(|entry| &entry.0)
@@ -381,7 +383,7 @@ impl Cache {
             objects,
             unreadable,
             resource_version,
-            payload,
+            detail,
             is_rollback,
         } = listing;
         // A list older than the cache is dropped, unless the server is known to have been rolled
@@ -393,7 +395,7 @@ impl Cache {
             return Vec::new();
         }
         let until = (!is_rollback).then_some(&resource_version);
-        let brought = objects.iter().map(Object::payload).min();
+        let brought = objects.iter().map(Object::detail).min();
         let objects = self.without_gone(objects, until);
         let mut changes = self.remove_unlisted(&objects, until);
         self.replace_unreadable(unreadable);
@@ -414,7 +416,7 @@ impl Cache {
         }
         // The payload is what was asked for, unless less has arrived: the list may already have
         // been under way when the wanted payload changed.
-        self.synced = Some(brought.unwrap_or(payload).min(payload));
+        self.synced = Some(brought.unwrap_or(detail).min(detail));
         changes
     }
 
@@ -540,7 +542,9 @@ impl Cache {
     }
 
     fn take(&mut self, key: KeyRef<'_>) -> Option<Change> {
-        let Entry(old) = self.objects.remove(|have| Entry::key(have).cmp(&key))?;
+        let CacheEntry(old) = self
+            .objects
+            .remove(|have| CacheEntry::key(have).cmp(&key))?;
         self.bytes -= old.size();
         self.unpost(&old, None);
         Some(Change {
@@ -552,7 +556,7 @@ impl Cache {
     /// Stores an object that is not in the cache.
     fn insert(&mut self, object: &Arc<Object>) {
         self.bytes += object.size();
-        self.objects.insert(Entry(object.clone()));
+        self.objects.insert(CacheEntry(object.clone()));
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for posting in Posting::all(object, index) {
                 postings.insert(posting);
@@ -565,7 +569,7 @@ impl Cache {
         self.bytes = self.bytes - old.size() + new.size();
         self.unpost(old, Some(new));
         self.objects
-            .insert_over(Entry(new.clone()), |entry| Arc::ptr_eq(&entry.0, old));
+            .insert_over(CacheEntry(new.clone()), |entry| Arc::ptr_eq(&entry.0, old));
         for (index, postings) in self.indexes.iter_mut().enumerate() {
             for posting in Posting::all(new, index) {
                 match old.slot_of(index, posting.value()) {
@@ -615,10 +619,9 @@ fn is_same_text(old: &Object, new: &Object) -> bool {
 fn is_same(old: &Object, new: &Object) -> bool {
     old.uid() == new.uid()
         && old.resource_version() == new.resource_version()
-        && old.payload() == new.payload()
+        && old.detail() == new.detail()
         && !new.resource_version().is_empty()
 }
 
 #[cfg(test)]
-#[path = "cache_tests.rs"]
 mod tests;

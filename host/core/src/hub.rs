@@ -21,24 +21,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::grants::Grants;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Change, Delta, Unreadable};
-use crate::cluster::{Author, FIELD_MANAGER_PREFIX, ReadFailure};
-use crate::gate::GateId;
-use crate::grants::Grants;
-use crate::key::{Kind, ObjectKey, ResourceVersion};
-use crate::manifest::Manifest;
-use crate::object::{Object, Schema};
+use crate::hub::gate::GateId;
+use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::manifest::Manifest;
+use crate::model::object::{Object, Schema};
 use crate::plan::Executed;
+use crate::plan::api_server::{Author, FIELD_MANAGER_PREFIX, ReadFailure};
 use crate::queue::{LOW, NORMAL, Time};
-use crate::snapshot::{InformerId, Snapshot};
-use crate::source::{Payload, Source};
 
 mod changelog;
 mod controller;
+pub mod gate;
 mod health;
 mod joining;
 mod outage;
 mod pace;
+pub mod plugin;
 mod preparation;
 mod reconcile;
 mod resync;
@@ -54,16 +56,14 @@ pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
 pub use reconcile::{Decision, Reconcile, ReconcileError};
-pub use status::{
-    BrokenKey, ControllerStatus, InformerStatus, LastError, MAX_LISTED, ReconcileCounts,
-};
+pub use status::{BrokenKey, ControllerStatus, InformerStatus, LastError, ReconcileCounts};
 
 /// Identifies a plugin in a hub. Never reused.
 pub type PluginId = u64;
 
 /// How a plugin is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ControllerSettings {
     /// The plugin's configuration, as JSON.
     pub config: String,
     /// How many keys may run at the same time: the manifest's limit, as far as it is granted.
@@ -87,7 +87,7 @@ pub struct Settings {
     pub user: Option<String>,
 }
 
-impl Settings {
+impl ControllerSettings {
     /// The author of the writes of a plugin with this name. No other place decides its field
     /// manager.
     pub fn author(&self, plugin: &str) -> Author {
@@ -102,7 +102,7 @@ impl Settings {
 
 /// The default concurrency is 16: reconciles are pure, so keys do not disturb each other, and a key
 /// stays held while its writes are under way. Everything the manifest asks for is granted.
-impl Default for Settings {
+impl Default for ControllerSettings {
     fn default() -> Self {
         Self {
             config: "{}".into(),
@@ -211,7 +211,7 @@ impl Default for Threads {
 /// See the module's documentation.
 #[derive(Default)]
 pub struct Hub {
-    ids: HashMap<Source, InformerId>,
+    ids: HashMap<InformerKey, InformerId>,
     /// The current caches. A clone keeps what it saw.
     snapshot: Snapshot,
     changelog: Changelog,
@@ -240,17 +240,17 @@ impl Hub {
     }
 
     /// Applies the settings that can change without running any key again.
-    pub fn configure(&mut self, id: PluginId, settings: &Settings, now: Time) {
+    pub fn configure(&mut self, id: PluginId, settings: &ControllerSettings, now: Time) {
         if let Some(controller) = self.controllers.get_mut(&id) {
             controller.configure(settings, now);
         }
     }
 
     /// The informers that must run now, and how much of each object they must bring.
-    pub fn wanted(&self) -> BTreeMap<InformerId, (Source, Payload)> {
+    pub fn wanted(&self) -> BTreeMap<InformerId, (InformerKey, Detail)> {
         let informers = self.snapshot.informers.iter().enumerate();
         let used = informers.filter(|(_, cache)| cache.users() > 0);
-        used.map(|(id, cache)| (id, (cache.source().clone(), cache.schema().payload())))
+        used.map(|(id, cache)| (id, (cache.informer_key().clone(), cache.schema().detail())))
             .collect()
     }
 
@@ -263,13 +263,15 @@ impl Hub {
     /// How many more informers a plugin with these granted reads would need, by kind. Kinds that
     /// need none are left out.
     pub fn unwatched(&self, granted: &Manifest) -> Vec<(Kind, usize)> {
-        let is_there = |source: &Source| {
-            let id = self.ids.get(source);
+        let is_there = |informer_key: &InformerKey| {
+            let id = self.ids.get(informer_key);
             id.is_some_and(|id| self.snapshot.informers[*id].users() > 0)
         };
         let missing = granted.reads.iter().map(|read| {
-            let sources = scope::sources(read).into_iter();
-            let missing = sources.filter(|source| !is_there(source)).count();
+            let informer_keys = scope::informer_keys(read).into_iter();
+            let missing = informer_keys
+                .filter(|informer_key| !is_there(informer_key))
+                .count();
             (read.kind.clone(), missing)
         });
         missing.filter(|(_, missing)| *missing > 0).collect()
@@ -622,7 +624,7 @@ impl Hub {
             Some(json) => Object::parse(kind, json, cache.schema())
                 .ok()
                 .filter(|object| object.key() == key.parts())
-                .filter(|object| cache.source().selects(object, json))
+                .filter(|object| cache.informer_key().selects(object, json))
                 .and_then(|object| cache.repair(object)),
         };
         let is_repair = cache.repairs() > repairs;
@@ -645,11 +647,11 @@ impl Hub {
         let state = match found.map(|json| (json, Object::parse(kind, json, cache.schema()))) {
             None => Found::Nothing,
             Some((json, Ok(object))) if object.key() == key.parts() => {
-                match cache.source().selects(&object, json) {
+                match cache.informer_key().selects(&object, json) {
                     true => Found::Object(object),
                     // Only the server knows what its field selectors select, so the watch must
                     // decide.
-                    false if cache.source().labels.matches(&object) => {
+                    false if cache.informer_key().labels.matches(&object) => {
                         return Known::Version(object.resource_version().clone());
                     }
                     // For this informer the object counts as gone, but the cache already has a
@@ -762,20 +764,21 @@ impl Hub {
     pub fn informers(&self) -> Vec<InformerStatus> {
         let users = |id: InformerId| {
             let controllers = self.controllers.values();
-            let users = controllers.filter(move |controller| controller.grants().contains_key(&id));
+            let users =
+                controllers.filter(move |controller| controller.subscriptions().contains_key(&id));
             users
                 .map(|controller| controller.name().to_owned())
                 .collect()
         };
         let informers = self.wanted().into_iter();
         informers
-            .map(|(id, (source, payload))| {
+            .map(|(id, (informer_key, detail))| {
                 let cache = &self.snapshot.informers[id];
                 InformerStatus {
                     informer: id,
-                    source,
-                    payload,
-                    is_synced: cache.is_synced(payload),
+                    informer_key,
+                    detail,
+                    is_synced: cache.is_synced(detail),
                     objects: cache.len(),
                     bytes: cache.bytes(),
                     users: users(id),
@@ -833,5 +836,4 @@ impl std::fmt::Debug for Reconcile {
 }
 
 #[cfg(test)]
-#[path = "hub_tests.rs"]
 mod tests;

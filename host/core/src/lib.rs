@@ -1,40 +1,67 @@
 //! The decisions of Pilothouse: what should be done, never doing it.
 //!
-//! A change of an object travels through these modules in this order. It is parsed ([`object`]). It
-//! enters the cache of its kind and the indexes of that cache in one step ([`cache`]). It is
-//! compared with what every reconcile has read ([`reads`]), and the keys it concerns are queued
-//! ([`queue`]). [`hub`] is the one place where these modules meet. A reconcile gets a frozen
-//! [`snapshot`] through a [`reader`](reader::Reader), which checks permission and records each
-//! read. What it returns is an [`outcome`], which [`plan`] turns into writes.
+//! Each folder is one step on the way of a change. An object is parsed (`model`) and enters the
+//! cache of its kind and the indexes of that cache in one step (`cache`). The change is compared
+//! with what every reconcile has read (`reads`), and the keys that it concerns are queued
+//! (`queue`). A reconcile gets a frozen [`Snapshot`] through a [`Reader`], which lets it read what
+//! it may (`access`) and records each read. The [`Outcome`] that it returns becomes writes
+//! (`plan`). [`Hub`] is the one place where all of this meets (`hub`).
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. Time comes in as an argument, so
 //! every test is exact.
 #![deny(missing_docs)]
 
-pub mod backoff;
-pub mod cache;
-pub mod children;
-pub mod cluster;
-pub mod fields;
-pub mod gate;
-pub mod grants;
-pub mod hub;
-pub mod key;
-pub mod manifest;
-pub mod object;
-pub mod outcome;
-mod owned;
-pub mod permission;
-pub mod plan;
-pub mod plugin;
-pub mod queue;
-pub mod reader;
-pub mod reads;
-pub mod selector;
-pub mod snapshot;
-pub mod source;
-pub mod stores;
-pub mod text;
-pub mod tree;
-pub mod unchanged;
-pub mod wants;
+mod access;
+mod cache;
+mod hub;
+mod model;
+mod plan;
+mod queue;
+mod reads;
+
+// What everything is made of.
+pub use model::fields::FieldPath;
+pub use model::informer_key::{Detail, InformerKey};
+pub use model::key::{Kind, ObjectKey, ResourceVersion};
+pub use model::manifest::{
+    HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,
+    Verb, WriteDeclaration, is_dns_label,
+};
+pub use model::object::{Object, Schema};
+pub use model::outcome::{
+    Action, ActionResult, Delete, Event, Failure, Outcome, PatchType, Propagation,
+};
+pub use model::selector::{FieldSelector, LabelSelector, Requirement};
+pub use model::text::{cut, escaped};
+
+// What informers bring, and what a reconcile sees of it.
+pub use cache::snapshot::{InformerId, Snapshot};
+pub use cache::{Cache, Delta, Listing, Subscribed, Subscription, Unreadable};
+
+// What a plugin may read and write.
+pub use access::grants::{Granted, Grants, KindName, ReadGrant, WriteGrant};
+pub use access::permission::Permissions;
+pub use access::wants::{Wants, reads_secret_values};
+
+// What a reconcile reads, and which keys a change wakes.
+pub use reads::ReadSets;
+pub use reads::reader::{Filter, KindScope, ListFilter, Read, ReadError, Reader, Scope, ScopePart};
+
+// Which key runs next.
+pub use queue::backoff::Backoff;
+pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
+
+// From actions to writes.
+pub use plan::api_server::{
+    ApiServer, Author, FIELD_MANAGER_PREFIX, Operation, ReadFailure, Write, WriteAnswer,
+};
+pub use plan::unchanged::Applied;
+pub use plan::{Executed, Halt, Plan, PlanContext, plan};
+
+// Where all of it meets.
+pub use hub::plugin::{Plugin, Request, RunError};
+pub use hub::{
+    BrokenKey, ControllerSettings, ControllerStatus, Decision, Exchange, Fetch, Hub,
+    InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
+    Quarantine, Question, Reconcile, ReconcileCounts, ReconcileError,
+};

@@ -3,10 +3,14 @@
 //! An outcome is checked as a whole before anything is sent. So a bad outcome is refused completely
 //! instead of being carried out in part.
 
+pub mod api_server;
 mod body;
+pub mod children;
 mod halt;
 mod identity;
+pub mod owned;
 mod planner;
+pub mod unchanged;
 mod words;
 
 use std::borrow::Cow;
@@ -16,13 +20,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Answer, Author, Cluster, Operation, Write};
-use crate::key::{Kind, ObjectKey, ResourceVersion};
-use crate::manifest::Manifest;
-use crate::outcome::{Action, ActionResult};
-use crate::permission::{Denied, Permissions};
-use crate::reader::Reader;
-use crate::unchanged::{Applied, Left, Target};
+use crate::access::permission::{Denied, Permissions};
+use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::manifest::Manifest;
+use crate::model::outcome::{Action, ActionResult};
+use crate::plan::api_server::{ApiServer, Author, Operation, Write, WriteAnswer};
+use crate::plan::unchanged::{Applied, AppliedState, ApplyTarget};
+use crate::reads::reader::Reader;
 pub use halt::Halt;
 use planner::Planner;
 use words::{Audience, Heard};
@@ -46,19 +50,19 @@ pub struct Plan {
     /// plugin saw. An unconditional earlier write could yield a version that contains changes by
     /// others, which the replacement would then undo. So every write to such an object is made
     /// conditional on its version.
-    chains: HashMap<Place, Option<String>>,
+    chains: HashMap<ObjectAddress, Option<String>>,
     warnings: BTreeSet<String>,
 }
 
 /// An object that is written, in any version of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct ObjectAddress {
     group: Arc<str>,
     kind: Arc<str>,
     key: ObjectKey,
 }
 
-impl Place {
+impl ObjectAddress {
     fn of(kind: &Kind, key: &ObjectKey) -> Self {
         Self {
             group: kind.group.clone(),
@@ -122,7 +126,7 @@ pub struct Executed {
     /// Why the plan was not carried out to its end.
     pub failure: Option<WriteFailure>,
     /// The writes that the server accepted, or may have accepted.
-    pub accepted: Vec<Accepted>,
+    pub accepted: Vec<AcceptedWrite>,
     /// The results of Events that were not written. They stop nothing.
     pub unwritten: Vec<ActionResult>,
     /// Whether something was left out because the plugin was halted.
@@ -142,7 +146,7 @@ pub struct WriteFailure {
 
 /// A write that the server accepted, or may have accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedWrite {
     /// The object's kind.
     pub kind: Kind,
     /// The object.
@@ -167,8 +171,8 @@ pub enum Effect {
     Unshown,
 }
 
-impl Accepted {
-    /// `ended` and `owner` come from the [`Answer`].
+impl AcceptedWrite {
+    /// `ended` and `owner` come from the [`WriteAnswer`].
     fn of(
         write: &Write,
         result: &ActionResult,
@@ -262,7 +266,7 @@ pub enum ActionError {
 
 /// What planning has to know about the plugin and the key.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct PlanContext<'a> {
     /// The granted part of the plugin's manifest.
     pub manifest: &'a Manifest,
     /// What it may write.
@@ -278,7 +282,7 @@ pub struct Context<'a> {
 /// Turns an outcome's actions into writes. `reader` is the reconcile's own, so what planning reads
 /// of the objects is recorded too.
 pub fn plan(
-    context: Context<'_>,
+    context: PlanContext<'_>,
     actions: &[Action],
     reader: &mut Reader,
 ) -> Result<Plan, PlanError> {
@@ -348,7 +352,7 @@ impl Plan {
     /// Event is sent, because there may be many.
     pub async fn execute(
         &self,
-        cluster: &dyn Cluster,
+        cluster: &dyn ApiServer,
         author: &Author,
         applied: &Applied,
         halt: &Halt,
@@ -356,7 +360,7 @@ impl Plan {
         let mut is_halted = false;
         let mut results: Vec<Option<ActionResult>> = vec![None; self.actions];
         let mut failure = None;
-        let mut accepted: Vec<Accepted> = Vec::new();
+        let mut accepted: Vec<AcceptedWrite> = Vec::new();
         let mut unwritten = Vec::new();
         let mut own = Own::default();
         let mut stop = Stop::default();
@@ -376,10 +380,10 @@ impl Plan {
                     intent,
                     finalizer,
                 } => {
-                    let target = Place::of(&write.kind, &write.key);
+                    let target = ObjectAddress::of(&write.kind, &write.key);
                     let write = own.after(write, &target, &self.chains);
                     let answer = cluster.write(author, &write).await;
-                    let Answer {
+                    let WriteAnswer {
                         result,
                         object,
                         status: said,
@@ -402,7 +406,7 @@ impl Plan {
                         }
                         result => result,
                     };
-                    accepted.extend(Accepted::of(&write, &result, ended, owner));
+                    accepted.extend(AcceptedWrite::of(&write, &result, ended, owner));
                     own.note(&write, target, &result);
                     result
                 }
@@ -460,7 +464,7 @@ struct Stop {
     /// No finalizer is removed: the objects that it waits for may not be deleted yet.
     finalizers: bool,
     /// Nothing more is done to these objects.
-    objects: HashSet<Place>,
+    objects: HashSet<ObjectAddress>,
 }
 
 impl Stop {
@@ -479,7 +483,8 @@ impl Stop {
         let is_delete = matches!(write.operation, Operation::Delete { .. });
         self.all |= is_about_cluster || !(is_delete || *finalizer == Some(false));
         self.finalizers |= is_delete;
-        self.objects.insert(Place::of(&write.kind, &write.key));
+        self.objects
+            .insert(ObjectAddress::of(&write.kind, &write.key));
     }
 
     fn includes(&self, what: &What) -> bool {
@@ -489,7 +494,7 @@ impl Stop {
             What::Send {
                 write, finalizer, ..
             } => {
-                let target = Place::of(&write.kind, &write.key);
+                let target = ObjectAddress::of(&write.kind, &write.key);
                 (self.finalizers && *finalizer == Some(false)) || self.objects.contains(&target)
             }
         }
@@ -500,13 +505,13 @@ impl Stop {
 #[derive(Default)]
 struct Own {
     /// The versions that the server has answered with.
-    versions: HashMap<Place, String>,
+    versions: HashMap<ObjectAddress, String>,
     /// Deleted objects, which an apply may create again.
-    deleted: HashSet<Place>,
+    deleted: HashSet<ObjectAddress>,
 }
 
 impl Own {
-    fn note(&mut self, write: &Write, target: Place, result: &ActionResult) {
+    fn note(&mut self, write: &Write, target: ObjectAddress, result: &ActionResult) {
         let ActionResult::Done(version) = result else {
             return;
         };
@@ -525,8 +530,8 @@ impl Own {
     fn after<'a>(
         &self,
         write: &'a Write,
-        target: &Place,
-        chains: &HashMap<Place, Option<String>>,
+        target: &ObjectAddress,
+        chains: &HashMap<ObjectAddress, Option<String>>,
     ) -> Cow<'a, Write> {
         let version = self.versions.get(target);
         let seen = chains.get(target);
@@ -626,13 +631,13 @@ fn remember(
 ) {
     match (intent, result) {
         (Some(intent), ActionResult::Done(version)) => {
-            let target = Target {
+            let target = ApplyTarget {
                 kind: write.kind.clone(),
                 key: write.key.clone(),
                 subresource: write.subresource.clone(),
             };
             let subresource = write.subresource.as_deref();
-            let left = Left::new(manager, subresource, version.clone(), shown);
+            let left = AppliedState::new(manager, subresource, version.clone(), shown);
             applied.remember(target, intent, left);
         }
         // An Event is about the object and does not change it.
@@ -642,5 +647,4 @@ fn remember(
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

@@ -21,12 +21,14 @@
 //!
 //! Time is an argument: the time since the host started.
 
+pub mod backoff;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::backoff::Backoff;
-use crate::key::ObjectKey;
+use crate::model::key::ObjectKey;
+use crate::queue::backoff::Backoff;
 
 /// Time since the host started. It never goes back.
 pub type Time = Duration;
@@ -54,7 +56,7 @@ pub const COOL_DOWN: Duration = Duration::from_secs(10);
 const KEPT_ROOM: usize = 256;
 
 /// A key's position in the queue: by priority, then in the order of arrival.
-pub type Place = (Reverse<Priority>, u64);
+pub type QueuePosition = (Reverse<Priority>, u64);
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ pub struct WorkQueue {
     /// Invariant: `pending`, `delayed` and `entries` agree. A key is in at most one of the first
     /// two (a held key is in `delayed`) and in neither while it runs. It has an entry as long as
     /// there is anything to remember about it.
-    pending: BTreeMap<Place, ObjectKey>,
+    pending: BTreeMap<QueuePosition, ObjectKey>,
     delayed: BTreeMap<(Time, u64), ObjectKey>,
     entries: HashMap<ObjectKey, Entry>,
     /// The number of entries with failures, and the broken keys, so that reading them walks no
@@ -103,7 +105,7 @@ enum State {
     #[default]
     Idle,
     Pending {
-        place: Place,
+        place: QueuePosition,
         since: Time,
     },
     Delayed {
@@ -269,12 +271,12 @@ impl WorkQueue {
 
     /// Reserves a position at the end of this priority's keys, for keys that will be
     /// [visited](Self::visit).
-    pub fn place(&mut self, priority: Priority) -> Place {
+    pub fn place(&mut self, priority: Priority) -> QueuePosition {
         (Reverse(priority), self.ticket())
     }
 
     /// Whether no pending key comes before this position.
-    pub fn is_first(&mut self, place: Place, now: Time) -> bool {
+    pub fn is_first(&mut self, place: QueuePosition, now: Time) -> bool {
         self.wake(now);
         let first = self.pending.first_key_value();
         first.is_none_or(|(first, _)| *first > place)
@@ -599,7 +601,7 @@ impl WorkQueue {
         self.entries.entry(key.clone()).or_default().state = State::Pending { place, since };
     }
 
-    fn hand_out(&mut self, place: Place, now: Time) -> Option<Taken> {
+    fn hand_out(&mut self, place: QueuePosition, now: Time) -> Option<Taken> {
         let (priority, key) = (place.0.0, self.pull(&place)?);
         let entry = self
             .entries
@@ -620,7 +622,7 @@ impl WorkQueue {
     }
 
     /// Removes a key from the pending ones.
-    fn pull(&mut self, place: &Place) -> Option<ObjectKey> {
+    fn pull(&mut self, place: &QueuePosition) -> Option<ObjectKey> {
         let key = self.pending.remove(place)?;
         let priority = place.0.0;
         if let Some(depth) = self.depth.get_mut(&priority) {
@@ -697,5 +699,4 @@ impl WorkQueue {
 }
 
 #[cfg(test)]
-#[path = "queue_tests.rs"]
 mod tests;

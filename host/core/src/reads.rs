@@ -14,6 +14,7 @@
 
 mod bounds;
 mod few;
+pub mod reader;
 
 use std::borrow::Borrow;
 use std::cell::OnceCell;
@@ -23,10 +24,10 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use crate::cache::Change;
-use crate::key::ObjectKey;
-use crate::object::{IndexId, Object, Side, ViewId};
-use crate::reader::{Filter, MAX_READS, Read};
-use crate::snapshot::InformerId;
+use crate::cache::snapshot::InformerId;
+use crate::model::key::ObjectKey;
+use crate::model::object::{IndexId, Object, Side, ViewId};
+use crate::reads::reader::{Filter, MAX_READS, Read};
 
 use bounds::{Held, OF_LABEL, widened};
 use few::Few;
@@ -590,5 +591,4 @@ where
 }
 
 #[cfg(test)]
-#[path = "reads_tests.rs"]
 mod tests;

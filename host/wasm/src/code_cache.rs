@@ -149,5 +149,4 @@ fn count(count: &AtomicU64) {
 }
 
 #[cfg(test)]
-#[path = "code_cache_tests.rs"]
 mod tests;

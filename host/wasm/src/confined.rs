@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
 
 use crate::load::one_line;
-use pilothouse_core::text::escaped;
+use pilothouse_core::escaped;
 
 /// Most bytes read of the child's standard error.
 const STDERR_BYTES: u64 = 16 << 10;

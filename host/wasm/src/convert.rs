@@ -3,15 +3,11 @@
 
 use std::time::Duration;
 
-use pilothouse_core::key::{Kind, ObjectKey};
-use pilothouse_core::manifest::{
-    IndexDeclaration, Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
+use pilothouse_core::{
+    Action, ActionResult, Delete, Event, Failure, IndexDeclaration, Kind, LabelSelector, Limits,
+    Manifest, ObjectKey, Outcome, PatchType, Propagation, ReadDeclaration, Request, Requirement,
+    Selection, Subject, Verb, WriteDeclaration,
 };
-use pilothouse_core::outcome::{
-    Action, ActionResult, Delete, Event, Failure, Outcome, PatchType, Propagation,
-};
-use pilothouse_core::plugin::Request;
-use pilothouse_core::selector::{LabelSelector, Requirement};
 
 use crate::bindings::{self as wit, changes, manifest, types};
 

@@ -65,7 +65,7 @@ pub struct EngineOptions {
     /// [`Engine::increment_epoch`] by hand.
     pub tick: Option<Duration>,
     /// How many instances may exist at once. A run beyond that fails with
-    /// [`pilothouse_core::plugin::RunError::Host`]. Plugins that reuse instances may keep up to
+    /// [`pilothouse_core::RunError::Host`]. Plugins that reuse instances may keep up to
     /// half of them between calls.
     pub instances: u32,
     /// The clocks that time a run. They are read whenever the epoch deadline of a run passes.

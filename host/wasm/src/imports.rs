@@ -11,15 +11,15 @@ use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::bindings::{changes, manifest, types};
 use crate::load::ABI_VERSION;
-use crate::state::State;
+use crate::state::StoreState;
 
 /// The imports for one component: all of the world's, and those WASI interfaces that the component
 /// imports.
-pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(component.engine());
-    types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    changes::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    manifest::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    types::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |state| state)?;
+    changes::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |state| state)?;
+    manifest::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |state| state)?;
     let name = |interface| format!("pilothouse:controller/{interface}@{ABI_VERSION}");
     clock::define(&mut linker.instance(&name("clock"))?)?;
     cluster::define(&mut linker.instance(&name("cluster"))?)?;
@@ -29,6 +29,6 @@ pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<State
 }
 
 // These interfaces contain only types.
-impl types::Host for State {}
-impl changes::Host for State {}
-impl manifest::Host for State {}
+impl types::Host for StoreState {}
+impl changes::Host for StoreState {}
+impl manifest::Host for StoreState {}

@@ -10,13 +10,9 @@ mod verify;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pilothouse_core::key::ObjectKey;
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::outcome::{Failure, Outcome};
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::{Reader, Scope};
-use pilothouse_core::snapshot::Snapshot;
-use pilothouse_core::text::cut;
+use pilothouse_core::{
+    Failure, Manifest, ObjectKey, Outcome, Plugin, Reader, Request, RunError, Scope, Snapshot, cut,
+};
 
 pub use totals::RunTotals;
 
@@ -26,8 +22,8 @@ use crate::limits::{LimitPolicy, RunLimits};
 use crate::load::LoadReport;
 use crate::log::{LogBudget, PluginLog};
 use crate::secret::{Random, Secret};
-use crate::state::State;
-use call::{Call, Kept, Left, Site};
+use crate::state::StoreState;
+use call::{Call, FreshInstance, Kept, Site};
 use totals::Totals;
 
 /// Most bytes of an error's text. A guest can influence the text, and it ends up in status and
@@ -51,7 +47,7 @@ pub struct WasmPlugin {
 /// What does not depend on how the plugin is run.
 struct Code {
     engine: Engine,
-    pre: ControllerPre<State>,
+    pre: ControllerPre<StoreState>,
     kind: Option<Arc<str>>,
     report: LoadReport,
     totals: Totals,
@@ -110,7 +106,7 @@ type Answer = (Result<Outcome, RunError>, RunStats);
 impl WasmPlugin {
     pub(crate) fn new(
         engine: Engine,
-        pre: ControllerPre<State>,
+        pre: ControllerPre<StoreState>,
         manifest: Manifest,
         policy: &LimitPolicy,
         report: LoadReport,
@@ -243,7 +239,7 @@ impl WasmPlugin {
         request: &Request,
         reader: &mut Reader,
         log: PluginLog,
-    ) -> (Answer, Option<Left>) {
+    ) -> (Answer, Option<FreshInstance>) {
         let state = self.state(request, reader, log);
         let (call, left) = self.site().fresh(state, |controller, store| {
             controller.call_reconcile(store, &bindings::Request::from(request))
@@ -287,11 +283,11 @@ impl WasmPlugin {
     }
 
     /// The state of one run. It takes the reader out of `reader`; [`answer`] puts it back.
-    fn state(&self, request: &Request, reader: &mut Reader, log: PluginLog) -> State {
+    fn state(&self, request: &Request, reader: &mut Reader, log: PluginLog) -> StoreState {
         let nothing = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
         let lent = std::mem::replace(reader, nothing);
         let random = Random::new(self.secret.clone(), request.key.clone());
-        State::new(random, Some(lent), log, &self.limits)
+        StoreState::new(random, Some(lent), log, &self.limits)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Kept>> {
@@ -337,7 +333,7 @@ impl Plugin for WasmPlugin {
 /// Asks a plugin for its manifest, with the default limits and without a snapshot.
 pub(crate) fn describe(
     engine: &Engine,
-    pre: &ControllerPre<State>,
+    pre: &ControllerPre<StoreState>,
     policy: &LimitPolicy,
     secret: &Secret,
 ) -> (Result<Manifest, RunError>, RunStats) {
@@ -348,7 +344,7 @@ pub(crate) fn describe(
     };
     // The guest has not yet declared its name either. No plugin has the empty name.
     let random = Random::new(secret.of_plugin(""), ObjectKey::singleton());
-    let state = State::new(random, None, PluginLog::silent(), &limits);
+    let state = StoreState::new(random, None, PluginLog::silent(), &limits);
     let site = Site {
         engine,
         pre,

@@ -3,7 +3,7 @@
 //! error.
 
 use crate::load::one_line;
-use pilothouse_core::text::{cut, escaped};
+use pilothouse_core::{cut, escaped};
 
 use crate::log::Level;
 

@@ -1,4 +1,4 @@
-//! Runs plugins: takes WebAssembly, returns a [`pilothouse_core::plugin::Plugin`].
+//! Runs plugins: takes WebAssembly, returns a [`pilothouse_core::Plugin`].
 //!
 //! [`load()`] checks a file's bytes, makes them a component if they are a core module, compiles
 //! them and asks them for their manifest. The result, a [`WasmPlugin`], runs each reconcile in a

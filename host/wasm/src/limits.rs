@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pilothouse_core::manifest::Limits;
+use pilothouse_core::Limits;
 use wasmtime::ResourceLimiter;
 
 use crate::engine::{

@@ -7,8 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use pilothouse_core::manifest::ManifestError;
-use pilothouse_core::plugin::RunError;
+use pilothouse_core::{ManifestError, RunError};
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 
@@ -311,7 +310,7 @@ fn foreign_version(name: &str) -> Option<&str> {
     (track(version) != track(ABI_VERSION)).then_some(version)
 }
 
-fn link(component: &Component) -> Result<ControllerPre<crate::state::State>, LoadError> {
+fn link(component: &Component) -> Result<ControllerPre<crate::state::StoreState>, LoadError> {
     imports::linker_for(component)
         .and_then(|linker| linker.instantiate_pre(component))
         .and_then(ControllerPre::new)

@@ -9,8 +9,7 @@ mod budget;
 
 use std::sync::Arc;
 
-use pilothouse_core::key::ObjectKey;
-use pilothouse_core::text::cut;
+use pilothouse_core::{ObjectKey, cut};
 
 pub use budget::LogBudget;
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hmac::{Hmac, Mac};
-use pilothouse_core::key::ObjectKey;
+use pilothouse_core::ObjectKey;
 use sha2::Sha256;
 
 /// Must change when the same secret has to give other numbers.

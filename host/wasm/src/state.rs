@@ -1,7 +1,7 @@
 //! The state that a store carries during one run: what the guest may read, what it may use, and
 //! where its log lines go. Nothing in it is carried over to the next run.
 
-use pilothouse_core::reader::Reader;
+use pilothouse_core::Reader;
 
 use crate::imports::wasi::WasiState;
 use crate::last_words::LastWords;
@@ -10,7 +10,7 @@ use crate::log::PluginLog;
 use crate::secret::Random;
 
 /// The `T` of `Store<T>`.
-pub(crate) struct State {
+pub(crate) struct StoreState {
     /// `None` in `describe`, which has no snapshot to read.
     reader: Option<Reader>,
     pub(crate) limiter: Limiter,
@@ -19,7 +19,7 @@ pub(crate) struct State {
     pub(crate) wasi: WasiState,
 }
 
-impl State {
+impl StoreState {
     pub(crate) fn new(
         random: Random,
         reader: Option<Reader>,

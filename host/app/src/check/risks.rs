@@ -4,9 +4,7 @@
 
 mod table;
 
-use pilothouse_core::key::Kind;
-use pilothouse_core::manifest::{Manifest, Verb, WriteDeclaration};
-use pilothouse_core::wants::reads_secret_values;
+use pilothouse_core::{Kind, Manifest, Verb, WriteDeclaration, reads_secret_values};
 
 use table::{CHANGE, GROUPS, MAKE, OBJECTS, OfObject, OfPart, PARTS};
 
@@ -103,5 +101,4 @@ impl OfPart {
 }
 
 #[cfg(test)]
-#[path = "risks_tests.rs"]
 mod tests;

@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_core::grants::KindName;
-use pilothouse_core::manifest::{Manifest, Verb};
-use pilothouse_core::wants::reads_secret_values;
+use pilothouse_core::{KindName, Manifest, Verb, reads_secret_values};
 
 /// The lines of a `NAME.toml`. The names of kinds, subresources and namespaces in a valid manifest
 /// need no escaping.
@@ -73,12 +71,10 @@ fn writes(manifest: &Manifest) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_core::grants::{Granted, Grants};
-    use pilothouse_core::key::Kind;
-    use pilothouse_core::manifest::{
-        Limits, ReadDeclaration, Selection, Subject, WriteDeclaration,
+    use pilothouse_core::{
+        Granted, Grants, Kind, LabelSelector, Limits, ReadDeclaration, Selection, Subject,
+        WriteDeclaration,
     };
-    use pilothouse_core::selector::LabelSelector;
 
     use super::*;
     use crate::settings::parse;

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use pilothouse_core::queue::Time;
+use pilothouse_core::Time;
 
 /// An answer is repeated for this many times the time it took to make. Therefore all clients
 /// together use at most a quarter of one core, and an answer that is made quickly is never old.

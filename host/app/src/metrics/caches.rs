@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use pilothouse_core::hub::{Hub, InformerStatus};
-use pilothouse_core::source::Source;
+use pilothouse_core::{Hub, InformerKey, InformerStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -60,7 +59,7 @@ impl CacheMetrics {
         let help = "The last 15 digits of the resourceVersion that the cache has reached";
         let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
         for informer in informers {
-            if let Some(labels) = self.informers.labels(&informer.source) {
+            if let Some(labels) = self.informers.labels(&informer.informer_key) {
                 let version = informer.resource_version.last_digits();
                 let version = i64::try_from(version).unwrap_or(i64::MAX);
                 ConstGauge::new(version).encode(family.encode_family(&labels)?)?;
@@ -76,14 +75,14 @@ impl CacheMetrics {
         informers: &[InformerStatus],
     ) -> Result<(), std::fmt::Error> {
         let troubles = self.troubles.all();
-        let is_behind = |source: &Source| {
-            let trouble = troubles.get(source);
+        let is_behind = |informer_key: &InformerKey| {
+            let trouble = troubles.get(informer_key);
             trouble.is_some_and(|trouble| trouble.is_behind)
         };
         let metric = PerInformer {
             name: "pilothouse_watch_up",
             help: "1 while the list-watch of an informer works, 0 while it fails and its cache may be behind",
-            value: &|informer| u64::from(!is_behind(&informer.source)),
+            value: &|informer| u64::from(!is_behind(&informer.informer_key)),
         };
         metric.encode(encoder, informers)
     }
@@ -100,7 +99,7 @@ fn counter(
     let value = ConstCounter::new(0u64);
     let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
     for informer in informers {
-        let labels = CacheLabels::of(&informer.source);
+        let labels = CacheLabels::of(&informer.informer_key);
         ConstCounter::new(count(informer)).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
@@ -155,7 +154,7 @@ impl PerInformer<'_> {
             encoder.encode_descriptor(self.name, self.help, None, value.metric_type())?;
         for informer in informers {
             let value = ConstGauge::new(i64::try_from((self.value)(informer)).unwrap_or(i64::MAX));
-            value.encode(family.encode_family(&CacheLabels::of(&informer.source))?)?;
+            value.encode(family.encode_family(&CacheLabels::of(&informer.informer_key))?)?;
         }
         Ok(())
     }
@@ -173,14 +172,22 @@ pub struct CacheLabels {
 }
 
 impl CacheLabels {
-    pub fn of(source: &Source) -> Self {
+    pub fn of(informer_key: &InformerKey) -> Self {
         Self {
-            group: source.kind.group.to_string(),
-            version: source.kind.version.to_string(),
-            kind: source.kind.kind.to_string(),
-            namespace: source.namespace.as_deref().unwrap_or_default().to_owned(),
-            label_selector: source.labels.to_string(),
-            field_selector: source.fields.as_deref().unwrap_or_default().to_owned(),
+            group: informer_key.kind.group.to_string(),
+            version: informer_key.kind.version.to_string(),
+            kind: informer_key.kind.kind.to_string(),
+            namespace: informer_key
+                .namespace
+                .as_deref()
+                .unwrap_or_default()
+                .to_owned(),
+            label_selector: informer_key.labels.to_string(),
+            field_selector: informer_key
+                .fields
+                .as_deref()
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 }

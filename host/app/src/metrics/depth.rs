@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_core::queue::{LOW, NORMAL, Priority};
+use pilothouse_core::{LOW, NORMAL, Priority};
 
 /// The most distinct values of the label `priority` per plugin (controller-runtime's
 /// `maxRecommendedUniquePriorities`).

@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pilothouse_core::hub::ControllerStatus;
-use pilothouse_core::queue::Priority;
+use pilothouse_core::{ControllerStatus, Priority};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -299,12 +298,10 @@ impl HubMetrics {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_core::hub::Settings;
-    use pilothouse_core::key::Kind;
-    use pilothouse_core::manifest::{Limits, Manifest, ReadDeclaration, Subject};
-    use pilothouse_core::outcome::Outcome;
-    use pilothouse_core::plugin::{Plugin, Request, RunError};
-    use pilothouse_core::reader::Reader;
+    use pilothouse_core::{
+        ControllerSettings, Kind, Limits, Manifest, Outcome, Plugin, ReadDeclaration, Reader,
+        Request, RunError, Subject,
+    };
 
     use super::*;
     use crate::shared::Cause;
@@ -340,7 +337,10 @@ mod tests {
         let shared = Arc::new(Shared::new(1));
         let metrics = HubMetrics::new(shared.clone());
         for number in 0..10 {
-            let (plugin, settings) = (idle(&format!("plugin-{number}")), Settings::default());
+            let (plugin, settings) = (
+                idle(&format!("plugin-{number}")),
+                ControllerSettings::default(),
+            );
             let joined = shared.change(Cause::Plugins, |hub, now| hub.join(plugin, &settings, now));
             let id = joined.expect("nobody has its name");
             assert_eq!(metrics.depths(&shared.status()).len(), 2);

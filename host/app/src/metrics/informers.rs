@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use pilothouse_cluster::discovery::Resource;
-use pilothouse_core::source::Source;
+use pilothouse_core::InformerKey;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -35,7 +35,7 @@ pub struct InformerLabels {
 
 /// The series of all informers.
 pub struct Informers {
-    labels: Mutex<BTreeMap<Source, InformerLabels>>,
+    labels: Mutex<BTreeMap<InformerKey, InformerLabels>>,
     queued: Family<InformerLabels, Gauge>,
     latency: Histograms<InformerLabels>,
     rollbacks: Family<CacheLabels, Counter>,
@@ -75,10 +75,10 @@ impl Informers {
     }
 
     /// Starts the series of an informer that is about to run at zero.
-    pub fn add(&self, source: &Source, resource: &Resource) -> Informer {
+    pub fn add(&self, informer_key: &InformerKey, resource: &Resource) -> Informer {
         // Several informers of one kind are told apart by what restricts them.
-        let kind = source.kind.to_string();
-        let narrowing = source.to_string().split_off(kind.len());
+        let kind = informer_key.kind.to_string();
+        let narrowing = informer_key.to_string().split_off(kind.len());
         let labels = InformerLabels {
             name: format!("pilothouse{narrowing}"),
             group: resource.kind.group.to_string(),
@@ -90,27 +90,27 @@ impl Informers {
             latency: self.latency.get_or_create(&labels).clone(),
             rollbacks: self
                 .rollbacks
-                .get_or_create(&CacheLabels::of(source))
+                .get_or_create(&CacheLabels::of(informer_key))
                 .clone(),
         };
         let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(source.clone(), labels);
+        known.insert(informer_key.clone(), labels);
         informer
     }
 
     /// Removes the series of an informer that has ended.
-    pub fn remove(&self, source: &Source) {
+    pub fn remove(&self, informer_key: &InformerKey) {
         let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(labels) = known.remove(source) {
+        if let Some(labels) = known.remove(informer_key) {
             self.queued.remove(&labels);
             self.latency.remove(&labels);
-            self.rollbacks.remove(&CacheLabels::of(source));
+            self.rollbacks.remove(&CacheLabels::of(informer_key));
         }
     }
 
-    pub fn labels(&self, source: &Source) -> Option<InformerLabels> {
+    pub fn labels(&self, informer_key: &InformerKey) -> Option<InformerLabels> {
         let known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(source).cloned()
+        known.get(informer_key).cloned()
     }
 }
 

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use pilothouse_core::outcome::ActionResult;
-use pilothouse_core::plan::Executed;
+use pilothouse_core::{ActionResult, Executed};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -28,12 +28,12 @@ struct Used {
 
 /// Room for one version's native code. It is given back on drop.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ReservedRoom {
     bytes: usize,
     used: Arc<Mutex<Used>>,
 }
 
-impl Drop for Taken {
+impl Drop for ReservedRoom {
     fn drop(&mut self) {
         lock(&self.used).bytes -= self.bytes;
     }
@@ -48,7 +48,7 @@ impl CodeRoom {
     }
 
     /// Takes room for a version's native code. The error is the reason why there is not enough.
-    pub fn take(&self, digest: &Digest, bytes: usize) -> Result<Taken, String> {
+    pub fn take(&self, digest: &Digest, bytes: usize) -> Result<ReservedRoom, String> {
         let mut used = lock(&self.used);
         used.refused.remove(digest);
         if used.bytes.saturating_add(bytes) > self.limit {
@@ -59,7 +59,7 @@ impl CodeRoom {
         }
         used.bytes += bytes;
         let used = self.used.clone();
-        Ok(Taken { bytes, used })
+        Ok(ReservedRoom { bytes, used })
     }
 
     /// Why there is still no room for a version that was refused before. `None` if there is room

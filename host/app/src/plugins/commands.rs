@@ -4,7 +4,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum CommandVerb {
     /// Run nothing until the plugin is resumed or the host restarts.
     Pause,
     /// Run again, unless the plugin's settings pause it.
@@ -15,7 +15,7 @@ pub enum Verb {
     Accept,
 }
 
-impl Verb {
+impl CommandVerb {
     pub fn word(self) -> &'static str {
         match self {
             Self::Pause => "pause",
@@ -48,31 +48,36 @@ pub enum CommandError {
 }
 
 /// What was done, or why nothing was.
-pub type Answer = Result<String, CommandError>;
+pub type CommandAnswer = Result<String, CommandError>;
 
 /// A command about one plugin, and where its answer is sent.
-pub struct Command {
+pub struct PluginCommand {
     pub plugin: String,
-    pub verb: Verb,
+    pub verb: CommandVerb,
     /// The digest of the file that is meant. `None` if the command is for any file.
     pub digest: Option<String>,
-    pub answer: oneshot::Sender<Answer>,
+    pub answer: oneshot::Sender<CommandAnswer>,
 }
 
 /// The sending side, for those that give commands.
 #[derive(Clone)]
-pub struct Commands(mpsc::Sender<Command>);
+pub struct Commands(mpsc::Sender<PluginCommand>);
 
 /// A channel for commands. A few may wait in it to be carried out.
-pub fn channel() -> (Commands, mpsc::Receiver<Command>) {
+pub fn channel() -> (Commands, mpsc::Receiver<PluginCommand>) {
     let (give, take) = mpsc::channel(16);
     (Commands(give), take)
 }
 
 impl Commands {
-    pub async fn give(&self, plugin: String, verb: Verb, digest: Option<String>) -> Answer {
+    pub async fn give(
+        &self,
+        plugin: String,
+        verb: CommandVerb,
+        digest: Option<String>,
+    ) -> CommandAnswer {
         let (answer, answered) = oneshot::channel();
-        let command = Command {
+        let command = PluginCommand {
             plugin,
             verb,
             digest,

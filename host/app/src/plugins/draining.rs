@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::roster::{Entry, State};
-use super::slot::Running;
+use super::plugin_file::Running;
+use super::plugin_list::{PluginEntry, PluginState};
 use crate::shared::{Cause, Shared};
 
 /// Queued keys may run for this long. After that only running ones are awaited, which have their
@@ -29,7 +29,7 @@ pub enum Queued {
 }
 
 /// A plugin that has drained.
-pub struct Left {
+pub struct Drained {
     pub running: Running,
     /// The number of keys that were still queued.
     pub dropped: usize,
@@ -38,14 +38,20 @@ pub struct Left {
 /// The plugins that are draining.
 #[derive(Default)]
 pub struct Draining {
-    tasks: JoinSet<Left>,
+    tasks: JoinSet<Drained>,
     /// By plugin name.
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, PluginEntry>,
 }
 
 impl Draining {
     /// Begins to drain a plugin. `entry` is its file's entry so far.
-    pub fn begin(&mut self, shared: &Arc<Shared>, running: Running, queued: Queued, entry: Entry) {
+    pub fn begin(
+        &mut self,
+        shared: &Arc<Shared>,
+        running: Running,
+        queued: Queued,
+        entry: PluginEntry,
+    ) {
         shared.change(Cause::Plugins, |hub, _| {
             hub.drain_plugin(running.id);
             if queued == Queued::Drop {
@@ -53,18 +59,18 @@ impl Draining {
             }
         });
         let name = running.name().to_owned();
-        let state = State::Draining(running.id);
-        self.entries.insert(name, Entry { state, ..entry });
+        let state = PluginState::Draining(running.id);
+        self.entries.insert(name, PluginEntry { state, ..entry });
         let shared = shared.clone();
         self.tasks.spawn(async move {
             let dropped = drain(&shared, &running).await;
-            Left { running, dropped }
+            Drained { running, dropped }
         });
     }
 
     /// Waits for the next plugin that has drained and can be removed from the hub. Waits forever if
     /// no plugin is draining.
-    pub async fn next(&mut self) -> Left {
+    pub async fn next(&mut self) -> Drained {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok(left)) => {
@@ -84,7 +90,7 @@ impl Draining {
         self.entries.contains_key(name)
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &PluginEntry> {
         self.entries.values()
     }
 }

@@ -4,33 +4,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::manifest::Manifest;
-use pilothouse_core::plugin::Plugin;
+use pilothouse_core::{Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, LimitPolicy, WasmPlugin};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::info;
 
-use super::code_room::{CodeRoom, Taken};
+use super::code_room::{CodeRoom, ReservedRoom};
 use crate::directory::Directory;
 use crate::schema::Schemas;
-use crate::settings::{Settings, size};
+use crate::settings::{SettingsFile, size};
 
 /// A compilation that takes longer gets a second log line.
 const LONG: Duration = Duration::from_secs(1);
 
 /// A version of a plugin, ready to run.
 #[derive(Clone)]
-pub struct Version {
+pub struct LoadedVersion {
     pub plugin: Arc<WasmPlugin>,
     pub manifest: Arc<Manifest>,
     /// SHA-256 of the file's bytes, as they were read.
     pub digest: Digest,
     /// The settings it was last installed with. It keeps them while no newer ones fit its schema.
-    pub accepted: Option<Arc<Settings>>,
+    pub accepted: Option<Arc<SettingsFile>>,
     /// The room that its native code takes.
-    pub _room: Arc<Taken>,
+    pub _room: Arc<ReservedRoom>,
 }
 
 /// SHA-256, in hexadecimal.
@@ -41,13 +40,13 @@ pub struct Loaded {
     pub file: String,
     /// The number of this load. Only a file's last one counts.
     pub ticket: u64,
-    pub result: Result<Outcome, String>,
+    pub result: Result<LoadOutcome, String>,
 }
 
-pub enum Outcome {
+pub enum LoadOutcome {
     /// A version that is known already.
     Known(Digest),
-    New(Version),
+    New(LoadedVersion),
     /// There is no room for its native code now, with the reason.
     NoRoom(String),
 }
@@ -55,10 +54,10 @@ pub enum Outcome {
 /// Makes versions from files. Both methods block.
 pub trait Loader: Send + Sync {
     /// Loads a file if that takes no longer than reading it. `None` if it must be compiled.
-    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<Outcome>, String>;
+    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<LoadOutcome>, String>;
 
     /// Loads a file, and compiles it if necessary.
-    fn compile(&self, file: &str, known: &[Digest]) -> Result<Outcome, String>;
+    fn compile(&self, file: &str, known: &[Digest]) -> Result<LoadOutcome, String>;
 }
 
 /// How many files may be read and compiled at the same time. Each may need a core and much memory.
@@ -127,7 +126,7 @@ async fn load(
     known: Vec<Digest>,
     reading: &Semaphore,
     compiling: &Semaphore,
-) -> Result<Outcome, String> {
+) -> Result<LoadOutcome, String> {
     // The semaphores are never closed.
     let turn = reading.acquire().await;
     let (reader, name, digests) = (loader.clone(), file.to_owned(), known.clone());
@@ -160,10 +159,10 @@ pub struct FileLoader {
 }
 
 impl Loader for FileLoader {
-    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<Outcome>, String> {
+    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<LoadOutcome>, String> {
         let (bytes, digest) = match self.open(file, known)? {
-            Opened::Known(digest) => return Ok(Some(Outcome::Known(digest))),
-            Opened::NoRoom(reason) => return Ok(Some(Outcome::NoRoom(reason))),
+            Opened::Known(digest) => return Ok(Some(LoadOutcome::Known(digest))),
+            Opened::NoRoom(reason) => return Ok(Some(LoadOutcome::NoRoom(reason))),
             Opened::New(bytes, digest) => (bytes, digest),
         };
         let policy = LimitPolicy::default();
@@ -173,10 +172,10 @@ impl Loader for FileLoader {
         outcome.transpose()
     }
 
-    fn compile(&self, file: &str, known: &[Digest]) -> Result<Outcome, String> {
+    fn compile(&self, file: &str, known: &[Digest]) -> Result<LoadOutcome, String> {
         let (bytes, digest) = match self.open(file, known)? {
-            Opened::Known(digest) => return Ok(Outcome::Known(digest)),
-            Opened::NoRoom(reason) => return Ok(Outcome::NoRoom(reason)),
+            Opened::Known(digest) => return Ok(LoadOutcome::Known(digest)),
+            Opened::NoRoom(reason) => return Ok(LoadOutcome::NoRoom(reason)),
             Opened::New(bytes, digest) => (bytes, digest),
         };
         info!(file, size = size(bytes.len()), "compiling");
@@ -214,16 +213,16 @@ impl FileLoader {
         })
     }
 
-    fn outcome(&self, plugin: WasmPlugin, digest: Digest) -> Result<Outcome, String> {
+    fn outcome(&self, plugin: WasmPlugin, digest: Digest) -> Result<LoadOutcome, String> {
         if let Some(schema) = &plugin.manifest().config_schema {
             let checked = self.schemas.check(schema);
             checked.map_err(|fault| format!("manifest: {fault}"))?;
         }
         let room = match self.code.take(&digest, plugin.report().native_bytes) {
             Ok(room) => Arc::new(room),
-            Err(reason) => return Ok(Outcome::NoRoom(reason)),
+            Err(reason) => return Ok(LoadOutcome::NoRoom(reason)),
         };
-        Ok(Outcome::New(Version {
+        Ok(LoadOutcome::New(LoadedVersion {
             manifest: Arc::new(plugin.manifest().clone()),
             plugin: Arc::new(plugin),
             digest,
@@ -238,5 +237,4 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[path = "loading_tests.rs"]
 mod tests;

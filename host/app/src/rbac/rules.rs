@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pilothouse_core::grants::Grants;
-use pilothouse_core::key::Kind;
-use pilothouse_core::manifest::{Manifest, Verb};
+use pilothouse_core::{Grants, Kind, Manifest, Verb};
 
 /// What the API calls a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +51,7 @@ impl Named {
 
 /// The resource and names of one rule of a role. Verbs for the same target are merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct RuleTarget {
     pub group: String,
     /// Includes the subresource, if there is one: `pods/status`.
     pub resource: String,
@@ -61,7 +59,7 @@ pub struct Target {
     pub names: BTreeSet<String>,
 }
 
-impl Target {
+impl RuleTarget {
     /// Explains a rule that no manifest asks for by name.
     pub fn comment(&self) -> Option<&'static str> {
         self.resource.ends_with(FINALIZERS).then_some(
@@ -70,7 +68,7 @@ impl Target {
     }
 }
 
-pub type Verbs = BTreeMap<Target, BTreeSet<String>>;
+pub type Verbs = BTreeMap<RuleTarget, BTreeSet<String>>;
 
 /// What is allowed where. An empty namespace means the whole cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,7 +200,7 @@ impl Rules {
             namespaces
         };
         for namespace in namespaces {
-            let target = Target {
+            let target = RuleTarget {
                 group: group.to_owned(),
                 resource: resource.to_owned(),
                 names: names.clone(),
@@ -229,11 +227,9 @@ fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_core::grants::Granted;
-    use pilothouse_core::manifest::{
-        Limits, ReadDeclaration, Selection, Subject, WriteDeclaration,
+    use pilothouse_core::{
+        Granted, LabelSelector, Limits, ReadDeclaration, Selection, Subject, WriteDeclaration,
     };
-    use pilothouse_core::selector::LabelSelector;
 
     use super::*;
 

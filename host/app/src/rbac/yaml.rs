@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::rules::{Rules, Target, Verbs};
+use super::rules::{RuleTarget, Rules, Verbs};
 
 /// A service account.
 pub struct Account {
@@ -48,7 +48,7 @@ fn role(account: &Account, place: &str, verbs: &Verbs) -> String {
         if let Some(comment) = target.comment() {
             let _ = writeln!(text, "# {comment}");
         }
-        let Target {
+        let RuleTarget {
             group,
             resource,
             names,

@@ -91,5 +91,4 @@ fn is_bare(key: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "evaluate_tests.rs"]
 mod tests;

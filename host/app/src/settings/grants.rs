@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use pilothouse_core::grants::{Granted, KindName, ReadGrant, WriteGrant};
-use pilothouse_core::manifest::Verb;
+use pilothouse_core::{Granted, KindName, ReadGrant, Verb, WriteGrant};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -17,13 +16,13 @@ pub enum GrantSetting {
     /// `"as-requested"`: all of it.
     AsRequested,
     /// What is listed.
-    Listed(Listed),
+    Listed(ListedGrants),
 }
 
 /// `[grants]`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Listed {
+pub struct ListedGrants {
     /// Kinds, each a name or a table.
     #[serde(default)]
     pub reads: Vec<ReadSetting>,
@@ -132,7 +131,7 @@ impl<'de> Deserialize<'de> for GrantSetting {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Listed::deserialize(MapAccessDeserializer::new(map)).map(GrantSetting::Listed)
+                ListedGrants::deserialize(MapAccessDeserializer::new(map)).map(GrantSetting::Listed)
             }
         }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pilothouse_cluster::identity::Identity;
-use pilothouse_core::manifest::{HOST, ManifestError, is_dns_label};
+use pilothouse_core::{HOST, ManifestError, is_dns_label};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
-use super::{Settings, quantity};
+use super::{SettingsFile, quantity};
 use crate::directory::DEFAULTS;
 
 /// The minimum similarity of a name that an error suggests, where 1 means equal.
@@ -19,7 +19,7 @@ const NEAR: f64 = 0.7;
 const MAX_FIELD_MANAGER: usize = 128;
 
 /// Parses the settings of one plugin.
-pub fn parse(text: &str) -> Result<Settings, String> {
+pub fn parse(text: &str) -> Result<SettingsFile, String> {
     let settings = read(text)?;
     if settings.require_settings.is_some() {
         return Err(format!(
@@ -30,7 +30,7 @@ pub fn parse(text: &str) -> Result<Settings, String> {
 }
 
 /// Parses a settings file. An error names the line.
-fn read(text: &str) -> Result<Settings, String> {
+fn read(text: &str) -> Result<SettingsFile, String> {
     toml::from_str(text).map_err(|error| {
         let message = with_proposal(&error.message().replace('\n', " "));
         match error.span() {
@@ -45,7 +45,7 @@ fn read(text: &str) -> Result<Settings, String> {
 }
 
 /// Parses the settings for all plugins.
-pub fn parse_defaults(text: &str) -> Result<Settings, String> {
+pub fn parse_defaults(text: &str) -> Result<SettingsFile, String> {
     let settings = read(text)?;
     for (key, is_set) in [
         ("name", settings.name.is_some()),

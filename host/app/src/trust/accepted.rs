@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use pilothouse_core::wants::Wants;
+use pilothouse_core::Wants;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub enum Verdict {
 
 /// What has been accepted.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedStore {
     /// `None`: kept in memory only.
     directory: Option<PathBuf>,
     /// What could not be written, or is kept in memory only.
@@ -80,7 +80,7 @@ pub fn usual_directory() -> Option<PathBuf> {
     Some(state.join("pilothouse"))
 }
 
-impl Accepted {
+impl AcceptedStore {
     /// Keeps records below the state directory. `None`: in memory, until the process ends.
     pub fn new(state: Option<&Path>) -> Self {
         Self {
@@ -236,5 +236,4 @@ fn write(directory: &Path, key: &str, record: &Record) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "accepted_tests.rs"]
 mod tests;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pilothouse_core::hub::Hub;
-use pilothouse_core::snapshot::InformerId;
+use pilothouse_core::{Hub, InformerId};
 use tracing::{error, info};
 
 use crate::shared::{Cause, Shared};

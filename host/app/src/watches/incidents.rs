@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pilothouse_core::source::Source;
+use pilothouse_core::InformerKey;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -29,16 +29,16 @@ pub struct Incidents {
 struct Incident {
     since: Instant,
     /// The list-watches that still fail.
-    failing: BTreeSet<(Source, Role)>,
+    failing: BTreeSet<(InformerKey, Role)>,
     /// How many informers have failed since the incident began.
     informers: usize,
 }
 
 impl Incident {
-    fn add(&mut self, source: &Source, role: Role) {
-        let is_known = self.failing.iter().any(|(known, _)| known == source);
+    fn add(&mut self, informer_key: &InformerKey, role: Role) {
+        let is_known = self.failing.iter().any(|(known, _)| known == informer_key);
         self.informers += usize::from(!is_known);
-        self.failing.insert((source.clone(), role));
+        self.failing.insert((informer_key.clone(), role));
     }
 }
 
@@ -52,24 +52,30 @@ impl Incidents {
 
     /// A list-watch of an informer fails because of the server. Ignores a retired list-watch,
     /// because nothing would end its incident.
-    pub fn begin(&self, source: &Source, role: Role, reason: &str, is_retired: &AtomicBool) {
+    pub fn begin(
+        &self,
+        informer_key: &InformerKey,
+        role: Role,
+        reason: &str,
+        is_retired: &AtomicBool,
+    ) {
         let mut open = self.lock();
         if is_retired.load(Ordering::SeqCst) {
             return;
         }
-        let place = (source.clone(), role);
+        let place = (informer_key.clone(), role);
         if open
             .iter()
             .any(|incident| incident.failing.contains(&place))
         {
-            debug!(kind = %source, reason, "watch still fails");
+            debug!(kind = %informer_key, reason, "watch still fails");
             return;
         }
         let latest = open.last_mut();
         if let Some(incident) = latest.filter(|incident| incident.since.elapsed() < TOGETHER) {
-            incident.add(source, role);
+            incident.add(informer_key, role);
             let informers = incident.informers;
-            debug!(kind = %source, reason, informers, "watch failed, too");
+            debug!(kind = %informer_key, reason, informers, "watch failed, too");
             return;
         }
         open.push(Incident {
@@ -77,21 +83,21 @@ impl Incidents {
             failing: BTreeSet::from([place]),
             informers: 1,
         });
-        warn!(server = self.server, reason, kind = %source, "watches are failing; more kinds may be affected");
+        warn!(server = self.server, reason, kind = %informer_key, "watches are failing; more kinds may be affected");
     }
 
     /// Ends a list-watch's part in an incident: it works again, fails for a reason of its own, or
     /// is not wanted any more.
-    pub fn end(&self, source: &Source, role: Role) {
+    pub fn end(&self, informer_key: &InformerKey, role: Role) {
         let mut open = self.lock();
-        let place = (source.clone(), role);
+        let place = (informer_key.clone(), role);
         let found = open
             .iter_mut()
             .position(|incident| incident.failing.remove(&place));
         let Some(place) = found else {
             return;
         };
-        debug!(kind = %source, "watch recovered");
+        debug!(kind = %informer_key, "watch recovered");
         if open[place].failing.is_empty() {
             let Incident {
                 since, informers, ..
@@ -108,19 +114,19 @@ impl Incidents {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_core::key::Kind;
+    use pilothouse_core::Kind;
 
     use super::*;
     use crate::test_log::logged;
 
     use Role::{Follower, Successor};
 
-    fn begin(incidents: &Incidents, source: &Source, role: Role, reason: &str) {
-        incidents.begin(source, role, reason, &AtomicBool::new(false));
+    fn begin(incidents: &Incidents, informer_key: &InformerKey, role: Role, reason: &str) {
+        incidents.begin(informer_key, role, reason, &AtomicBool::new(false));
     }
 
-    fn kind(name: &str) -> Source {
-        Source::all(Kind::new("", "v1", name))
+    fn kind(name: &str) -> InformerKey {
+        InformerKey::all(Kind::new("", "v1", name))
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,8 +2,7 @@
 //! in the API server for as long as it lives, and a manifest that names namespaces can ask for
 //! hundreds.
 
-use pilothouse_core::hub::Hub;
-use pilothouse_core::manifest::Manifest;
+use pilothouse_core::{Hub, Manifest};
 
 /// The default. This many do not strain an API server or the host's memory, and few hosts have more
 /// than a hundred.
@@ -47,13 +46,10 @@ impl WatchLimit {
 mod tests {
     use std::sync::Arc;
 
-    use pilothouse_core::hub::Settings;
-    use pilothouse_core::key::Kind;
-    use pilothouse_core::manifest::{Limits, ReadDeclaration, Subject};
-    use pilothouse_core::outcome::Outcome;
-    use pilothouse_core::plugin::{Plugin, Request, RunError};
-    use pilothouse_core::queue::Time;
-    use pilothouse_core::reader::Reader;
+    use pilothouse_core::{
+        ControllerSettings, Kind, Limits, Outcome, Plugin, ReadDeclaration, Reader, Request,
+        RunError, Subject, Time,
+    };
 
     use super::*;
 
@@ -93,7 +89,8 @@ mod tests {
         assert_eq!(limit.refusal(&hub, &first), None);
         let joins = |hub: &mut Hub, manifest: &Manifest| {
             let plugin = Arc::new(Reads(manifest.clone()));
-            hub.join(plugin, &Settings::default(), Time::ZERO).unwrap()
+            hub.join(plugin, &ControllerSettings::default(), Time::ZERO)
+                .unwrap()
         };
         let id = joins(&mut hub, &first);
         // Seven of its namespaces and all pods are already watched.

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pilothouse_cluster::watch::{CacheSink, WatchState};
-use pilothouse_core::cache::{Delta, Unreadable};
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::object::Schema;
-use pilothouse_core::snapshot::InformerId;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{
+    Delta, Detail, InformerId, InformerKey, ObjectKey, ResourceVersion, Schema, Unreadable,
+};
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
@@ -23,8 +21,8 @@ use crate::shared::{Cause, Shared};
 /// Which cache a list-watch feeds, and which list-watch it replaces, if any.
 pub struct Feed {
     id: InformerId,
-    source: Source,
-    payload: Payload,
+    informer_key: InformerKey,
+    detail: Detail,
     /// Once true, deltas of this list-watch are ignored.
     is_retired: Arc<AtomicBool>,
     /// The list-watch that feeds the cache until this one has caught up, and what this one has
@@ -35,15 +33,15 @@ pub struct Feed {
 impl Feed {
     pub fn new(
         id: InformerId,
-        source: Source,
-        payload: Payload,
+        informer_key: InformerKey,
+        detail: Detail,
         is_retired: Arc<AtomicBool>,
         predecessor: Option<Follower>,
     ) -> Self {
         Self {
             id,
-            source,
-            payload,
+            informer_key,
+            detail,
             is_retired,
             handover: predecessor.map(|predecessor| (predecessor, Stage::default())),
         }
@@ -139,33 +137,37 @@ impl HubSink {
 
     /// True if the cache holds a complete list with this much of each object.
     pub fn is_listed(&self) -> bool {
-        let Feed { id, payload, .. } = self.feed;
+        let Feed { id, detail, .. } = self.feed;
         self.shared.read(Cause::Change, |hub| {
-            hub.snapshot().informers[id].is_synced(payload)
+            hub.snapshot().informers[id].is_synced(detail)
         })
     }
 
     /// Returns whether there was an error before.
     fn set_trouble(&self, reason: Option<String>) -> bool {
         let Feed {
-            source, is_retired, ..
+            informer_key,
+            is_retired,
+            ..
         } = &self.feed;
         self.troubles
-            .set(source, self.feed.role(), reason, is_retired)
+            .set(informer_key, self.feed.role(), reason, is_retired)
     }
 
     /// Called once this list-watch feeds the cache. Clears the errors of this list-watch and of its
     /// predecessor.
     fn has_taken_over(&self) {
         let Feed {
-            source, payload, ..
+            informer_key,
+            detail,
+            ..
         } = &self.feed;
-        debug!(kind = %source, ?payload, "another list-watch has taken over");
+        debug!(kind = %informer_key, ?detail, "another list-watch has taken over");
         let roles = [Role::Follower, Role::Successor];
         for role in roles {
-            self.incidents.end(source, role);
+            self.incidents.end(informer_key, role);
         }
-        let was_in_trouble = roles.map(|role| self.troubles.forget(source, role));
+        let was_in_trouble = roles.map(|role| self.troubles.forget(informer_key, role));
         if was_in_trouble.contains(&true) {
             self.shared.change(Cause::Change, |hub, _| hub.recovered());
         }
@@ -196,7 +198,7 @@ impl HubSink {
     fn warn_unreadable(&mut self, object: &Unreadable) {
         let Unreadable { key, reason, .. } = object;
         if self.unreadable.insert(key.clone()) {
-            warn!(kind = %self.feed.source, object = %key, reason, "an object cannot be read");
+            warn!(kind = %self.feed.informer_key, object = %key, reason, "an object cannot be read");
         }
     }
 }
@@ -232,27 +234,30 @@ impl CacheSink for HubSink {
         match state {
             WatchState::Unreachable(reason) => {
                 let Feed {
-                    source, is_retired, ..
+                    informer_key,
+                    is_retired,
+                    ..
                 } = &self.feed;
-                self.incidents.begin(source, role, &reason, is_retired);
+                self.incidents
+                    .begin(informer_key, role, &reason, is_retired);
                 self.set_trouble(Some(reason));
             }
             WatchState::Error(reason) => {
                 // The server answers, so its incident is over for this informer.
-                self.incidents.end(&self.feed.source, role);
+                self.incidents.end(&self.feed.informer_key, role);
                 if self.incident.is_none() {
                     self.incident = Some(Instant::now());
-                    warn!(kind = %self.feed.source, reason, "watch failed");
+                    warn!(kind = %self.feed.informer_key, reason, "watch failed");
                 } else {
-                    debug!(kind = %self.feed.source, reason, "watch still fails");
+                    debug!(kind = %self.feed.informer_key, reason, "watch still fails");
                 }
                 self.set_trouble(Some(reason));
             }
             WatchState::Watching => {
-                self.incidents.end(&self.feed.source, role);
+                self.incidents.end(&self.feed.informer_key, role);
                 if let Some(since) = self.incident.take() {
                     let lasted = format!("{:.1} s", since.elapsed().as_secs_f32());
-                    info!(kind = %self.feed.source, lasted, "watch recovered");
+                    info!(kind = %self.feed.informer_key, lasted, "watch recovered");
                 }
                 // The error may have been that of the informer's other list-watch.
                 if self.set_trouble(None) {
@@ -264,7 +269,7 @@ impl CacheSink for HubSink {
     }
 
     fn stale(&mut self, version: &ResourceVersion) {
-        debug!(kind = %self.feed.source, resource_version = %version, "dropped an event that is older than the cache");
+        debug!(kind = %self.feed.informer_key, resource_version = %version, "dropped an event that is older than the cache");
         self.shared
             .change(Cause::Change, |hub, _| hub.note_stale(self.feed.id));
     }
@@ -274,15 +279,14 @@ impl CacheSink for HubSink {
             metrics.rolled_back();
         }
         if !is_news {
-            debug!(kind = %self.feed.source, %from, %to, "the API server has been rolled back, as others have found");
+            debug!(kind = %self.feed.informer_key, %from, %to, "the API server has been rolled back, as others have found");
             return;
         }
-        error!(kind = %self.feed.source, %from, %to, "the API server has been rolled back; relisting everything");
+        error!(kind = %self.feed.informer_key, %from, %to, "the API server has been rolled back; relisting everything");
         // The line above also announced this informer's failure.
         self.incident.get_or_insert_with(Instant::now);
     }
 }
 
 #[cfg(test)]
-#[path = "sink_tests.rs"]
 mod tests;

@@ -7,10 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pilothouse_core::cache::{Delta, Listing, Unreadable};
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::object::Object;
-use pilothouse_core::source::Payload;
+use pilothouse_core::{Delta, Detail, Listing, Object, ObjectKey, ResourceVersion, Unreadable};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -23,7 +20,7 @@ struct Held {
     /// All objects that exist at `version`.
     objects: BTreeMap<ObjectKey, Result<Object, Unreadable>>,
     version: ResourceVersion,
-    payload: Payload,
+    detail: Detail,
     is_rollback: bool,
 }
 
@@ -54,7 +51,7 @@ impl Held {
         Self {
             objects: readable.chain(unreadable).collect(),
             version: listing.resource_version,
-            payload: listing.payload,
+            detail: listing.detail,
             is_rollback: listing.is_rollback,
         }
     }
@@ -106,7 +103,7 @@ impl Held {
     fn into_listing(self) -> Listing {
         let mut listing = Listing {
             resource_version: self.version,
-            payload: self.payload,
+            detail: self.detail,
             is_rollback: self.is_rollback,
             ..Listing::default()
         };
@@ -126,8 +123,7 @@ fn is_older(version: &ResourceVersion, than: &ResourceVersion) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_core::key::Kind;
-    use pilothouse_core::object::Schema;
+    use pilothouse_core::{Kind, Schema};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pilothouse_core::key::Kind;
+use pilothouse_core::Kind;
 
 use super::DiscoveryError;
 

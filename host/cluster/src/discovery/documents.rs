@@ -1,6 +1,6 @@
 //! Parses the two forms of discovery documents: aggregated and legacy.
 
-use pilothouse_core::key::Kind;
+use pilothouse_core::Kind;
 use serde::Deserialize;
 use serde_json::Result;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use pilothouse_core::key::{Kind, ObjectKey};
+use pilothouse_core::{Kind, ObjectKey};
 use tokio::time::Instant;
 
 /// For one plugin and one object (client-go's `defaultSpamBurst` and `defaultSpamQPS`).

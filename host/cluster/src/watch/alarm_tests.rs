@@ -3,20 +3,20 @@
 
 use std::time::Duration;
 
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{Detail, InformerKey};
 
 use super::play::{Record, bookmark, list_watch, lists, marker, page, pod, pods};
-use super::{Alarm, Settings};
-use crate::fake::{Answer, Part, Scenario, stream};
+use super::{Alarm, WatchSettings};
+use crate::fake::{Scenario, ScriptedAnswer, WirePart, stream};
 
 async fn play(
-    script: Vec<Answer>,
-    settings: Settings,
+    script: Vec<ScriptedAnswer>,
+    settings: WatchSettings,
     alarm: &Alarm,
 ) -> (Vec<String>, Vec<String>) {
     let scenario = Scenario::new(script);
-    let source = Source::all(pods().kind);
-    let list_watch = list_watch(&scenario, source, Payload::Full, settings).sharing(alarm);
+    let informer_key = InformerKey::all(pods().kind);
+    let list_watch = list_watch(&scenario, informer_key, Detail::Full, settings).sharing(alarm);
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},
@@ -26,10 +26,10 @@ async fn play(
 }
 
 /// The answers to a list-watch that is at 100, breaks, and finds the server at 50 twice.
-fn finds_out() -> Vec<Answer> {
+fn finds_out() -> Vec<ScriptedAnswer> {
     vec![
         page("100", &[], ""),
-        stream(&[], Some(Part::Break)),
+        stream(&[], Some(WirePart::Break)),
         page("50", &[], ""),
         page("50", &[], ""),
         page("50", &[], ""),
@@ -41,12 +41,12 @@ async fn who_could_not_find_out_any_more_lists_everything_too() {
     let alarm = Alarm::default();
     let told = vec![
         page("20", &[pod("lost", "15")], ""),
-        stream(&[], Some(Part::Hang)),
+        stream(&[], Some(WirePart::Hang)),
         // By now the server has come further.
         page("51", &[], ""),
         page("51", &[], ""),
     ];
-    let settings = Settings {
+    let settings = WatchSettings {
         quiet_limit: Duration::from_secs(3600),
         ..lists()
     };
@@ -66,9 +66,9 @@ async fn who_could_not_find_out_any_more_lists_everything_too() {
 async fn two_that_find_out_one_after_the_other_list_once_each() {
     let alarm = Alarm::default();
     let mut second = finds_out();
-    second[1] = stream(&[], Some(Part::Pause(Duration::from_millis(300))));
-    if let Answer::Http { parts, .. } = &mut second[1] {
-        parts.push(Part::Break);
+    second[1] = stream(&[], Some(WirePart::Pause(Duration::from_millis(300))));
+    if let ScriptedAnswer::Http { parts, .. } = &mut second[1] {
+        parts.push(WirePart::Break);
     }
     let (first, second) = tokio::join!(
         play(finds_out(), lists(), &alarm),
@@ -85,8 +85,11 @@ async fn two_that_find_out_one_after_the_other_list_once_each() {
 async fn who_begins_after_the_alarm_is_not_alarmed() {
     let alarm = Alarm::default();
     play(finds_out(), lists(), &alarm).await;
-    let script = vec![stream(&[marker("60"), bookmark("61")], Some(Part::Hang))];
-    let calm = play(script, Settings::default(), &alarm);
+    let script = vec![stream(
+        &[marker("60"), bookmark("61")],
+        Some(WirePart::Hang),
+    )];
+    let calm = play(script, WatchSettings::default(), &alarm);
     let calm = tokio::time::timeout(Duration::from_secs(5), calm).await;
     assert!(calm.is_err(), "its watch is left alone");
 }

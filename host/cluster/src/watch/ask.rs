@@ -14,8 +14,8 @@ use http::{Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
 
-use super::step::Next;
-use crate::client::{Client, Reading};
+use super::step::NextRequest;
+use crate::client::{Client, OpenResponse};
 use crate::request::{self, RequestError};
 
 /// How long a request stays open if an older one is open too. With a new one every four seconds, at
@@ -23,12 +23,12 @@ use crate::request::{self, RequestError};
 const LATE: Duration = Duration::from_secs(15);
 
 /// A request to send.
-pub(super) struct Question {
+pub(super) struct WatchRequest {
     pub(super) request: Request<Vec<u8>>,
     /// How long the server is asked to keep the answer open.
     pub(super) timeout: Duration,
     /// Counts the request in the metrics; `None` for a watch.
-    pub(super) reading: Option<Reading>,
+    pub(super) reading: Option<OpenResponse>,
 }
 
 /// An answer that has begun.
@@ -37,18 +37,18 @@ pub(super) struct Opened {
     /// How long the server was asked to keep it open.
     pub(super) timeout: Duration,
     /// To be kept until the answer has been read.
-    pub(super) reading: Option<Reading>,
+    pub(super) reading: Option<OpenResponse>,
 }
 
-type Answer = Result<Opened, RequestError>;
+type ScriptedAnswer = Result<Opened, RequestError>;
 
-type Pending = FuturesUnordered<BoxFuture<'static, Answer>>;
+type Pending = FuturesUnordered<BoxFuture<'static, ScriptedAnswer>>;
 
 /// Sends requests, and keeps those that are not answered yet.
 pub(super) struct Asker {
     pub(super) client: Client,
-    /// What the requests in `pending` ask for.
-    asked: Option<Next>,
+    /// WatchChangeKind the requests in `pending` ask for.
+    asked: Option<NextRequest>,
     pending: Pending,
     /// Kept apart from the others: a probe interrupts a watch. A server that is slow with both
     /// would otherwise never complete an answer to either.
@@ -69,12 +69,12 @@ impl Asker {
     /// most `life`, until something other than `next` or a probe is requested.
     pub(super) async fn ask(
         &mut self,
-        next: &Next,
-        question: Question,
+        next: &NextRequest,
+        question: WatchRequest,
         patience: Duration,
         life: Duration,
-    ) -> Answer {
-        let is_probe = *next == Next::Probe;
+    ) -> ScriptedAnswer {
+        let is_probe = *next == NextRequest::Probe;
         if !is_probe
             && !self
                 .asked
@@ -115,15 +115,15 @@ impl Asker {
 }
 
 /// True if two requests bring the same. The time for which a watch stays open makes no difference.
-fn asks_same(one: &Next, other: &Next) -> bool {
+fn asks_same(one: &NextRequest, other: &NextRequest) -> bool {
     match (one, other) {
-        (Next::Watch { from, .. }, Next::Watch { from: other, .. }) => from == other,
+        (NextRequest::Watch { from, .. }, NextRequest::Watch { from: other, .. }) => from == other,
         _ => one == other,
     }
 }
 
 /// The first answer. A broken connection only counts if no other request is answered in time.
-async fn first(pending: &mut Pending, patience: Duration) -> Answer {
+async fn first(pending: &mut Pending, patience: Duration) -> ScriptedAnswer {
     let until = Instant::now() + patience;
     let mut last = RequestError::Deadline(patience);
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, pending.next()).await {
@@ -140,7 +140,7 @@ async fn first(pending: &mut Pending, patience: Duration) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{Answer as Scripted, Scenario, text};
+    use crate::fake::{Scenario, ScriptedAnswer as Scripted, text};
 
     const PATIENCE: Duration = Duration::from_secs(4);
     const LIFE: Duration = Duration::from_secs(60);
@@ -149,8 +149,8 @@ mod tests {
         Scripted::Late(Duration::from_secs(seconds), Box::new(text(200, "late")))
     }
 
-    async fn ask(asker: &mut Asker, next: &Next) -> Answer {
-        let question = Question {
+    async fn ask(asker: &mut Asker, next: &NextRequest) -> ScriptedAnswer {
+        let question = WatchRequest {
             request: Request::default(),
             timeout: Duration::ZERO,
             reading: None,
@@ -163,9 +163,9 @@ mod tests {
         let scenario = Scenario::new([late(6), Scripted::Silence]);
         let mut asker = Asker::new(scenario.client().into());
         let began = Instant::now();
-        let first = ask(&mut asker, &Next::Probe).await;
+        let first = ask(&mut asker, &NextRequest::Probe).await;
         assert!(matches!(first, Err(RequestError::Deadline(_))));
-        assert!(ask(&mut asker, &Next::Probe).await.is_ok());
+        assert!(ask(&mut asker, &NextRequest::Probe).await.is_ok());
         assert_eq!(began.elapsed(), Duration::from_secs(6));
         assert!(asker.probes.is_empty(), "nobody waits for the other one");
     }
@@ -174,8 +174,8 @@ mod tests {
     async fn an_answer_to_another_question_does_not_count() {
         let scenario = Scenario::new([late(6), Scripted::Silence]);
         let mut asker = Asker::new(scenario.client().into());
-        assert!(ask(&mut asker, &Next::Probe).await.is_err());
-        let stream = Next::Stream {
+        assert!(ask(&mut asker, &NextRequest::Probe).await.is_err());
+        let stream = NextRequest::Stream {
             not_older_than: None,
         };
         assert!(ask(&mut asker, &stream).await.is_err());
@@ -187,7 +187,7 @@ mod tests {
         let mut asker = Asker::new(scenario.client().into());
         let mut most = 0;
         for _ in 0..100 {
-            assert!(ask(&mut asker, &Next::Probe).await.is_err());
+            assert!(ask(&mut asker, &NextRequest::Probe).await.is_err());
             most = most.max(asker.probes.len());
         }
         assert!(most <= 5, "{most}");

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Settings;
+use super::WatchSettings;
 use super::pages::MAX_EMPTY_PAGES;
 use super::play::{bookmark, event, lists, marker, page, play, play_streaming, play_with, pod};
-use crate::fake::{Answer, Part, json as answer, stream, text};
+use crate::fake::{ScriptedAnswer, WirePart, json as answer, stream, text};
 
 /// A page without objects. Each number gives another token.
-fn empty_page(number: u32) -> Answer {
+fn empty_page(number: u32) -> ScriptedAnswer {
     page("10", &[], &format!("token-{number}"))
 }
 
@@ -87,14 +87,14 @@ async fn pages_may_be_empty_in_between() {
 
 #[tokio::test(start_paused = true)]
 async fn probes_that_say_nothing_are_made_more_and_more_rarely() {
-    let settings = Settings {
+    let settings = WatchSettings {
         base_delay: Duration::ZERO,
         ..lists()
     };
     let long = "x".repeat(2 * 1024 * 1024);
     let senseless =
         format!(r#"{{"items":[{{"a":"{long}"}}],"metadata":{{"resourceVersion":"10"}}}}"#);
-    let broken = || stream(&[bookmark("10")], Some(Part::Break));
+    let broken = || stream(&[bookmark("10")], Some(WirePart::Break));
     // A probe that arrives where the script expects a watch gets the watch's answer, and vice
     // versa; then the numbers below differ.
     let mut script = vec![page("10", &[], "")];
@@ -120,7 +120,7 @@ async fn an_event_far_from_all_before_leads_to_a_list_and_to_no_alarm() {
         for event in [event("MODIFIED", &pod("a", huge)), bookmark(huge)] {
             let script = [
                 page("10", &[pod("a", "3")], ""),
-                stream(&[event], Some(Part::Hang)),
+                stream(&[event], Some(WirePart::Hang)),
                 page("12", &[pod("a", "11")], ""),
             ];
             let played = play(script).await;
@@ -144,7 +144,10 @@ async fn an_object_far_newer_than_its_list_is_asked_for_by_name() {
         assert_eq!(played.requests[1], "GET /api/v1/namespaces/n/pods/a");
         assert!(played.record.contains(&"replace [n/a@11] at 12".to_owned()));
         let streamed = [
-            stream(&[event("ADDED", &weird), marker("12")], Some(Part::Hang)),
+            stream(
+                &[event("ADDED", &weird), marker("12")],
+                Some(WirePart::Hang),
+            ),
             answer(&weird),
         ];
         let played = play_streaming(streamed).await;

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use pilothouse_core::cache::{Delta, Unreadable};
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
-use pilothouse_core::object::{Object, Schema};
+use pilothouse_core::{Delta, Kind, Object, ObjectKey, ResourceVersion, Schema, Unreadable};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -13,17 +11,17 @@ use super::position::is_leap;
 use crate::discovery::Resource;
 use crate::{path, request};
 
-/// What happened to one object.
+/// WatchChangeKind happened to one object.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct WatchChange {
     pub(super) key: ObjectKey,
     /// The event's version. The object in `what` may be newer if it was fetched by name.
     pub(super) version: ResourceVersion,
-    pub(super) what: What,
+    pub(super) what: WatchChangeKind,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum WatchChangeKind {
     Upsert(Object),
     /// An object fetched by name; it may be newer than the event.
     Read(Object),
@@ -32,12 +30,12 @@ pub(super) enum What {
     Unreadable(String),
 }
 
-impl Change {
+impl WatchChange {
     pub(super) fn upsert(object: Object) -> Self {
         Self {
             key: object.key().to_key(),
             version: object.resource_version().clone(),
-            what: What::Upsert(object),
+            what: WatchChangeKind::Upsert(object),
         }
     }
 
@@ -52,28 +50,30 @@ impl Change {
         Self {
             key: self.key,
             version: version.clone(),
-            what: What::Unreadable(reason),
+            what: WatchChangeKind::Unreadable(reason),
         }
     }
 
     /// Bytes that it would take in a cache.
     pub(super) fn size(&self) -> usize {
         match &self.what {
-            What::Upsert(object) | What::Read(object) => object.size(),
-            What::Delete | What::Unreadable(_) => size_of::<Self>(),
+            WatchChangeKind::Upsert(object) | WatchChangeKind::Read(object) => object.size(),
+            WatchChangeKind::Delete | WatchChangeKind::Unreadable(_) => size_of::<Self>(),
         }
     }
 
     pub(super) fn into_delta(self) -> Delta {
         let Self { key, version, what } = self;
         match what {
-            What::Upsert(object) => Delta::Upsert(object),
-            What::Read(object) => Delta::Read(object),
-            What::Delete => Delta::Delete {
+            WatchChangeKind::Upsert(object) => Delta::Upsert(object),
+            WatchChangeKind::Read(object) => Delta::Read(object),
+            WatchChangeKind::Delete => Delta::Delete {
                 key,
                 resource_version: version,
             },
-            What::Unreadable(reason) => Delta::Unreadable(unreadable(key, version, reason)),
+            WatchChangeKind::Unreadable(reason) => {
+                Delta::Unreadable(unreadable(key, version, reason))
+            }
         }
     }
 }
@@ -92,9 +92,9 @@ pub(super) fn upsert(
     resource: &Resource,
     raw: &RawValue,
     schema: &Schema,
-) -> Result<Change, WatchError> {
+) -> Result<WatchChange, WatchError> {
     match Object::parse(&resource.kind, raw.get(), schema) {
-        Ok(object) if is_name(resource, &object) => Ok(Change::upsert(object)),
+        Ok(object) if is_name(resource, &object) => Ok(WatchChange::upsert(object)),
         Ok(object) => Err(WatchError::OtherScope {
             resource: resource.qualified_name(),
             object: object.key().to_key().to_string(),
@@ -105,10 +105,10 @@ pub(super) fn upsert(
             },
         }),
         Err(error) => match identify(resource, raw) {
-            Some(Identity { key, version, .. }) => Ok(Change {
+            Some(Identity { key, version, .. }) => Ok(WatchChange {
                 key,
                 version,
-                what: What::Unreadable(error.to_string()),
+                what: WatchChangeKind::Unreadable(error.to_string()),
             }),
             None => Err(undecodable(resource, raw, &error.to_string())),
         },
@@ -116,15 +116,15 @@ pub(super) fn upsert(
 }
 
 /// Parses a deleted object. Its name is enough, unless it belongs to another kind.
-pub(super) fn delete(resource: &Resource, raw: &RawValue) -> Result<Change, WatchError> {
+pub(super) fn delete(resource: &Resource, raw: &RawValue) -> Result<WatchChange, WatchError> {
     let Some(identity) = identify(resource, raw) else {
         return Err(undecodable(resource, raw, "its name is missing"));
     };
     let what = match identity.found {
-        Some(found) => What::Unreadable(format!("a {found} was said to be deleted")),
-        None => What::Delete,
+        Some(found) => WatchChangeKind::Unreadable(format!("a {found} was said to be deleted")),
+        None => WatchChangeKind::Delete,
     };
-    Ok(Change {
+    Ok(WatchChange {
         key: identity.key,
         version: identity.version,
         what,

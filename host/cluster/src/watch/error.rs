@@ -1,8 +1,8 @@
 //! The reasons why a list or a watch ends, each as one line.
 
+use super::failure_class::FailureClass;
 use super::lines::StreamError;
 use super::step::BadList;
-use super::verdict::Verdict;
 use crate::request::RequestError;
 
 /// Why a list or a watch ended.
@@ -183,29 +183,29 @@ pub enum WatchError {
 }
 
 /// A failed request, and the class of its failure.
-pub(super) struct Failure {
+pub(super) struct WatchFailure {
     pub(super) error: Box<WatchError>,
-    pub(super) verdict: Verdict,
+    pub(super) class: FailureClass,
 }
 
-impl From<WatchError> for Failure {
+impl From<WatchError> for WatchFailure {
     /// An unreadable answer means that everything must be listed again.
     fn from(error: WatchError) -> Self {
-        Self::new(error, Verdict::Broken)
+        Self::new(error, FailureClass::Broken)
     }
 }
 
-impl Failure {
-    pub(super) fn new(error: WatchError, verdict: Verdict) -> Self {
+impl WatchFailure {
+    pub(super) fn new(error: WatchError, class: FailureClass) -> Self {
         Self {
             error: Box::new(error),
-            verdict,
+            class,
         }
     }
 
     /// The failure of a request without a usable answer.
     pub(super) fn of_request(verb: &'static str, resource: String, source: RequestError) -> Self {
-        let verdict = Verdict::of_request(&source);
+        let class = FailureClass::of_request(&source);
         let error = match source.status() {
             Some(status) if status.code == 403 => WatchError::Forbidden {
                 verb,
@@ -218,7 +218,7 @@ impl Failure {
                 source,
             },
         };
-        Self::new(error, verdict)
+        Self::new(error, class)
     }
 
     /// True for a 404 from the request router: it is not a Status. A kind that is served answers a
@@ -266,17 +266,20 @@ impl Failure {
     /// The failure of a body that cannot be read further. After an overlong line, the watch would
     /// only bring that line again, so a list is needed.
     pub(super) fn of_stream(resource: String, source: StreamError) -> Self {
-        let verdict = match source {
-            StreamError::Broken(_) => Verdict::Lost,
-            StreamError::TooLong(_) => Verdict::Broken,
+        let class = match source {
+            StreamError::Broken(_) => FailureClass::Lost,
+            StreamError::TooLong(_) => FailureClass::Broken,
         };
         let error = WatchError::Stream { resource, source };
-        Self::new(error, verdict)
+        Self::new(error, class)
     }
 
     /// The failure of a list that exceeds the room.
     pub(super) fn of_room(resource: String, bytes: usize) -> Self {
-        Self::new(WatchError::OverLimit { resource, bytes }, Verdict::Full)
+        Self::new(
+            WatchError::OverLimit { resource, bytes },
+            FailureClass::Full,
+        )
     }
 
     /// The failure of a list or stream that contradicts itself or an earlier one.
@@ -285,6 +288,6 @@ impl Failure {
             resource,
             cause: bad.to_string(),
         };
-        Self::new(error, bad.verdict())
+        Self::new(error, bad.class())
     }
 }

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use pilothouse_core::key::ResourceVersion;
-use pilothouse_core::object::Schema;
+use pilothouse_core::{ResourceVersion, Schema};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::WatchError;
-use super::change::{self, Change};
+use super::change::{self, WatchChange};
 use crate::discovery::Resource;
 use crate::request::Status;
 
@@ -18,8 +17,8 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(super) enum Event {
-    Change(Change),
+pub(super) enum WatchEvent {
+    Change(WatchChange),
     Bookmark {
         version: ResourceVersion,
         ends_initial: bool,
@@ -57,7 +56,7 @@ pub(super) fn parse(
     resource: &Resource,
     line: &[u8],
     schema: &Schema,
-) -> Result<Event, WatchError> {
+) -> Result<WatchEvent, WatchError> {
     let bad = |cause: String| WatchError::BadEvent {
         resource: resource.qualified_name(),
         cause,
@@ -65,19 +64,21 @@ pub(super) fn parse(
     let RawEvent { event_type, object } =
         serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
     match &*event_type {
-        "ADDED" | "MODIFIED" => Ok(Event::Change(change::upsert(resource, object, schema)?)),
-        "DELETED" => Ok(Event::Change(change::delete(resource, object)?)),
+        "ADDED" | "MODIFIED" => Ok(WatchEvent::Change(change::upsert(
+            resource, object, schema,
+        )?)),
+        "DELETED" => Ok(WatchEvent::Change(change::delete(resource, object)?)),
         "BOOKMARK" => {
             let RawBookmark { metadata } =
                 serde_json::from_str(object.get()).map_err(|error| bad(error.to_string()))?;
             let annotations = metadata.annotations.unwrap_or_default();
             let marker = annotations.get(INITIAL_EVENTS_END);
-            Ok(Event::Bookmark {
+            Ok(WatchEvent::Bookmark {
                 version: ResourceVersion::new(&metadata.resource_version),
                 ends_initial: marker.is_some_and(|value| value == "true"),
             })
         }
-        "ERROR" => Ok(Event::Error(Status::parse(
+        "ERROR" => Ok(WatchEvent::Error(Status::parse(
             0,
             None,
             object.get().as_bytes(),

@@ -5,16 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pilothouse_core::cache::{Cache, Delta};
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::object::Schema;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{Cache, Delta, Detail, InformerKey, ObjectKey, ResourceVersion, Schema};
 use proptest::prelude::*;
 
 use super::model::Model;
 use super::play::pods;
 use super::position::is_older;
-use super::{CacheSink, ListWatch, Settings, WatchState};
+use super::{CacheSink, ListWatch, WatchSettings, WatchState};
 
 /// One thing that happens to the server.
 #[derive(Clone, Debug)]
@@ -148,14 +145,14 @@ async fn act(model: &Model, steps: &[Step]) {
 /// server's state.
 async fn survive(seed: u64, is_streaming: bool, steps: &[Step]) {
     let model = Model::new(seed);
-    let source = Source::all(pods().kind);
-    let settings = Settings {
+    let informer_key = InformerKey::all(pods().kind);
+    let settings = WatchSettings {
         is_streaming,
         page_size: 2,
-        ..Settings::default()
+        ..WatchSettings::default()
     };
     let held = Held {
-        cache: Cache::new(source.clone()),
+        cache: Cache::new(informer_key.clone()),
         replayed: BTreeMap::new(),
         newest: BTreeMap::new(),
         state: None,
@@ -164,8 +161,8 @@ async fn survive(seed: u64, is_streaming: bool, steps: &[Step]) {
     let list_watch = ListWatch::new(
         model.client().into(),
         Arc::new(pods()),
-        source,
-        Payload::Full,
+        informer_key,
+        Detail::Full,
         settings,
         seed,
     );

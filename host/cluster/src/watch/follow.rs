@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use pilothouse_core::cache::Delta;
-use pilothouse_core::key::ResourceVersion;
+use pilothouse_core::{Delta, ResourceVersion};
 use tokio::time::Instant;
 
 use super::ask::Opened;
-use super::change::Change;
-use super::error::Failure;
-use super::event::{self, Event};
+use super::change::WatchChange;
+use super::error::WatchFailure;
+use super::event::{self, WatchEvent};
+use super::failure_class::FailureClass;
 use super::initial::Initial;
-use super::lines::{Lines, Read};
+use super::lines::{LineRead, Lines};
 use super::position::Order;
-use super::step::{End, Next, Unfinished};
-use super::verdict::Verdict;
+use super::step::{End, NextRequest, Unfinished};
 use super::{CacheSink, ListWatch, WatchError, WatchState};
 use crate::request::{self, Status};
 
@@ -31,7 +30,7 @@ struct Connection {
 }
 
 impl ListWatch {
-    async fn open(&mut self, next: &Next) -> Result<Connection, Failure> {
+    async fn open(&mut self, next: &NextRequest) -> Result<Connection, WatchFailure> {
         let started = Instant::now();
         let Opened {
             response, timeout, ..
@@ -43,13 +42,17 @@ impl ListWatch {
         })
     }
 
-    pub(super) async fn watch(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+    pub(super) async fn watch(
+        &mut self,
+        next: &NextRequest,
+        sink: &mut impl CacheSink,
+    ) -> Duration {
         self.reread_open(sink).await;
         let started = Instant::now();
         match self.open(next).await {
             Ok(connection) => self.follow(connection, started, sink).await,
             Err(failure) => {
-                let end = End::Failed(failure.verdict);
+                let end = End::Failed(failure.class);
                 let delay = self.state.watch_ended(end, started.elapsed(), 0);
                 self.report(sink, &failure, delay);
                 delay
@@ -57,14 +60,18 @@ impl ListWatch {
         }
     }
 
-    pub(super) async fn stream(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+    pub(super) async fn stream(
+        &mut self,
+        next: &NextRequest,
+        sink: &mut impl CacheSink,
+    ) -> Duration {
         let started = Instant::now();
         self.announce(sink, WatchState::Listing);
         self.unread.begin_anew();
         let mut connection = match self.open(next).await {
             Ok(connection) => connection,
             Err(failure) => {
-                let how = Unfinished::Unopened(failure.verdict);
+                let how = Unfinished::Unopened(failure.class);
                 return self.unfinished(how, &failure, started, sink);
             }
         };
@@ -77,13 +84,13 @@ impl ListWatch {
     fn unfinished(
         &mut self,
         how: Unfinished,
-        failure: &Failure,
+        failure: &WatchFailure,
         started: Instant,
         sink: &mut impl CacheSink,
     ) -> Duration {
         let delay = self.state.stream_ended(how, started.elapsed());
         if how == Unfinished::Overdue && !std::mem::replace(&mut self.has_missed_marker, true) {
-            tracing::warn!(source = %self.query.source, error = %failure.error, "listing instead");
+            tracing::warn!(informer = %self.query.informer_key, error = %failure.error, "listing instead");
         }
         self.report(sink, failure, delay);
         delay
@@ -95,8 +102,8 @@ impl ListWatch {
         &mut self,
         connection: &mut Connection,
         sink: &mut impl CacheSink,
-    ) -> Result<(), (Unfinished, Failure)> {
-        let failed = |failure: Failure| (Unfinished::Failed(failure.verdict), failure);
+    ) -> Result<(), (Unfinished, WatchFailure)> {
+        let failed = |failure: WatchFailure| (Unfinished::Failed(failure.class), failure);
         let resource = self.query.name();
         let quiet_limit = self.settings.quiet_limit;
         let room = self.room(sink);
@@ -104,20 +111,20 @@ impl ListWatch {
         let mut until = connection.until;
         loop {
             let (how, error) = match connection.lines.next(quiet_limit, until).await {
-                Ok(Read::Line(line)) => {
+                Ok(LineRead::Line(line)) => {
                     self.heard = Instant::now();
                     let schema = sink.schema();
                     let event = event::parse(&self.query.resource, &line, &schema);
                     let is_live = match event.map_err(|error| failed(error.into()))? {
-                        Event::Change(change) => {
+                        WatchEvent::Change(change) => {
                             let change = self.reread(change, &schema).await;
                             let is_live = !initial.add(change);
                             if initial.bytes > room {
-                                return Err(failed(Failure::of_room(resource, room)));
+                                return Err(failed(WatchFailure::of_room(resource, room)));
                             }
                             is_live
                         }
-                        Event::Bookmark {
+                        WatchEvent::Bookmark {
                             version,
                             ends_initial: true,
                         } => {
@@ -126,11 +133,11 @@ impl ListWatch {
                             }
                             return self.replace(initial, &version, sink).map_err(failed);
                         }
-                        Event::Bookmark { .. } => {
+                        WatchEvent::Bookmark { .. } => {
                             initial.set_live();
                             true
                         }
-                        Event::Error(status) => return Err(failed(self.ended(&status))),
+                        WatchEvent::Error(status) => return Err(failed(self.ended(&status))),
                     };
                     // Live events never end, so they must not postpone the deadline of the marker.
                     if is_live {
@@ -142,9 +149,9 @@ impl ListWatch {
                     }
                     (Unfinished::Overdue, WatchError::NoMarker { resource })
                 }
-                Ok(Read::Quiet) => (Unfinished::Overdue, WatchError::NoMarker { resource }),
-                Ok(Read::End) => (Unfinished::Closed, WatchError::Incomplete { resource }),
-                Err(source) => return Err(failed(Failure::of_stream(resource, source))),
+                Ok(LineRead::Quiet) => (Unfinished::Overdue, WatchError::NoMarker { resource }),
+                Ok(LineRead::End) => (Unfinished::Closed, WatchError::Incomplete { resource }),
+                Err(source) => return Err(failed(WatchFailure::of_stream(resource, source))),
             };
             return Err((how, error.into()));
         }
@@ -156,10 +163,10 @@ impl ListWatch {
         initial: Initial,
         version: &ResourceVersion,
         sink: &mut impl CacheSink,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WatchFailure> {
         let listed = self.state.streamed(version);
-        let listed = listed.map_err(|bad| Failure::of_list(self.query.name(), &bad))?;
-        let listing = initial.into_listing(listed, self.query.payload);
+        let listed = listed.map_err(|bad| WatchFailure::of_list(self.query.name(), &bad))?;
+        let listing = initial.into_listing(listed, self.query.detail);
         self.replace_all(listing, sink);
         Ok(())
     }
@@ -182,7 +189,7 @@ impl ListWatch {
         drop(connection);
         let end = match &ended {
             Ok(end) => *end,
-            Err(failure) => End::Failed(failure.verdict),
+            Err(failure) => End::Failed(failure.class),
         };
         let delay = self.state.watch_ended(end, started.elapsed(), lines);
         if let Err(failure) = ended {
@@ -199,7 +206,7 @@ impl ListWatch {
 
     /// Nothing came for `quiet_limit`. That is a failure if the server was to close the watch
     /// before: a live server would have done so.
-    fn quiet(&self, connection: &Connection) -> Result<End, Failure> {
+    fn quiet(&self, connection: &Connection) -> Result<End, WatchFailure> {
         if connection.timeout >= self.settings.quiet_limit {
             return Ok(End::Quiet);
         }
@@ -208,7 +215,7 @@ impl ListWatch {
             resource: self.query.name(),
             seconds: self.heard.elapsed().as_secs(),
         };
-        Err(Failure::new(error, Verdict::Lost))
+        Err(WatchFailure::new(error, FailureClass::Lost))
     }
 
     async fn deliver(
@@ -216,7 +223,7 @@ impl ListWatch {
         connection: &mut Connection,
         lines: &mut u64,
         sink: &mut impl CacheSink,
-    ) -> Result<End, Failure> {
+    ) -> Result<End, WatchFailure> {
         loop {
             let until = connection.until;
             let read = tokio::select! {
@@ -225,24 +232,28 @@ impl ListWatch {
                 read = connection.lines.next(self.settings.quiet_limit, until) => read,
             };
             let line = match read {
-                Ok(Read::Line(line)) => line,
-                Ok(Read::End) => return Ok(End::Closed),
-                Ok(Read::Quiet) => return self.quiet(connection),
-                Err(source) => return Err(Failure::of_stream(self.query.name(), source)),
+                Ok(LineRead::Line(line)) => line,
+                Ok(LineRead::End) => return Ok(End::Closed),
+                Ok(LineRead::Quiet) => return self.quiet(connection),
+                Err(source) => return Err(WatchFailure::of_stream(self.query.name(), source)),
             };
             self.heard = Instant::now();
             *lines += 1;
             match event::parse(&self.query.resource, &line, &sink.schema())? {
-                Event::Change(change) => self.change(change, sink).await?,
-                Event::Bookmark { version, .. } => self.bookmark(version, sink)?,
-                Event::Error(status) => return Err(self.ended(&status)),
+                WatchEvent::Change(change) => self.change(change, sink).await?,
+                WatchEvent::Bookmark { version, .. } => self.bookmark(version, sink)?,
+                WatchEvent::Error(status) => return Err(self.ended(&status)),
             }
             // Many lines may be buffered: let other tasks run.
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    async fn change(&mut self, change: Change, sink: &mut impl CacheSink) -> Result<(), Failure> {
+    async fn change(
+        &mut self,
+        change: WatchChange,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), WatchFailure> {
         match self.state.advance(&change.version, true) {
             Order::New => {
                 let change = self.reread(change, &sink.schema()).await;
@@ -271,7 +282,7 @@ impl ListWatch {
         &mut self,
         version: ResourceVersion,
         sink: &mut impl CacheSink,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), WatchFailure> {
         match self.state.advance(&version, false) {
             Order::New => {
                 sink.apply(Delta::Bookmark(version));
@@ -285,12 +296,12 @@ impl ListWatch {
             resource: self.query.name(),
             version: version.to_string(),
         };
-        Err(Failure::new(error, Verdict::Behind))
+        Err(WatchFailure::new(error, FailureClass::Behind))
     }
 
     /// The failure for a version that cannot be right. A list brings the server's real version and
     /// the object of this event.
-    fn leap(&self, version: &ResourceVersion) -> Failure {
+    fn leap(&self, version: &ResourceVersion) -> WatchFailure {
         let error = WatchError::Leap {
             resource: self.query.name(),
             version: request::flatten(&version.to_string(), 80),
@@ -298,11 +309,11 @@ impl ListWatch {
         error.into()
     }
 
-    fn ended(&self, status: &Status) -> Failure {
+    fn ended(&self, status: &Status) -> WatchFailure {
         let error = WatchError::Ended {
             resource: self.query.name(),
             message: status.to_string(),
         };
-        Failure::new(error, Verdict::of_event(status))
+        WatchFailure::new(error, FailureClass::of_event(status))
     }
 }

@@ -4,19 +4,17 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use pilothouse_core::cache::Listing;
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::source::Payload;
+use pilothouse_core::{Detail, Listing, ObjectKey, ResourceVersion};
 
-use super::change::{Change, What, unreadable};
+use super::change::{WatchChange, WatchChangeKind, unreadable};
 use super::position::{is_leap, is_older};
-use super::step::Listed;
+use super::step::CompleteList;
 
 /// The newest event of each object, deletions included: an older event that comes later must not
 /// bring back a deleted object.
 #[derive(Default)]
 pub(super) struct Initial {
-    changes: BTreeMap<ObjectKey, Change>,
+    changes: BTreeMap<ObjectKey, WatchChange>,
     /// Bytes that the changes take.
     pub(super) bytes: usize,
     /// Live events have begun, so only the marker is missing.
@@ -30,8 +28,8 @@ impl Initial {
     /// The initial objects come first, each as one ADDED. An event that changes, deletes or adds
     /// again belongs to the time after, which never ends. The marker does not depend on any of
     /// these.
-    pub(super) fn add(&mut self, change: Change) -> bool {
-        let is_addition = !matches!(change.what, What::Delete);
+    pub(super) fn add(&mut self, change: WatchChange) -> bool {
+        let is_addition = !matches!(change.what, WatchChangeKind::Delete);
         match self.changes.entry(change.key.clone()) {
             Entry::Vacant(place) => {
                 self.bytes += change.size();
@@ -56,7 +54,7 @@ impl Initial {
 
     /// Takes out the changes whose versions are too new for a list of this version, so that the
     /// objects can be fetched by name.
-    pub(super) fn take_leaps(&mut self, version: &ResourceVersion) -> Vec<Change> {
+    pub(super) fn take_leaps(&mut self, version: &ResourceVersion) -> Vec<WatchChange> {
         let leaps = self
             .changes
             .extract_if(.., |_, change| is_leap(&change.version, version));
@@ -66,35 +64,37 @@ impl Initial {
     }
 
     /// Puts back a change from [`Initial::take_leaps`], after its object was fetched.
-    pub(super) fn put(&mut self, change: Change) {
+    pub(super) fn put(&mut self, change: WatchChange) {
         self.changes.insert(change.key.clone(), change);
     }
 
     /// The marker has arrived: the complete list.
-    pub(super) fn into_listing(self, listed: Listed, payload: Payload) -> Listing {
-        listing(self.changes.into_values(), listed, payload)
+    pub(super) fn into_listing(self, listed: CompleteList, detail: Detail) -> Listing {
+        listing(self.changes.into_values(), listed, detail)
     }
 }
 
 /// A complete list made of these changes.
 pub(super) fn listing(
-    changes: impl IntoIterator<Item = Change>,
-    listed: Listed,
-    payload: Payload,
+    changes: impl IntoIterator<Item = WatchChange>,
+    listed: CompleteList,
+    detail: Detail,
 ) -> Listing {
     let mut listing = Listing {
         resource_version: listed.version,
         is_rollback: listed.is_rollback,
-        payload,
+        detail,
         ..Listing::default()
     };
-    for Change { key, version, what } in changes {
+    for WatchChange { key, version, what } in changes {
         match what {
-            What::Upsert(object) | What::Read(object) => listing.objects.push(object),
-            What::Unreadable(reason) => {
+            WatchChangeKind::Upsert(object) | WatchChangeKind::Read(object) => {
+                listing.objects.push(object);
+            }
+            WatchChangeKind::Unreadable(reason) => {
                 listing.unreadable.push(unreadable(key, version, reason));
             }
-            What::Delete => {}
+            WatchChangeKind::Delete => {}
         }
     }
     listing

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{Detail, InformerKey};
 use serde_json::Value;
 
 use super::ListWatch;
 use super::play::{Record, lists, page, pod, pods};
 use crate::client::{Client, Observer};
-use crate::fake::{Answer, Part, Scenario, stream};
-use crate::limit::{Limit, Limits};
+use crate::fake::{Scenario, ScriptedAnswer, WirePart, stream};
+use crate::limit::{Limit, RateLimits};
 
 /// Durations, sizes and waits, as the observer was told.
 #[derive(Default)]
@@ -36,13 +36,13 @@ impl Observer for Notes {
     }
 }
 
-async fn play(script: Vec<Answer>, qps: f64) -> (Scenario, Arc<Notes>) {
+async fn play(script: Vec<ScriptedAnswer>, qps: f64) -> (Scenario, Arc<Notes>) {
     let (scenario, notes) = (Scenario::new(script), Arc::<Notes>::default());
     let limit = Limit::of_flags(Some(qps), Some(1)).unwrap();
-    let client = Client::from(scenario.client()).with(Limits::new(limit, None), notes.clone());
-    let source = Source::all(pods().kind);
+    let client = Client::from(scenario.client()).with(RateLimits::new(limit, None), notes.clone());
+    let informer_key = InformerKey::all(pods().kind);
     let resource = Arc::new(pods());
-    let list_watch = ListWatch::new(client, resource, source, Payload::Full, lists(), 7);
+    let list_watch = ListWatch::new(client, resource, informer_key, Detail::Full, lists(), 7);
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},
@@ -51,12 +51,12 @@ async fn play(script: Vec<Answer>, qps: f64) -> (Scenario, Arc<Notes>) {
     (scenario, notes)
 }
 
-fn size(answer: &Answer) -> usize {
-    let Answer::Http { parts, .. } = answer else {
+fn size(answer: &ScriptedAnswer) -> usize {
+    let ScriptedAnswer::Http { parts, .. } = answer else {
         return 0;
     };
     let sizes = parts.iter().map(|part| match part {
-        Part::Data(text) => text.len(),
+        WirePart::Data(text) => text.len(),
         _ => 0,
     });
     sizes.sum()
@@ -71,15 +71,15 @@ fn times(scenario: &Scenario) -> Vec<u64> {
 async fn pages_and_probes_wait_for_the_limit_and_watches_do_not() {
     let none: [Value; 0] = [];
     // A watch that breaks after a second is followed by a probe.
-    let broken = stream(&none, Some(Part::Pause(Duration::from_secs(1))));
+    let broken = stream(&none, Some(WirePart::Pause(Duration::from_secs(1))));
     let broken = match broken {
-        Answer::Http {
+        ScriptedAnswer::Http {
             code,
             headers,
             mut parts,
         } => {
-            parts.push(Part::Break);
-            Answer::Http {
+            parts.push(WirePart::Break);
+            ScriptedAnswer::Http {
                 code,
                 headers,
                 parts,
@@ -103,7 +103,7 @@ async fn pages_and_probes_wait_for_the_limit_and_watches_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_resumed_though_the_limit_leaves_no_room_for_a_probe() {
-    let broken = || stream(&[], Some(Part::Break));
+    let broken = || stream(&[], Some(WirePart::Break));
     let script = vec![page("5", &[], ""), broken(), broken()];
     let (scenario, notes) = play(script, 0.001).await;
     let lines = scenario.lines();
@@ -116,9 +116,9 @@ async fn a_watch_is_resumed_though_the_limit_leaves_no_room_for_a_probe() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_ends_in_an_error_has_taken_its_time_too() {
     let mut broken = page("5", &[], "");
-    if let Answer::Http { parts, .. } = &mut broken {
-        parts.insert(0, Part::Pause(Duration::from_secs(3)));
-        parts.push(Part::Break);
+    if let ScriptedAnswer::Http { parts, .. } = &mut broken {
+        parts.insert(0, WirePart::Pause(Duration::from_secs(3)));
+        parts.push(WirePart::Break);
     }
     let (_, notes) = play(vec![broken, page("5", &[], "")], 100.0).await;
     assert_eq!(*notes.took.lock().unwrap(), [3, 0]);

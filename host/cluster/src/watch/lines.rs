@@ -13,7 +13,7 @@ use crate::request::RequestError;
 
 /// The result of reading once.
 #[derive(Debug)]
-pub(super) enum Read {
+pub(super) enum LineRead {
     Line(Bytes),
     /// The server closed the stream. An incomplete last line is dropped; it comes again on the next
     /// watch.
@@ -69,7 +69,7 @@ impl Lines {
         &mut self,
         quiet_limit: Duration,
         until: Instant,
-    ) -> Result<Read, StreamError> {
+    ) -> Result<LineRead, StreamError> {
         loop {
             if let Some(length) = self.buffer[self.searched..]
                 .iter()
@@ -82,7 +82,7 @@ impl Lines {
                 let line = self.buffer.split_to(end + 1).freeze();
                 self.searched = 0;
                 if line.iter().any(|byte| !byte.is_ascii_whitespace()) {
-                    return Ok(Read::Line(line));
+                    return Ok(LineRead::Line(line));
                 }
                 continue;
             }
@@ -92,8 +92,8 @@ impl Lines {
             }
             let patience = until.min(Instant::now() + quiet_limit);
             match tokio::time::timeout_at(patience, self.body.next()).await {
-                Err(_) => return Ok(Read::Quiet),
-                Ok(None) => return Ok(Read::End),
+                Err(_) => return Ok(LineRead::Quiet),
+                Ok(None) => return Ok(LineRead::End),
                 Ok(Some(Err(error))) => {
                     return Err(StreamError::Broken(RequestError::Transport(error)));
                 }

@@ -1,11 +1,11 @@
 //! Parses one page of a list.
 
-use pilothouse_core::object::Schema;
+use pilothouse_core::Schema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::WatchError;
-use super::change::{self, Change};
+use super::change::{self, WatchChange};
 use super::query::Query;
 
 /// Largest answer to one list, in bytes. Unpaged, 100,000 pods are 440 MB.
@@ -43,7 +43,7 @@ fn parse<'a>(query: &Query, body: &'a [u8]) -> Result<RawList<'a>, WatchError> {
         cause,
     };
     let list: RawList<'_> =
-        serde_json::from_slice(body).map_err(|source| bad(source.to_string()))?;
+        serde_json::from_slice(body).map_err(|informer_key| bad(informer_key.to_string()))?;
     // `TestIsUnsupportedTableObject`.
     if matches!(&*list.kind, "Table" | "Status") {
         return Err(bad(format!("it is a {}", list.kind)));
@@ -57,7 +57,7 @@ pub(super) async fn read(
     query: &Query,
     body: &[u8],
     schema: &Schema,
-    objects: &mut Vec<Change>,
+    objects: &mut Vec<WatchChange>,
 ) -> Result<Page, WatchError> {
     let list = parse(query, body)?;
     let items = list.items.unwrap_or_default();

@@ -2,34 +2,34 @@
 
 use std::time::Duration;
 
-use super::Settings;
+use super::WatchSettings;
 use super::play::{bookmark, event, lists, marker, page, play, play_streaming, play_with, pod};
-use crate::fake::{Answer, Part, status, stream};
+use crate::fake::{ScriptedAnswer, WirePart, status, stream};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A watch of a quiet kind, as a server answers it: a bookmark two seconds before the end.
-fn quiet(version: &str) -> Answer {
+fn quiet(version: &str) -> ScriptedAnswer {
     let parts = vec![
-        Part::Pause(7 * SECOND),
-        Part::Data(format!("{}\n", bookmark(version))),
-        Part::Pause(2 * SECOND),
+        WirePart::Pause(7 * SECOND),
+        WirePart::Data(format!("{}\n", bookmark(version))),
+        WirePart::Pause(2 * SECOND),
     ];
-    Answer::Http {
+    ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
         parts,
     }
 }
 
-fn hang() -> Answer {
-    stream(&[], Some(Part::Hang))
+fn hang() -> ScriptedAnswer {
+    stream(&[], Some(WirePart::Hang))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_kind_costs_a_watch_each_nine_seconds_and_its_position_stays_fresh() {
     let script = [
-        stream(&[marker("10")], Some(Part::Hang)),
+        stream(&[marker("10")], Some(WirePart::Hang)),
         quiet("20"),
         quiet("30"),
         page("40", &[], ""),
@@ -63,7 +63,7 @@ async fn a_quiet_kind_costs_a_watch_each_nine_seconds_and_its_position_stays_fre
 async fn a_watch_that_brings_nothing_more_is_opened_again_and_must_end_in_time() {
     let script = [
         page("10", &[], ""),
-        stream(&[event("ADDED", &pod("a", "12"))], Some(Part::Hang)),
+        stream(&[event("ADDED", &pod("a", "12"))], Some(WirePart::Hang)),
         hang(),
     ];
     let played = play(script).await;
@@ -84,13 +84,16 @@ async fn a_watch_that_brings_nothing_more_is_opened_again_and_must_end_in_time()
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_slow_with_watches_and_probes_gets_to_answer_both() {
-    let late = |answer| Answer::Late(6 * SECOND, Box::new(answer));
+    let late = |answer| ScriptedAnswer::Late(6 * SECOND, Box::new(answer));
     let script = [
         page("10", &[], ""),
-        late(stream(&[event("ADDED", &pod("a", "12"))], Some(Part::Hang))),
+        late(stream(
+            &[event("ADDED", &pod("a", "12"))],
+            Some(WirePart::Hang),
+        )),
         late(probed("12")),
     ];
-    let late_watches = (0..20).map(|_| late(stream(&[bookmark("13")], Some(Part::Hang))));
+    let late_watches = (0..20).map(|_| late(stream(&[bookmark("13")], Some(WirePart::Hang))));
     let played = play(script.into_iter().chain(late_watches)).await;
     assert_eq!(
         played.requests[..4],
@@ -176,10 +179,10 @@ async fn a_rollback_is_found_out_where_watches_bring_nothing() {
 /// A frozen server accepts connections and answers nothing.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_freezes_is_noticed_within_fifteen_seconds_and_asked_again_at_pace() {
-    let frozen = std::iter::repeat_n(Answer::Silence, 20);
+    let frozen = std::iter::repeat_n(ScriptedAnswer::Silence, 20);
     let script = [
         page("10", &[], ""),
-        stream(&[bookmark("12")], Some(Part::Hang)),
+        stream(&[bookmark("12")], Some(WirePart::Hang)),
     ];
     let played = play(script.into_iter().chain(frozen)).await;
     assert_eq!(played.at[2], 10 * SECOND, "the last word was at the start");
@@ -204,14 +207,14 @@ async fn a_server_that_freezes_is_noticed_within_fifteen_seconds_and_asked_again
 #[tokio::test(start_paused = true)]
 async fn a_frozen_server_is_noticed_while_everything_is_fetched_too() {
     for script in [
-        vec![Answer::Silence],
-        vec![hang(), Answer::Silence],
+        vec![ScriptedAnswer::Silence],
+        vec![hang(), ScriptedAnswer::Silence],
         vec![
-            stream(&[event("ADDED", &pod("a", "3"))], Some(Part::Hang)),
-            Answer::Silence,
+            stream(&[event("ADDED", &pod("a", "3"))], Some(WirePart::Hang)),
+            ScriptedAnswer::Silence,
         ],
     ] {
-        let played = play_with(Settings::default(), script).await;
+        let played = play_with(WatchSettings::default(), script).await;
         let error = played.record.last().unwrap();
         assert!(
             error.ends_with("the server has not said anything for 4 s")
@@ -225,12 +228,12 @@ async fn a_frozen_server_is_noticed_while_everything_is_fetched_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_only_slow_gets_to_answer() {
-    let late = |seconds, answer| Answer::Late(seconds * SECOND, Box::new(answer));
+    let late = |seconds, answer| ScriptedAnswer::Late(seconds * SECOND, Box::new(answer));
     let played = play_with(
         lists(),
         [late(11, page("10", &[], ""))].into_iter().chain([
-            Answer::Silence,
-            Answer::Silence,
+            ScriptedAnswer::Silence,
+            ScriptedAnswer::Silence,
             stream(&[bookmark("12")], None),
         ]),
     )
@@ -250,12 +253,12 @@ async fn a_server_that_is_only_slow_gets_to_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_stops_in_the_middle_is_given_up() {
-    let half = Answer::Http {
+    let half = ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
         parts: vec![
-            Part::Data(r#"{"kind":"PodList","items":["#.into()),
-            Part::Hang,
+            WirePart::Data(r#"{"kind":"PodList","items":["#.into()),
+            WirePart::Hang,
         ],
     };
     let played = play([half, page("10", &[], "")]).await;
@@ -265,10 +268,10 @@ async fn a_list_that_stops_in_the_middle_is_given_up() {
 }
 
 /// An answer that never ends, a byte each eight seconds, and after so many bytes no more.
-fn trickle(bytes: usize) -> Answer {
-    let part = || [Part::Pause(8 * SECOND), Part::Data(" ".into())];
-    let parts = (0..bytes).flat_map(|_| part()).chain([Part::Hang]);
-    Answer::Http {
+fn trickle(bytes: usize) -> ScriptedAnswer {
+    let part = || [WirePart::Pause(8 * SECOND), WirePart::Data(" ".into())];
+    let parts = (0..bytes).flat_map(|_| part()).chain([WirePart::Hang]);
+    ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
         parts: parts.collect(),
@@ -287,22 +290,22 @@ async fn an_answer_that_comes_too_slowly_is_given_up_and_not_called_silence() {
     }
 }
 
-fn probed(version: &str) -> Answer {
+fn probed(version: &str) -> ScriptedAnswer {
     page(version, &[], "")
 }
 
 /// A watch from a future version is accepted and stays silent (kubernetes/kubernetes#107457).
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_gone_back_in_time_is_found_out_though_its_watches_work() {
-    let silent = || Answer::Http {
+    let silent = || ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
-        parts: vec![Part::Pause(9 * SECOND)],
+        parts: vec![WirePart::Pause(9 * SECOND)],
     };
     let script = [
         stream(
             &[event("ADDED", &pod("a", "90")), marker("100")],
-            Some(Part::Hang),
+            Some(WirePart::Hang),
         ),
         silent(),
         silent(),
@@ -338,7 +341,7 @@ async fn a_server_that_has_gone_back_in_time_is_found_out_though_its_watches_wor
 #[tokio::test(start_paused = true)]
 async fn after_a_lost_connection_a_rollback_is_found_out_at_once() {
     let script = [
-        stream(&[marker("100")], Some(Part::Break)),
+        stream(&[marker("100")], Some(WirePart::Break)),
         probed("50"),
         probed("50"),
         stream(&[marker("50")], None),
@@ -354,7 +357,7 @@ async fn after_a_lost_connection_a_rollback_is_found_out_at_once() {
 #[tokio::test(start_paused = true)]
 async fn one_answer_from_the_past_is_not_believed() {
     let script = [
-        stream(&[marker("100")], Some(Part::Break)),
+        stream(&[marker("100")], Some(WirePart::Break)),
         probed("50"),
         probed("101"),
     ];
@@ -406,9 +409,9 @@ async fn a_bookmark_or_a_list_from_the_past_makes_the_server_be_asked() {
 /// Row 32 of the fault matrix: many list-watches do not start at one instant.
 #[tokio::test(start_paused = true)]
 async fn starts_are_spread() {
-    let settings = Settings {
+    let settings = WatchSettings {
         start_spread: 500 * SECOND,
-        ..Settings::default()
+        ..WatchSettings::default()
     };
     let began = tokio::time::Instant::now();
     play_with(settings, []).await;
@@ -427,19 +430,19 @@ async fn what_has_no_room_is_dropped_and_fetched_again_after_a_minute() {
         let first = if is_streaming {
             stream(
                 &[event("ADDED", &objects[0]), event("ADDED", &objects[1])],
-                Some(Part::Hang),
+                Some(WirePart::Hang),
             )
         } else {
             page("10", &objects, "t1")
         };
-        let settings = Settings {
+        let settings = WatchSettings {
             is_streaming,
-            ..Settings::default()
+            ..WatchSettings::default()
         };
         let scenario = crate::fake::Scenario::new([first]);
-        let source = pilothouse_core::source::Source::all(super::play::pods().kind);
-        let payload = pilothouse_core::source::Payload::Full;
-        let list_watch = super::play::list_watch(&scenario, source, payload, settings);
+        let informer_key = pilothouse_core::InformerKey::all(super::play::pods().kind);
+        let detail = pilothouse_core::Detail::Full;
+        let list_watch = super::play::list_watch(&scenario, informer_key, detail, settings);
         let mut sink = Cramped::default();
         tokio::select! {
             never = list_watch.run(&mut sink) => match never {},
@@ -463,7 +466,7 @@ async fn relist(is_streaming: bool, is_replacing: bool) -> Vec<String> {
         }
         let mut events: Vec<_> = objects.iter().map(|pod| event("ADDED", pod)).collect();
         events.push(marker(version));
-        stream(&events, Some(Part::Break))
+        stream(&events, Some(WirePart::Break))
     };
     let script = if is_streaming {
         vec![
@@ -476,14 +479,14 @@ async fn relist(is_streaming: bool, is_replacing: bool) -> Vec<String> {
         let expired = status(410, "Expired", "too old");
         vec![everything("10"), expired, everything("20")]
     };
-    let settings = Settings {
+    let settings = WatchSettings {
         is_streaming,
-        ..Settings::default()
+        ..WatchSettings::default()
     };
     let scenario = crate::fake::Scenario::new(script);
-    let source = pilothouse_core::source::Source::all(pods().kind);
-    let payload = pilothouse_core::source::Payload::Full;
-    let list_watch = list_watch(&scenario, source, payload, settings).replacing(is_replacing);
+    let informer_key = pilothouse_core::InformerKey::all(pods().kind);
+    let detail = pilothouse_core::Detail::Full;
+    let list_watch = list_watch(&scenario, informer_key, detail, settings).replacing(is_replacing);
     let mut sink = Cramped {
         has_room_at_first: !is_replacing,
         ..Cramped::default()
@@ -523,10 +526,11 @@ async fn a_list_watch_that_replaces_another_notices_a_rollback_in_between() {
         page("50", &[], ""),
     ];
     let scenario = crate::fake::Scenario::new(script);
-    let source = pilothouse_core::source::Source::all(pods().kind);
-    let payload = pilothouse_core::source::Payload::Full;
-    let known = pilothouse_core::key::ResourceVersion::new("100");
-    let list_watch = list_watch(&scenario, source, payload, lists()).not_older_than(Some(&known));
+    let informer_key = pilothouse_core::InformerKey::all(pods().kind);
+    let detail = pilothouse_core::Detail::Full;
+    let known = pilothouse_core::ResourceVersion::new("100");
+    let list_watch =
+        list_watch(&scenario, informer_key, detail, lists()).not_older_than(Some(&known));
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},
@@ -546,13 +550,13 @@ async fn a_list_watch_that_replaces_another_notices_a_rollback_in_between() {
 }
 
 /// The answer of every server for a kind whose CRD has just been created.
-fn initializing() -> Answer {
+fn initializing() -> ScriptedAnswer {
     status(429, "TooManyRequests", "storage is (re)initializing").with_header("retry-after", "1")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_about_to_serve_a_new_kind_is_not_in_trouble() {
-    for settings in [lists(), Settings::default()] {
+    for settings in [lists(), WatchSettings::default()] {
         let everything = match settings.is_streaming {
             true => stream(&[marker("10")], None),
             false => page("10", &[], ""),
@@ -588,9 +592,9 @@ async fn a_path_that_is_not_served_any_more_ends_the_list_watch() {
     let gone = || crate::fake::text(404, "404 page not found");
     let script = [page("10", &[], ""), gone(), gone()];
     let scenario = crate::fake::Scenario::new(script);
-    let source = pilothouse_core::source::Source::all(pods().kind);
-    let payload = pilothouse_core::source::Payload::Full;
-    let mut list_watch = list_watch(&scenario, source, payload, lists());
+    let informer_key = pilothouse_core::InformerKey::all(pods().kind);
+    let detail = pilothouse_core::Detail::Full;
+    let mut list_watch = list_watch(&scenario, informer_key, detail, lists());
     let mut record = Record::default();
     list_watch.run_until_gone(&mut record).await;
     assert_eq!(scenario.lines().len(), 3);
@@ -611,9 +615,9 @@ async fn an_object_of_another_scope_ends_the_list_watch_for_the_kind_was_made_an
     for script in [listed, followed] {
         let length = script.len();
         let scenario = crate::fake::Scenario::new(script);
-        let source = pilothouse_core::source::Source::all(pods().kind);
-        let payload = pilothouse_core::source::Payload::Full;
-        let mut list_watch = list_watch(&scenario, source, payload, lists());
+        let informer_key = pilothouse_core::InformerKey::all(pods().kind);
+        let detail = pilothouse_core::Detail::Full;
+        let mut list_watch = list_watch(&scenario, informer_key, detail, lists());
         let mut record = Record::default();
         list_watch.run_until_gone(&mut record).await;
         assert_eq!(scenario.lines().len(), length);
@@ -626,7 +630,7 @@ async fn an_object_of_another_scope_ends_the_list_watch_for_the_kind_was_made_an
 async fn of_a_probe_that_is_answered_with_everything_only_the_front_is_read() {
     let long = "x".repeat(2 * 1024 * 1024);
     let script = [
-        stream(&[marker("100")], Some(Part::Break)),
+        stream(&[marker("100")], Some(WirePart::Break)),
         crate::fake::text(
             200,
             &format!(

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::jitter::Jitter;
 use super::play::{bookmark, error_event, event, marker, page};
-use crate::fake::{Answer, Part, json as json_answer, status, text};
+use crate::fake::{ScriptedAnswer, WirePart, json as json_answer, status, text};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Frames = stream::BoxStream<'static, Result<Frame<Bytes>, BoxError>>;
@@ -273,14 +273,14 @@ impl Model {
     }
 }
 
-fn whole(answer: &Answer) -> Response<StreamBody<Frames>> {
-    let Answer::Http { code, parts, .. } = answer else {
+fn whole(answer: &ScriptedAnswer) -> Response<StreamBody<Frames>> {
+    let ScriptedAnswer::Http { code, parts, .. } = answer else {
         unreachable!("only whole answers are made here");
     };
     let data: Vec<Result<Frame<Bytes>, BoxError>> = parts
         .iter()
         .filter_map(|part| match part {
-            Part::Data(text) => Some(Ok(Frame::data(Bytes::from(text.clone())))),
+            WirePart::Data(text) => Some(Ok(Frame::data(Bytes::from(text.clone())))),
             _ => None,
         })
         .collect();
@@ -331,14 +331,14 @@ impl World {
         objects
     }
 
-    fn get(&self, name: &str) -> Answer {
+    fn get(&self, name: &str) -> ScriptedAnswer {
         match self.objects(self.version).get(name) {
             Some(object) => json_answer(object),
             None => status(404, "NotFound", "no such pod"),
         }
     }
 
-    fn list(&mut self, query: &HashMap<&str, &str>, is_stale: bool) -> Answer {
+    fn list(&mut self, query: &HashMap<&str, &str>, is_stale: bool) -> ScriptedAnswer {
         let (mut version, mut start) = (self.version, 0);
         if is_stale {
             version -= self.roll(version).min(5);

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
+use pilothouse_core::{ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
-use super::change::Change;
-use super::error::Failure;
-use super::step::{BadList, Listed, Next, Paging};
-use super::verdict::Verdict;
+use super::change::WatchChange;
+use super::error::WatchFailure;
+use super::failure_class::FailureClass;
+use super::step::{BadList, CompleteList, NextRequest, Paging};
 use super::{CacheSink, ListWatch, WatchState, initial, list};
 
 /// After this many pages in a row without objects, a list counts as endless. A server that cuts
@@ -19,7 +19,7 @@ pub(super) const MAX_EMPTY_PAGES: u32 = 50;
 /// The pages of a list so far.
 #[derive(Default)]
 pub(super) struct Pages {
-    changes: Vec<Change>,
+    changes: Vec<WatchChange>,
     /// Bytes that the changes take.
     bytes: usize,
     /// The first object of each page. If one begins a second page, the list repeats itself.
@@ -51,7 +51,7 @@ impl Pages {
 impl ListWatch {
     pub(super) async fn list(
         &mut self,
-        next: &Next,
+        next: &NextRequest,
         paging: &Paging,
         sink: &mut impl CacheSink,
     ) -> Duration {
@@ -65,16 +65,16 @@ impl ListWatch {
             Ok(None) => Duration::ZERO,
             Ok(Some(listed)) => {
                 let pages = std::mem::take(&mut self.pages).changes;
-                let listing = initial::listing(pages, listed, self.query.payload);
+                let listing = initial::listing(pages, listed, self.query.detail);
                 self.replace_all(listing, sink);
                 Duration::ZERO
             }
             Err(failure) => {
-                if failure.verdict == Verdict::Full {
+                if failure.class == FailureClass::Full {
                     self.pages = Pages::default();
                 }
                 self.is_gone |= failure.is_path_gone();
-                let delay = self.state.list_failed(failure.verdict, started.elapsed());
+                let delay = self.state.list_failed(failure.class, started.elapsed());
                 self.report(sink, &failure, delay);
                 delay
             }
@@ -83,10 +83,10 @@ impl ListWatch {
 
     async fn fetch_page(
         &mut self,
-        next: &Next,
+        next: &NextRequest,
         paging: &Paging,
         sink: &impl CacheSink,
-    ) -> Result<Option<Listed>, Failure> {
+    ) -> Result<Option<CompleteList>, WatchFailure> {
         let (schema, room) = (sink.schema(), self.room(sink));
         let deadline = self.settings.page_deadline;
         let deadline = if *paging == Paging::Whole {
@@ -100,17 +100,17 @@ impl ListWatch {
         let version = ResourceVersion::new(&page.version);
         let head = changes.first().map(|change| change.key.clone());
         let noted = self.pages.note(head, page.token.is_some());
-        noted.map_err(|bad| Failure::of_list(self.query.name(), &bad))?;
+        noted.map_err(|bad| WatchFailure::of_list(self.query.name(), &bad))?;
         for change in changes {
             let change = self.reread(change.in_list_of(&version), &schema).await;
             let pages = &mut self.pages;
             pages.bytes = pages.bytes.saturating_add(change.size());
             if pages.bytes > room {
-                return Err(Failure::of_room(self.query.name(), room));
+                return Err(WatchFailure::of_room(self.query.name(), room));
             }
             pages.changes.push(change);
         }
         let listed = self.state.page(&page.version, page.token);
-        listed.map_err(|bad| Failure::of_list(self.query.name(), &bad))
+        listed.map_err(|bad| WatchFailure::of_list(self.query.name(), &bad))
     }
 }

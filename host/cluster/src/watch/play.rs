@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::cache::{Delta, Listing, Unreadable};
-use pilothouse_core::key::{Kind, ResourceVersion};
-use pilothouse_core::object::{Object, Schema};
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{
+    Delta, Detail, InformerKey, Kind, Listing, Object, ResourceVersion, Schema, Unreadable,
+};
 use serde_json::{Value, json};
 
-use super::{CacheSink, ListWatch, Settings, WatchState};
+use super::{CacheSink, ListWatch, WatchSettings, WatchState};
 use crate::discovery::Resource;
-use crate::fake::{Answer, Scenario, json as answer};
+use crate::fake::{Scenario, ScriptedAnswer, json as answer};
 
 /// Records each call as one line.
 #[derive(Default)]
@@ -105,7 +104,7 @@ pub(super) fn pod(name: &str, version: &str) -> Value {
     json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version}})
 }
 
-pub(super) fn page(version: &str, items: &[Value], token: &str) -> Answer {
+pub(super) fn page(version: &str, items: &[Value], token: &str) -> ScriptedAnswer {
     answer(
         &json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": version, "continue": token}, "items": items}),
     )
@@ -174,10 +173,10 @@ impl Played {
     }
 }
 
-pub(super) fn lists() -> Settings {
-    Settings {
+pub(super) fn lists() -> WatchSettings {
+    WatchSettings {
         is_streaming: false,
-        ..Settings::default()
+        ..WatchSettings::default()
     }
 }
 
@@ -193,17 +192,17 @@ pub(super) fn pods() -> Resource {
 
 pub(super) fn list_watch(
     scenario: &Scenario,
-    source: Source,
-    payload: Payload,
-    settings: Settings,
+    informer_key: InformerKey,
+    detail: Detail,
+    settings: WatchSettings,
 ) -> ListWatch {
     let mut resource = pods();
-    resource.kind = source.kind.clone();
+    resource.kind = informer_key.kind.clone();
     ListWatch::new(
         scenario.client().into(),
         Arc::new(resource),
-        source,
-        payload,
+        informer_key,
+        detail,
         settings,
         7,
     )
@@ -212,12 +211,12 @@ pub(super) fn list_watch(
 /// Runs a list-watch of pods until it sends a request for which the script has no answer. That
 /// request is the last one recorded.
 pub(super) async fn play_with(
-    settings: Settings,
-    script: impl IntoIterator<Item = Answer>,
+    settings: WatchSettings,
+    script: impl IntoIterator<Item = ScriptedAnswer>,
 ) -> Played {
     let scenario = Scenario::new(script);
-    let source = Source::all(pods().kind);
-    let list_watch = list_watch(&scenario, source, Payload::Full, settings);
+    let informer_key = InformerKey::all(pods().kind);
+    let list_watch = list_watch(&scenario, informer_key, Detail::Full, settings);
     let mut record = Record::default();
     tokio::select! {
         never = list_watch.run(&mut record) => match never {},
@@ -232,11 +231,11 @@ pub(super) async fn play_with(
 }
 
 /// With lists and watches only.
-pub(super) async fn play(script: impl IntoIterator<Item = Answer>) -> Played {
+pub(super) async fn play(script: impl IntoIterator<Item = ScriptedAnswer>) -> Played {
     play_with(lists(), script).await
 }
 
 /// With streams, where they work.
-pub(super) async fn play_streaming(script: impl IntoIterator<Item = Answer>) -> Played {
-    play_with(Settings::default(), script).await
+pub(super) async fn play_streaming(script: impl IntoIterator<Item = ScriptedAnswer>) -> Played {
+    play_with(WatchSettings::default(), script).await
 }

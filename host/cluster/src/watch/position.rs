@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pilothouse_core::key::ResourceVersion;
+use pilothouse_core::ResourceVersion;
 
 /// Versions remembered of one watch. An event older than those counts as missed even if it was
 /// delivered. That may cost an extra list, but never loses a change.

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use pilothouse_core::key::ResourceVersion;
+use pilothouse_core::ResourceVersion;
 use tokio::time::Instant;
 
 use super::ask::Opened;
-use super::error::Failure;
-use super::step::{Next, Probed};
+use super::error::WatchFailure;
+use super::step::{NextRequest, Probed};
 use super::{CacheSink, ListWatch, WatchError, WatchState, lines, list};
 
 /// Bytes read of the answer to a probe: one object's metadata. If a server ignores the limit, the
@@ -18,23 +18,27 @@ const MAX_PROBE: usize = 1024 * 1024;
 impl ListWatch {
     /// Asks for the server's version. A failure is not reported as an error: the next request will
     /// fail too, and tell what is wrong.
-    pub(super) async fn probe(&mut self, next: &Next, sink: &mut impl CacheSink) -> Duration {
+    pub(super) async fn probe(
+        &mut self,
+        next: &NextRequest,
+        sink: &mut impl CacheSink,
+    ) -> Duration {
         let started = Instant::now();
         let version = match self.fetch_version(next).await {
             Ok(version) => version,
-            Err(Failure { error, verdict }) => {
-                tracing::debug!(source = %self.query.source, %error, "cannot probe the server");
-                return self.state.probe_failed(verdict, started.elapsed());
+            Err(WatchFailure { error, class }) => {
+                tracing::debug!(informer = %self.query.informer_key, %error, "cannot probe the server");
+                return self.state.probe_failed(class, started.elapsed());
             }
         };
         let (probed, delay) = self.state.probed(&version);
         match probed {
             Probed::Current => {}
             Probed::Suspicious => {
-                tracing::debug!(source = %self.query.source, resource_version = %version, "the server is behind the cache; asking once more");
+                tracing::debug!(informer = %self.query.informer_key, resource_version = %version, "the server is behind the cache; asking once more");
             }
             Probed::Incomparable => {
-                tracing::warn!(source = %self.query.source, resource_version = %version, "the versions of the server's lists cannot be compared; not asking any more whether it has gone back in time");
+                tracing::warn!(informer = %self.query.informer_key, resource_version = %version, "the versions of the server's lists cannot be compared; not asking any more whether it has gone back in time");
             }
             Probed::RolledBack { from, is_news } => {
                 sink.rolled_back(&from, &version, is_news);
@@ -53,7 +57,7 @@ impl ListWatch {
         delay
     }
 
-    async fn fetch_version(&mut self, next: &Next) -> Result<ResourceVersion, Failure> {
+    async fn fetch_version(&mut self, next: &NextRequest) -> Result<ResourceVersion, WatchFailure> {
         let life = self.settings.page_deadline;
         let until = Instant::now() + life;
         let Opened {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::source::{Payload, Source};
+use pilothouse_core::{Detail, InformerKey, ObjectKey, ResourceVersion};
 
-use super::settings::Settings;
-use super::step::{Next, Paging};
+use super::settings::WatchSettings;
+use super::step::{NextRequest, Paging};
 use crate::discovery::Resource;
 use crate::path;
 
@@ -21,9 +20,9 @@ const METADATA_LIST: &str =
 
 /// The parts that all requests of a list-watch share.
 pub(super) struct Query {
-    pub(super) source: Source,
+    pub(super) informer_key: InformerKey,
     pub(super) resource: Arc<Resource>,
-    pub(super) payload: Payload,
+    pub(super) detail: Detail,
 }
 
 type Parameters = Vec<(&'static str, String)>;
@@ -35,43 +34,43 @@ impl Query {
     }
 
     /// `list` or `watch`, as in RBAC rules.
-    pub(super) fn verb(next: &Next) -> &'static str {
+    pub(super) fn verb(next: &NextRequest) -> &'static str {
         match next {
-            Next::List { .. } | Next::Probe => "list",
-            Next::Stream { .. } | Next::Watch { .. } => "watch",
+            NextRequest::List { .. } | NextRequest::Probe => "list",
+            NextRequest::Stream { .. } | NextRequest::Watch { .. } => "watch",
         }
     }
 
     /// Builds a list, a watch or a probe.
     pub(super) fn request(
         &self,
-        next: &Next,
+        next: &NextRequest,
         timeout: Duration,
-        settings: &Settings,
+        settings: &WatchSettings,
     ) -> Result<Request<Vec<u8>>, http::Error> {
         let mut query = match next {
-            Next::List {
+            NextRequest::List {
                 not_older_than,
                 paging,
             } => list(not_older_than.as_ref(), paging, settings),
-            Next::Probe => vec![("limit", "1".to_owned())],
-            Next::Stream { not_older_than } => {
+            NextRequest::Probe => vec![("limit", "1".to_owned())],
+            NextRequest::Stream { not_older_than } => {
                 let mut query = watch(not_older_than.as_ref());
                 query.push(("sendInitialEvents", "true".to_owned()));
                 query.push(("resourceVersionMatch", "NotOlderThan".to_owned()));
                 query
             }
-            Next::Watch { from, .. } => watch(Some(from)),
+            NextRequest::Watch { from, .. } => watch(Some(from)),
         };
         // Also beside a token, which holds the position but not the selectors. Not for a probe: if
         // few objects match, the server would read all of them to find one.
-        if *next != Next::Probe {
+        if *next != NextRequest::Probe {
             self.select(&mut query);
         }
         if Self::verb(next) == "watch" {
             query.push(("timeoutSeconds", timeout.as_secs().to_string()));
         }
-        let namespace = self.source.namespace.as_deref();
+        let namespace = self.informer_key.namespace.as_deref();
         let namespace = namespace.filter(|_| self.resource.is_namespaced);
         let resource = &self.resource;
         let collection = path::collection(&resource.kind, &resource.plural, namespace);
@@ -82,19 +81,19 @@ impl Query {
     }
 
     fn select(&self, query: &mut Parameters) {
-        let labels = self.source.labels.to_string();
+        let labels = self.informer_key.labels.to_string();
         if !labels.is_empty() {
             query.push(("labelSelector", labels));
         }
-        if let Some(fields) = &self.source.fields {
+        if let Some(fields) = &self.informer_key.fields {
             query.push(("fieldSelector", fields.to_string()));
         }
     }
 
-    fn accept(&self, next: &Next) -> &'static str {
-        match (next, self.payload) {
-            (Next::Probe, _) | (Next::List { .. }, Payload::Metadata) => METADATA_LIST,
-            (_, Payload::Metadata) => METADATA,
+    fn accept(&self, next: &NextRequest) -> &'static str {
+        match (next, self.detail) {
+            (NextRequest::Probe, _) | (NextRequest::List { .. }, Detail::Metadata) => METADATA_LIST,
+            (_, Detail::Metadata) => METADATA,
             _ => JSON,
         }
     }
@@ -102,8 +101,8 @@ impl Query {
     /// A request for one object, or `None` if its name makes no valid request.
     pub(super) fn object(&self, key: &ObjectKey) -> Option<Request<Vec<u8>>> {
         let path = path::object(&self.resource, key, None).ok()?;
-        let accept = match self.payload {
-            Payload::Metadata => METADATA,
+        let accept = match self.detail {
+            Detail::Metadata => METADATA,
             _ => JSON,
         };
         get(&path, accept).ok()
@@ -113,7 +112,7 @@ impl Query {
 fn list(
     not_older_than: Option<&ResourceVersion>,
     paging: &Paging,
-    settings: &Settings,
+    settings: &WatchSettings,
 ) -> Parameters {
     let mut query = Vec::new();
     if *paging != Paging::Whole {

@@ -9,12 +9,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use pilothouse_core::cache::Listing;
-use pilothouse_core::key::{ObjectKey, ResourceVersion};
-use pilothouse_core::object::Schema;
+use pilothouse_core::{Listing, ObjectKey, ResourceVersion, Schema};
 use tokio::time::Instant;
 
-use super::change::{self, Change, What};
+use super::change::{self, WatchChange, WatchChangeKind};
 use super::position::{is_leap, is_older};
 use super::{CacheSink, ListWatch};
 use crate::request;
@@ -38,7 +36,7 @@ pub(super) struct Unread {
     /// state of them has arrived, or a list without them.
     hopeless: HashSet<ObjectKey>,
     /// Objects that were not fetched yet, or whose fetch got no answer.
-    open: BTreeMap<ObjectKey, Change>,
+    open: BTreeMap<ObjectKey, WatchChange>,
     /// The key of `open` that was fetched last; the next ones are those after it.
     turn: Option<ObjectKey>,
     /// How many more objects may be fetched in this attempt.
@@ -102,7 +100,7 @@ impl Unread {
 
 /// The result of fetching one object.
 enum Answer {
-    Is(Box<Change>),
+    Is(Box<WatchChange>),
     Gone,
     Hopeless,
     None,
@@ -111,8 +109,8 @@ enum Answer {
 impl ListWatch {
     /// Returns a readable change as it is. For an unreadable one, returns the object's current
     /// state if it can be fetched by name.
-    pub(super) async fn reread(&mut self, change: Change, schema: &Schema) -> Change {
-        let What::Unreadable(reason) = &change.what else {
+    pub(super) async fn reread(&mut self, change: WatchChange, schema: &Schema) -> WatchChange {
+        let WatchChangeKind::Unreadable(reason) = &change.what else {
             self.unread.forget(&change.key);
             return change;
         };
@@ -140,9 +138,9 @@ impl ListWatch {
                 {
                     *newest = Some(found.version);
                 }
-                return Change {
+                return WatchChange {
                     what: match found.what {
-                        What::Upsert(object) => What::Read(object),
+                        WatchChangeKind::Upsert(object) => WatchChangeKind::Read(object),
                         what => what,
                     },
                     ..change
@@ -150,8 +148,8 @@ impl ListWatch {
             }
             Answer::Gone => {
                 self.unread.forget(&change.key);
-                return Change {
-                    what: What::Delete,
+                return WatchChange {
+                    what: WatchChangeKind::Delete,
                     ..change
                 };
             }
@@ -160,10 +158,10 @@ impl ListWatch {
                 self.unread.hopeless.insert(change.key.clone());
             }
             Answer::None => {
-                let open = Change {
+                let open = WatchChange {
                     key: change.key.clone(),
                     version: change.version.clone(),
-                    what: What::Unreadable(reason.clone()),
+                    what: WatchChangeKind::Unreadable(reason.clone()),
                 };
                 self.unread.open.insert(change.key.clone(), open);
             }
@@ -184,7 +182,7 @@ impl ListWatch {
             };
             self.unread.turn = Some(key);
             let change = self.reread(open, &sink.schema()).await;
-            if !matches!(change.what, What::Unreadable(_)) {
+            if !matches!(change.what, WatchChangeKind::Unreadable(_)) {
                 sink.apply(change.into_delta());
                 self.note_reread();
             }
@@ -198,7 +196,7 @@ impl ListWatch {
         }
     }
 
-    async fn ask_for(&mut self, change: &Change, schema: &Schema) -> Answer {
+    async fn ask_for(&mut self, change: &WatchChange, schema: &Schema) -> Answer {
         let (key, version) = (&change.key, &change.version);
         let Some(request) = self.query.object(key) else {
             return Answer::Hopeless;
@@ -208,7 +206,7 @@ impl ListWatch {
             Ok(body) => match self.read_object(&body, schema) {
                 Some(found)
                     if found.key == *key
-                        && !matches!(found.what, What::Unreadable(_))
+                        && !matches!(found.what, WatchChangeKind::Unreadable(_))
                         && !is_leap(&found.version, version) =>
                 {
                     Answer::Is(Box::new(found))
@@ -224,7 +222,7 @@ impl ListWatch {
         }
     }
 
-    fn read_object(&self, body: &[u8], schema: &Schema) -> Option<Change> {
+    fn read_object(&self, body: &[u8], schema: &Schema) -> Option<WatchChange> {
         let raw = serde_json::from_slice(body).ok()?;
         change::upsert(&self.query.resource, raw, schema).ok()
     }

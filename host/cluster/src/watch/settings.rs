@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How a list-watch behaves towards the server.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct WatchSettings {
     /// Ask for the initial objects over the watch (KEP-3157). Servers that cannot do that are asked
     /// for lists in any case; false is for servers that only pretend to support it.
     pub is_streaming: bool,
@@ -41,7 +41,7 @@ pub struct Settings {
 
 /// With these settings a frozen server is noticed within `quiet_limit` plus `head_deadline`: 14
 /// seconds.
-impl Default for Settings {
+impl Default for WatchSettings {
     fn default() -> Self {
         Self {
             is_streaming: true,

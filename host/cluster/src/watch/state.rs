@@ -33,19 +33,19 @@
 //!   that ends within a second without an event. Either the position is still good, or a 410
 //!   reports that it is not. client-go lists again.
 //! - The watch of a quiet kind is requested for nine seconds, not for five to ten minutes: see
-//!   `Settings::quiet_timeout`.
+//!   `WatchSettings::quiet_timeout`.
 //! - After two streams that broke before they were complete, a list is tried, because its pages
 //!   need not all arrive over one connection.
 
 use std::time::Duration;
 
-use pilothouse_core::key::ResourceVersion;
+use pilothouse_core::ResourceVersion;
 
+use super::failure_class::FailureClass;
 use super::jitter::Jitter;
 use super::position::{Order, Position, is_older};
-use super::settings::Settings;
-use super::step::{BadList, End, Listed, Next, Paging, Probed, Unfinished};
-use super::verdict::Verdict;
+use super::settings::WatchSettings;
+use super::step::{BadList, CompleteList, End, NextRequest, Paging, Probed, Unfinished};
 
 /// A watch that lasted this long is unrelated to the failures before it, and resets their count.
 /// Less than the duration of a quiet kind's watch.
@@ -98,8 +98,8 @@ enum Phase {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    settings: Settings,
+pub(super) struct ListWatchState {
+    settings: WatchSettings,
     jitter: Jitter,
     phase: Phase,
     /// The resourceVersion up to which the cache is current.
@@ -148,8 +148,8 @@ pub(super) struct State {
     has_changes: bool,
 }
 
-impl State {
-    pub(super) fn new(settings: Settings, seed: u64) -> Self {
+impl ListWatchState {
+    pub(super) fn new(settings: WatchSettings, seed: u64) -> Self {
         let mut state = Self {
             settings,
             jitter: Jitter(seed),
@@ -192,29 +192,29 @@ impl State {
         self.settings.start_spread.mul_f64(self.jitter.fraction())
     }
 
-    pub(super) fn next(&self) -> Next {
+    pub(super) fn next(&self) -> NextRequest {
         match (&self.phase, &self.position) {
-            (Phase::Watch, Some(position)) => Next::Watch {
+            (Phase::Watch, Some(position)) => NextRequest::Watch {
                 from: position.newest().clone(),
                 is_quiet: self.quiet_watches > 0 || self.owes_probe,
             },
-            (Phase::Probe, Some(_)) => Next::Probe,
-            (Phase::List(paging), _) => Next::List {
+            (Phase::Probe, Some(_)) => NextRequest::Probe,
+            (Phase::List(paging), _) => NextRequest::List {
                 not_older_than: self.not_older_than(),
                 paging: paging.clone(),
             },
-            (Phase::Stream, _) | (_, None) => Next::Stream {
+            (Phase::Stream, _) | (_, None) => NextRequest::Stream {
                 not_older_than: self.not_older_than(),
             },
         }
     }
 
     /// How long the server is asked to keep the answer open; whole seconds, at least 1.
-    pub(super) fn timeout(&mut self, next: &Next) -> Duration {
+    pub(super) fn timeout(&mut self, next: &NextRequest) -> Duration {
         let (shortest, longest) = self.settings.watch_timeout;
         let timeout = match next {
-            Next::Watch { is_quiet: true, .. } => self.settings.quiet_timeout,
-            Next::Stream { .. } => longest,
+            NextRequest::Watch { is_quiet: true, .. } => self.settings.quiet_timeout,
+            NextRequest::Stream { .. } => longest,
             _ => {
                 let range = longest.saturating_sub(shortest);
                 shortest + range.mul_f64(self.jitter.fraction())
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// All objects have arrived, as of this version.
-    fn complete(&mut self, version: ResourceVersion) -> Listed {
+    fn complete(&mut self, version: ResourceVersion) -> CompleteList {
         // A list that goes back is accepted only from a server whose versions cannot be compared.
         // The cache must accept it as well, so it is marked as a rollback.
         let goes_back = self
@@ -328,7 +328,7 @@ impl State {
         if is_rollback {
             self.rolled_back_to = Some(version.clone());
         }
-        Listed {
+        CompleteList {
             version,
             is_rollback: std::mem::take(&mut self.is_doubted) || is_rollback || goes_back,
         }
@@ -339,7 +339,7 @@ impl State {
         &mut self,
         version: &str,
         token: Option<String>,
-    ) -> Result<Option<Listed>, BadList> {
+    ) -> Result<Option<CompleteList>, BadList> {
         let Phase::List(paging) = &self.phase else {
             return Err(BadList::Repeats);
         };
@@ -361,35 +361,36 @@ impl State {
         Ok(None)
     }
 
-    /// A request for a page failed after `lasted`. Returns the delay before [`State::next`].
-    pub(super) fn list_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
+    /// A request for a page failed after `lasted`. Returns the delay before
+    /// [`ListWatchState::next`].
+    pub(super) fn list_failed(&mut self, class: FailureClass, lasted: Duration) -> Duration {
         let is_later_page = matches!(&self.phase, Phase::List(Paging::After { .. }));
-        match verdict {
-            Verdict::Busy { .. } | Verdict::Refused { .. } | Verdict::Lost
+        match class {
+            FailureClass::Busy { .. } | FailureClass::Refused { .. } | FailureClass::Lost
                 if self.is_hopeless_whole() =>
             {
                 self.start_over();
-                self.back_off(verdict, lasted)
+                self.back_off(class, lasted)
             }
             // The same page again: its token stays valid for minutes.
-            Verdict::Busy { .. } | Verdict::Refused { .. } | Verdict::Lost => {
-                self.back_off(verdict, lasted)
+            FailureClass::Busy { .. } | FailureClass::Refused { .. } | FailureClass::Lost => {
+                self.back_off(class, lasted)
             }
-            Verdict::Broken => {
+            FailureClass::Broken => {
                 self.start_over();
-                self.back_off(verdict, lasted)
+                self.back_off(class, lasted)
             }
-            Verdict::Full => self.wait_for_room(),
+            FailureClass::Full => self.wait_for_room(),
             // `TestListPager_List`: if the token expires on a later page, one unpaged list of the
             // version first asked for.
-            Verdict::BadVersion if is_later_page => {
+            FailureClass::BadVersion if is_later_page => {
                 self.phase = Phase::List(Paging::Whole);
                 self.whole_failures = 0;
                 self.at_once()
             }
-            Verdict::BadVersion | Verdict::Behind => {
+            FailureClass::BadVersion | FailureClass::Behind => {
                 self.phase = Phase::List(Paging::First);
-                self.ask_for_the_newest(verdict, lasted)
+                self.ask_for_the_newest(class, lasted)
             }
         }
     }
@@ -402,52 +403,52 @@ impl State {
 
     /// The requested version is not available: asks for the newest state instead. If this already
     /// was the newest state, backs off, or probes if it is older than one seen before.
-    fn ask_for_the_newest(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
+    fn ask_for_the_newest(&mut self, class: FailureClass, lasted: Duration) -> Duration {
         if self.not_older_than().is_some() {
             self.is_position_unusable = true;
             return self.at_once();
         }
-        if verdict == Verdict::Behind {
+        if class == FailureClass::Behind {
             // Even a quorum read is older than what was seen: possibly a rollback.
             self.probe();
             return self.at_once();
         }
-        self.back_off(verdict, lasted)
+        self.back_off(class, lasted)
     }
 
     /// The stream's marker has arrived: what the stream brought is all there is, as of this
     /// version.
-    pub(super) fn streamed(&mut self, version: &ResourceVersion) -> Result<Listed, BadList> {
+    pub(super) fn streamed(&mut self, version: &ResourceVersion) -> Result<CompleteList, BadList> {
         self.check_list(version)?;
         Ok(self.complete(version.clone()))
     }
 
-    /// The stream ended before its marker. Returns the delay before [`State::next`].
+    /// The stream ended before its marker. Returns the delay before [`ListWatchState::next`].
     pub(super) fn stream_ended(&mut self, how: Unfinished, lasted: Duration) -> Duration {
         match how {
             // A refused connection or a 429 leaves streaming in use (`TestWatchList`, "retries
             // 429").
-            Unfinished::Unopened(verdict @ (Verdict::Lost | Verdict::Busy { .. }))
-            | Unfinished::Failed(verdict @ Verdict::Busy { .. }) => self.back_off(verdict, lasted),
-            Unfinished::Unopened(verdict @ (Verdict::BadVersion | Verdict::Behind))
-            | Unfinished::Failed(verdict @ (Verdict::BadVersion | Verdict::Behind)) => {
-                self.ask_for_the_newest(verdict, lasted)
+            Unfinished::Unopened(class @ (FailureClass::Lost | FailureClass::Busy { .. }))
+            | Unfinished::Failed(class @ FailureClass::Busy { .. }) => self.back_off(class, lasted),
+            Unfinished::Unopened(class @ (FailureClass::BadVersion | FailureClass::Behind))
+            | Unfinished::Failed(class @ (FailureClass::BadVersion | FailureClass::Behind)) => {
+                self.ask_for_the_newest(class, lasted)
             }
-            Unfinished::Closed | Unfinished::Failed(Verdict::Lost) => {
+            Unfinished::Closed | Unfinished::Failed(FailureClass::Lost) => {
                 self.incomplete_streams += 1;
                 self.start_over();
-                self.back_off(Verdict::Lost, lasted)
+                self.back_off(FailureClass::Lost, lasted)
             }
-            Unfinished::Failed(Verdict::Full) => self.wait_for_room(),
+            Unfinished::Failed(FailureClass::Full) => self.wait_for_room(),
             // The fallback to a list is for this attempt only (`TestWatchList`, "any other error …
             // forces fallback").
             Unfinished::Overdue | Unfinished::Unopened(_) => {
                 self.phase = Phase::List(Paging::First);
                 self.at_once()
             }
-            Unfinished::Failed(verdict) => {
+            Unfinished::Failed(class) => {
                 self.phase = Phase::List(Paging::First);
-                self.back_off(verdict, lasted)
+                self.back_off(class, lasted)
             }
         }
     }
@@ -463,7 +464,7 @@ impl State {
     }
 
     /// The watch ended after `lasted`, having brought `lines` lines. Returns the delay before
-    /// [`State::next`].
+    /// [`ListWatchState::next`].
     pub(super) fn watch_ended(&mut self, end: End, lasted: Duration, lines: u64) -> Duration {
         if lasted >= HEALTHY {
             self.failures = 0;
@@ -476,11 +477,11 @@ impl State {
         if self.is_fruitless(end, lasted, lines) {
             self.owes_probe = true;
             self.start_over();
-            return self.back_off(Verdict::Lost, lasted);
+            return self.back_off(FailureClass::Lost, lasted);
         }
         match end {
             // "Very short watch" (`TestReflectorHandleWatchResultChanClosedBefore`).
-            End::Closed if lasted < PACE && lines == 0 => self.back_off(Verdict::Lost, lasted),
+            End::Closed if lasted < PACE && lines == 0 => self.back_off(FailureClass::Lost, lasted),
             End::Closed => {
                 self.quiet_watches = if had_changes {
                     0
@@ -498,25 +499,25 @@ impl State {
                 self.quiet_watches += 1;
                 PACE.saturating_sub(lasted)
             }
-            End::Failed(verdict @ Verdict::Lost) => {
+            End::Failed(class @ FailureClass::Lost) => {
                 self.owes_probe = true;
                 self.probe();
-                self.back_off(verdict, lasted)
+                self.back_off(class, lasted)
             }
-            End::Failed(Verdict::Behind) => {
+            End::Failed(FailureClass::Behind) => {
                 self.probe();
                 PACE.saturating_sub(lasted)
             }
-            End::Failed(verdict @ (Verdict::Busy { .. } | Verdict::Refused { .. })) => {
-                self.back_off(verdict, lasted)
+            End::Failed(class @ (FailureClass::Busy { .. } | FailureClass::Refused { .. })) => {
+                self.back_off(class, lasted)
             }
-            End::Failed(Verdict::BadVersion) => {
+            End::Failed(FailureClass::BadVersion) => {
                 self.start_over();
                 self.at_once()
             }
-            End::Failed(verdict @ (Verdict::Broken | Verdict::Full)) => {
+            End::Failed(class @ (FailureClass::Broken | FailureClass::Full)) => {
                 self.start_over();
-                self.back_off(verdict, lasted)
+                self.back_off(class, lasted)
             }
         }
     }
@@ -531,7 +532,7 @@ impl State {
         }
         match end {
             End::Closed if lasted < PACE => self.fruitless += 1,
-            End::Failed(Verdict::Lost) if lasted >= self.settings.quiet_limit => {
+            End::Failed(FailureClass::Lost) if lasted >= self.settings.quiet_limit => {
                 self.fruitless += 1;
             }
             // It ended in time, although without a bookmark: it worked.
@@ -547,8 +548,8 @@ impl State {
         is_too_many
     }
 
-    /// The number of fruitless watches in a row, once after a [`State::watch_ended`] that caused a
-    /// relist because of them.
+    /// The number of fruitless watches in a row, once after a [`ListWatchState::watch_ended`] that
+    /// caused a relist because of them.
     pub(super) fn take_fruitless(&mut self) -> Option<u32> {
         self.untold_fruitless.take()
     }
@@ -560,7 +561,7 @@ impl State {
     }
 
     /// A quorum read found the server at this version. Also returns the delay before
-    /// [`State::next`].
+    /// [`ListWatchState::next`].
     pub(super) fn probed(&mut self, version: &ResourceVersion) -> (Probed, Duration) {
         self.owes_probe = false;
         self.senseless_probes = 0;
@@ -603,10 +604,10 @@ impl State {
     }
 
     /// The probe failed. The wanted request is sent all the same, because a server without a quorum
-    /// in etcd may still serve watches. Returns the delay before [`State::next`].
-    pub(super) fn probe_failed(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
-        self.owes_probe &= verdict == Verdict::Lost;
-        if verdict == Verdict::Broken {
+    /// in etcd may still serve watches. Returns the delay before [`ListWatchState::next`].
+    pub(super) fn probe_failed(&mut self, class: FailureClass, lasted: Duration) -> Duration {
+        self.owes_probe &= class == FailureClass::Lost;
+        if class == FailureClass::Broken {
             // An answer, but not a list: this server may never answer probes usefully.
             self.senseless_probes = (self.senseless_probes + 1).min(MAX_PROBE_DOUBLINGS);
             self.probes_to_skip = (1 << self.senseless_probes) - 1;
@@ -620,7 +621,7 @@ impl State {
             self.failures = 1;
             return Duration::ZERO;
         }
-        self.back_off(verdict, lasted)
+        self.back_off(class, lasted)
     }
 
     /// Fetching everything again is the most expensive request, and room only comes from deletions
@@ -634,7 +635,7 @@ impl State {
         // A chain of immediate attempts must end, whatever the server answers.
         self.immediate += 1;
         if self.immediate > MAX_IMMEDIATE {
-            self.back_off(Verdict::Broken, Duration::ZERO)
+            self.back_off(FailureClass::Broken, Duration::ZERO)
         } else {
             Duration::ZERO
         }
@@ -643,7 +644,7 @@ impl State {
     /// The delay after a failure, counted from one attempt's start to the next, so that a slow
     /// attempt is not waited for twice. Never less than a small random time: whatever broke many
     /// watches at once must not bring them all back at once.
-    fn back_off(&mut self, verdict: Verdict, lasted: Duration) -> Duration {
+    fn back_off(&mut self, class: FailureClass, lasted: Duration) -> Duration {
         let doublings = self.failures.min(16);
         self.failures += 1;
         let delay = self
@@ -656,15 +657,9 @@ impl State {
         delay
             .max(self.settings.base_delay.mul_f64(chance))
             .max(Duration::from_millis(1))
-            .max(
-                verdict
-                    .retry_after()
-                    .unwrap_or_default()
-                    .min(MAX_RETRY_AFTER),
-            )
+            .max(class.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER))
     }
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
 mod tests;

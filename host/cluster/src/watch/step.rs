@@ -1,12 +1,12 @@
 //! The messages between the state machine and the code that sends its requests.
 
-use pilothouse_core::key::ResourceVersion;
+use pilothouse_core::ResourceVersion;
 
-use super::verdict::Verdict;
+use super::failure_class::FailureClass;
 
 /// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextRequest {
     /// All objects, then every change, over one connection (a streaming list).
     Stream {
         not_older_than: Option<ResourceVersion>,
@@ -48,25 +48,25 @@ pub(super) enum End {
     Quiet,
     /// Another list-watch has found that the server was rolled back.
     Doubted,
-    Failed(Verdict),
+    Failed(FailureClass),
 }
 
 /// How a stream ended before its marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unfinished {
     /// It could not be opened.
-    Unopened(Verdict),
+    Unopened(FailureClass),
     /// The server closed it.
     Closed,
     /// Neither the marker nor another initial object came in time.
     Overdue,
     /// It broke off, or brought an error.
-    Failed(Verdict),
+    Failed(FailureClass),
 }
 
 /// A complete list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct CompleteList {
     pub(super) version: ResourceVersion,
     pub(super) is_rollback: bool,
 }
@@ -107,12 +107,12 @@ pub(super) enum BadList {
 }
 
 impl BadList {
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn class(&self) -> FailureClass {
         match self {
-            Self::NoVersion | Self::LongVersion(_) | Self::Repeats => Verdict::Broken,
-            Self::Behind { .. } => Verdict::Behind,
+            Self::NoVersion | Self::LongVersion(_) | Self::Repeats => FailureClass::Broken,
+            Self::Behind { .. } => FailureClass::Behind,
             // Treated like an expired token: the whole list is requested at once.
-            Self::Endless => Verdict::BadVersion,
+            Self::Endless => FailureClass::BadVersion,
         }
     }
 }

@@ -4,24 +4,28 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Settings;
+use super::WatchSettings;
 use super::play::{
     bookmark, error_event, event, lists, marker, page, play_streaming, play_with, pod,
 };
-use crate::fake::{Answer, Part, status, stream, text};
+use crate::fake::{ScriptedAnswer, WirePart, status, stream, text};
 
 fn added(name: &str, version: &str) -> Value {
     event("ADDED", &pod(name, version))
 }
 
 /// These lines, with a pause of `seconds` before each.
-fn slow(lines: &[Value], seconds: u64) -> Answer {
-    let pause = Part::Pause(Duration::from_secs(seconds));
-    let line = |line: &Value| [pause.clone(), Part::Data(format!("{line}\n"))];
-    Answer::Http {
+fn slow(lines: &[Value], seconds: u64) -> ScriptedAnswer {
+    let pause = WirePart::Pause(Duration::from_secs(seconds));
+    let line = |line: &Value| [pause.clone(), WirePart::Data(format!("{line}\n"))];
+    ScriptedAnswer::Http {
         code: 200,
         headers: vec![],
-        parts: lines.iter().flat_map(line).chain([Part::Hang]).collect(),
+        parts: lines
+            .iter()
+            .flat_map(line)
+            .chain([WirePart::Hang])
+            .collect(),
     }
 }
 
@@ -83,7 +87,7 @@ async fn a_stream_that_ends_before_its_marker_is_discarded_and_opened_anew() {
             "replace [n/b@4] at 10"
         ]
     );
-    let broken = stream(&[added("a", "3")], Some(Part::Break));
+    let broken = stream(&[added("a", "3")], Some(WirePart::Break));
     let played = play_streaming([half(), broken, page("10", &[], "")]).await;
     assert_eq!(
         played.requests,
@@ -96,7 +100,7 @@ async fn a_stream_that_ends_before_its_marker_is_discarded_and_opened_anew() {
 async fn a_busy_or_absent_server_is_asked_for_the_stream_again() {
     let busy = status(429, "TooManyRequests", "later").with_header("retry-after", "3");
     let later = stream(&[error_event(429, "TooManyRequests")], None);
-    let played = play_streaming([busy, Answer::Refused, later]).await;
+    let played = play_streaming([busy, ScriptedAnswer::Refused, later]).await;
     assert_eq!(played.requests, ["stream"; 4]);
     assert_eq!(played.at[1], Duration::from_secs(3));
 }
@@ -147,7 +151,7 @@ async fn a_stream_from_a_version_that_is_not_to_be_had_is_asked_for_the_newest()
 /// `TestInitialEventsEndBookmarkTicker` only warns.
 #[tokio::test(start_paused = true)]
 async fn a_stream_whose_marker_does_not_come_is_replaced_by_a_list() {
-    let quiet = stream(&[added("a", "3")], Some(Part::Hang));
+    let quiet = stream(&[added("a", "3")], Some(WirePart::Hang));
     let played = play_streaming([quiet, page("10", &[pod("a", "3")], "")]).await;
     assert_eq!(played.requests, ["stream", "limit=500", "watch 10"]);
     assert_eq!(played.at[1], Duration::from_secs(10));
@@ -181,7 +185,7 @@ async fn a_large_stream_that_gets_on_is_not_cut() {
 async fn a_client_may_be_told_never_to_stream() {
     let played = play_with(lists(), [page("10", &[], "")]).await;
     assert_eq!(played.requests, ["limit=500", "watch 10"]);
-    assert!(Settings::default().is_streaming);
+    assert!(WatchSettings::default().is_streaming);
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,7 +193,7 @@ async fn a_stream_that_cannot_be_read_is_an_error_and_replaces_nothing() {
     let nameless = event("ADDED", &json!({"metadata": {}}));
     let garbage = text(200, "not json\n");
     for broken in [
-        stream(&[added("a", "3"), nameless], Some(Part::Hang)),
+        stream(&[added("a", "3"), nameless], Some(WirePart::Hang)),
         garbage,
     ] {
         let played = play_streaming([broken, page("10", &[], "")]).await;

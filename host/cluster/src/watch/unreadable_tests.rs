@@ -257,9 +257,9 @@ async fn an_object_that_is_never_answered_keeps_no_other_from_its_answer() {
 /// its turn.
 #[tokio::test(start_paused = true)]
 async fn objects_about_which_the_server_is_silent_keep_no_other_from_its_answer() {
-    use crate::fake::Answer;
+    use crate::fake::ScriptedAnswer;
     let items = ["a", "b", "c"].map(|name| bad(name, "3"));
-    let silent = || [Answer::Silence, Answer::Silence];
+    let silent = || [ScriptedAnswer::Silence, ScriptedAnswer::Silence];
     let script = [page("10", &items, "")].into_iter().chain(silent());
     // Before the second watch, the first two are fetched again; before the third, the last one.
     let script = script
@@ -297,11 +297,11 @@ async fn an_object_that_was_hopeless_and_is_made_anew_is_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_that_nobody_answers_for_do_not_hold_up_the_others_for_long() {
-    use crate::fake::Answer;
+    use crate::fake::ScriptedAnswer;
     let bad: Vec<Value> = (0..50)
         .map(|number| bad(&format!("p{number}"), "3"))
         .collect();
-    let silent = std::iter::repeat_n(Answer::Silence, 2);
+    let silent = std::iter::repeat_n(ScriptedAnswer::Silence, 2);
     let script = [page("10", &bad, "")].into_iter().chain(silent);
     let played = play(script).await;
     let gets = played

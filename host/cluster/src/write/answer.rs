@@ -1,6 +1,6 @@
 //! Turns the answer to a write into the result that the plugin sees.
 
-use pilothouse_core::outcome::ActionResult;
+use pilothouse_core::ActionResult;
 use serde::Deserialize;
 use serde_json::Value;
 

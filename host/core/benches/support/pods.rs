@@ -1,6 +1,6 @@
 //! Pods for benchmarks.
 
-use pilothouse_core::key::Kind;
+use pilothouse_core::Kind;
 
 /// The number of apps that the pods belong to.
 const APPS: usize = 10_000;

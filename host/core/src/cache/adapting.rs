@@ -3,26 +3,26 @@
 
 use std::sync::Arc;
 
-use super::entry::Entry;
-use super::{Cache, Change, Grant, Wish};
-use crate::key::ObjectKey;
-use crate::tree::Tree;
+use super::entry::CacheEntry;
+use super::{Cache, Change, Subscribed, Subscription};
+use crate::cache::tree::Tree;
+use crate::model::key::ObjectKey;
 
 impl Cache {
     /// Adds a plugin, with its view (the whole object, if it names no fields) and its indexes.
     /// Whatever is new is made for every cached object in one pass. What another plugin already has
     /// is shared.
-    pub fn join(&mut self, wish: &Wish) -> Grant {
-        let grant = Arc::make_mut(&mut self.layout).join(wish);
+    pub fn join(&mut self, subscription: &Subscription) -> Subscribed {
+        let subscribed = Arc::make_mut(&mut self.layout).join(subscription);
         self.adapt();
         self.trim();
-        grant
+        subscribed
     }
 
     /// Removes a plugin. New objects are no longer projected for it. Cached objects still are until
     /// [`trim`](Self::trim). A cache without any plugin is of no use any more and is left as it is.
-    pub fn leave(&mut self, grant: &Grant) {
-        Arc::make_mut(&mut self.layout).leave(grant);
+    pub fn leave(&mut self, subscribed: &Subscribed) {
+        Arc::make_mut(&mut self.layout).leave(subscribed);
         if self.users() > 0 {
             self.adapt();
         }
@@ -32,7 +32,7 @@ impl Cache {
     fn adapt(&mut self) {
         let schema = self.layout.schema(self.schema.generation() + 1);
         // Objects that come from now on may contain less.
-        self.synced = self.synced.map(|synced| synced.min(schema.payload()));
+        self.synced = self.synced.map(|synced| synced.min(schema.detail()));
         // Cached objects are projected like this already. The generation stays, so that none is
         // projected again.
         if schema.cuts_as(&self.schema) {
@@ -57,7 +57,7 @@ impl Cache {
         self.indexes = vec![Tree::default(); self.schema.indexes().len()];
         self.bytes = 0;
         let objects = std::mem::take(&mut self.objects);
-        for Entry(object) in objects.iter() {
+        for CacheEntry(object) in objects.iter() {
             if let Some(object) = self.cut(object.clone()) {
                 self.insert(&object);
             }
@@ -80,8 +80,8 @@ impl Cache {
     /// readable again.
     pub(crate) fn follow_state(&mut self, other: &Self) -> Vec<ObjectKey> {
         self.resource_version = other.resource_version.clone();
-        let payload = self.schema.payload();
-        self.synced = other.synced.map(|synced| synced.min(payload));
+        let detail = self.schema.detail();
+        self.synced = other.synced.map(|synced| synced.min(detail));
         self.stale = other.stale;
         self.repairs = other.repairs;
         self.gone = other.gone.clone();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::key::{KeyRef, ObjectKey, ResourceVersion};
-use crate::object::Object;
-use crate::source::Payload;
+use crate::model::informer_key::Detail;
+use crate::model::key::{KeyRef, ObjectKey, ResourceVersion};
+use crate::model::object::Object;
 
 /// What a list-watch reports about its objects, in the order in which it reports it.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Listing {
     /// The list's resourceVersion.
     pub resource_version: ResourceVersion,
     /// How much of each object was asked for.
-    pub payload: Payload,
+    pub detail: Detail,
     /// The server is known to have gone back in time (etcd was restored from a snapshot), so the
     /// list is accepted however old it is.
     pub is_rollback: bool,

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::key::KeyRef;
-use crate::object::{IndexId, Object};
-use crate::tree::{Item, Key};
+use crate::cache::tree::{Item, Key};
+use crate::model::key::KeyRef;
+use crate::model::object::{IndexId, Object};
 
 /// A key in a tree, without its object, in one text: value, namespace, name.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ impl Bound {
 
 /// An object, ordered by its key.
 #[derive(Clone, Debug)]
-pub(super) struct Entry(pub(super) Arc<Object>);
+pub(super) struct CacheEntry(pub(super) Arc<Object>);
 
-impl Entry {
+impl CacheEntry {
     pub(super) fn key<'a>(key: Key<'a, Self>) -> KeyRef<'a> {
         match key {
             Key::Item(entry) => entry.0.key(),
@@ -49,7 +49,7 @@ impl Entry {
     }
 }
 
-impl Item for Entry {
+impl Item for CacheEntry {
     type Bound = Bound;
 
     fn bound(&self) -> Bound {

@@ -1,15 +1,15 @@
 //! The views and indexes that the objects of a cache are projected to, and how many plugins use
 //! each.
 
-use crate::fields::{FieldPath, Projection};
-use crate::object::{IndexId, Schema, ViewId, identity_paths};
-use crate::source::Payload;
+use crate::model::fields::{FieldPath, Projection};
+use crate::model::informer_key::Detail;
+use crate::model::object::{IndexId, Schema, ViewId, identity_paths};
 
 /// What one plugin needs of each object.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct Subscription {
     /// How much of each object must be kept.
-    pub payload: Payload,
+    pub detail: Detail,
     /// The fields that the plugin sees. Empty means the whole object.
     pub fields: Vec<FieldPath>,
     /// Its indexes.
@@ -21,9 +21,9 @@ pub struct Wish {
 
 /// Identifies the view and the indexes that a plugin subscribed to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grant {
+pub struct Subscribed {
     /// How much of each object must be kept.
-    pub payload: Payload,
+    pub detail: Detail,
     /// The plugin's view.
     pub view: ViewId,
     /// Its indexes, in the order of the subscription.
@@ -40,15 +40,15 @@ pub(super) struct Layout {
     indexes: Vec<(usize, Vec<FieldPath>)>,
     managers: Vec<(usize, String)>,
     /// How many plugins need each payload.
-    payloads: [usize; 3],
+    details: [usize; 3],
 }
 
 impl Layout {
     /// Adds a plugin. Equal views and indexes are shared.
-    pub(super) fn join(&mut self, wish: &Wish) -> Grant {
-        self.payloads[wish.payload as usize] += 1;
-        let view = (!wish.fields.is_empty()).then(|| {
-            let paths: Vec<FieldPath> = wish
+    pub(super) fn join(&mut self, subscription: &Subscription) -> Subscribed {
+        self.details[subscription.detail as usize] += 1;
+        let view = (!subscription.fields.is_empty()).then(|| {
+            let paths: Vec<FieldPath> = subscription
                 .fields
                 .iter()
                 .cloned()
@@ -56,43 +56,43 @@ impl Layout {
                 .collect();
             take(&mut self.views, Some(Projection::new(&paths)))
         });
-        let indexes = wish.indexes.iter();
-        Grant {
-            payload: wish.payload,
+        let indexes = subscription.indexes.iter();
+        Subscribed {
+            detail: subscription.detail,
             view,
             indexes: indexes
                 .map(|paths| take(&mut self.indexes, paths.clone()))
                 .collect(),
-            manager: wish
+            manager: subscription
                 .manager
                 .as_ref()
                 .map(|manager| take(&mut self.managers, manager.clone())),
         }
     }
 
-    pub(super) fn leave(&mut self, grant: &Grant) {
-        self.payloads[grant.payload as usize] -= 1;
-        grant
+    pub(super) fn leave(&mut self, subscribed: &Subscribed) {
+        self.details[subscribed.detail as usize] -= 1;
+        subscribed
             .view
             .iter()
             .for_each(|view| release(&mut self.views, *view));
-        let indexes = grant.indexes.iter();
+        let indexes = subscribed.indexes.iter();
         indexes.for_each(|index| release(&mut self.indexes, *index));
-        let manager = grant.manager.iter();
+        let manager = subscribed.manager.iter();
         manager.for_each(|manager| release(&mut self.managers, *manager));
     }
 
     pub(super) fn users(&self) -> usize {
-        self.payloads.iter().sum()
+        self.details.iter().sum()
     }
 
     /// The smallest payload that serves every plugin.
-    fn payload(&self) -> Payload {
-        let all = [Payload::Full, Payload::WithoutValues, Payload::Metadata];
+    fn detail(&self) -> Detail {
+        let all = [Detail::Full, Detail::WithoutValues, Detail::Metadata];
         let wanted = all
             .into_iter()
-            .find(|payload| self.payloads[*payload as usize] > 0);
-        wanted.unwrap_or(Payload::Metadata)
+            .find(|detail| self.details[*detail as usize] > 0);
+        wanted.unwrap_or(Detail::Metadata)
     }
 
     pub(super) fn schema(&self, generation: u32) -> Schema {
@@ -100,7 +100,7 @@ impl Layout {
         let indexes = self.indexes.iter().map(|(_, paths)| paths.clone());
         Schema::new(
             generation,
-            self.payload(),
+            self.detail(),
             views.collect(),
             indexes.collect(),
         )

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::cache::Change;
-use crate::snapshot::InformerId;
+use crate::cache::snapshot::InformerId;
 
 /// Maximum number of changes kept. If more arrive during a reconcile, its key simply runs again.
 const MAX_CHANGES: usize = 65_536;

@@ -20,19 +20,19 @@ use super::resync::Resync;
 use super::share::Share;
 use super::status::{BrokenKey, ControllerStatus, LastError, MAX_LISTED, ReconcileCounts};
 use super::subject::SubjectKind;
-use super::{Garbage, Settings, Threads};
-use crate::backoff::Backoff;
-use crate::cache::Grant;
-use crate::gate::Gates;
-use crate::key::ObjectKey;
-use crate::manifest::{Manifest, Subject};
-use crate::permission::Permissions;
+use super::{ControllerSettings, Garbage, Threads};
+use crate::access::permission::Permissions;
+use crate::cache::Subscribed;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::gate::Gates;
+use crate::hub::plugin::Plugin;
+use crate::model::key::ObjectKey;
+use crate::model::manifest::{Manifest, Subject};
 use crate::plan::Halt;
-use crate::plugin::Plugin;
+use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Time, WorkQueue};
-use crate::reader::Scope;
 use crate::reads::ReadSets;
-use crate::snapshot::{InformerId, Snapshot};
+use crate::reads::reader::Scope;
 
 pub use loops::LoopingKey;
 pub(super) use running::Work;
@@ -40,8 +40,8 @@ pub(super) use running::Work;
 pub(super) struct Controller {
     version: Arc<PluginVersion>,
     /// The plugin's subscription to each informer it uses.
-    grants: BTreeMap<InformerId, Grant>,
-    settings: Settings,
+    subscriptions: BTreeMap<InformerId, Subscribed>,
+    settings: ControllerSettings,
     health: Health,
     subject: Option<SubjectKind>,
     queue: WorkQueue,
@@ -88,12 +88,12 @@ impl Controller {
     pub fn new(
         plugin: Arc<dyn Plugin>,
         manifest: Manifest,
-        settings: &Settings,
+        settings: &ControllerSettings,
         scope: Scope,
         now: Time,
     ) -> Self {
         Self {
-            grants: grants(&scope),
+            subscriptions: subscriptions(&scope),
             subject: subject(&manifest, &scope),
             settings: settings.clone(),
             health: Health::new(settings.quarantine),
@@ -135,16 +135,16 @@ impl Controller {
     pub fn replace(
         &mut self,
         plugin: &Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
         prepared: &Self,
         snapshot: &Snapshot,
         garbage: &mut Garbage,
         now: Time,
-    ) -> BTreeMap<InformerId, Grant> {
+    ) -> BTreeMap<InformerId, Subscribed> {
         let PluginVersion {
             manifest, scope, ..
         } = &*prepared.version;
-        let old = std::mem::replace(&mut self.grants, grants(scope));
+        let old = std::mem::replace(&mut self.subscriptions, subscriptions(scope));
         if manifest.subject_kind() != self.version.manifest.subject_kind() {
             self.forget_keys();
         }
@@ -169,7 +169,7 @@ impl Controller {
             plugin: plugin.clone(),
         });
         garbage.add(std::mem::replace(&mut self.version, version));
-        let is_kept = |informer| self.grants.contains_key(&informer);
+        let is_kept = |informer| self.subscriptions.contains_key(&informer);
         for key in self.gates.keep(is_kept, snapshot) {
             self.queue.release(&key);
         }
@@ -221,7 +221,7 @@ impl Controller {
     }
 
     /// Applies settings that take effect without running any key again.
-    pub fn configure(&mut self, settings: &Settings, now: Time) {
+    pub fn configure(&mut self, settings: &ControllerSettings, now: Time) {
         if settings.is_paused || settings.grants != self.settings.grants {
             self.stop_writes();
         }
@@ -243,7 +243,7 @@ impl Controller {
     }
 
     #[cfg(test)]
-    pub fn applied(&self) -> Arc<crate::unchanged::Applied> {
+    pub fn applied(&self) -> Arc<crate::plan::unchanged::Applied> {
         self.version.applied.clone()
     }
 
@@ -258,8 +258,8 @@ impl Controller {
     }
 
     /// The plugin's subscriptions to the informers it uses.
-    pub fn grants(&self) -> &BTreeMap<InformerId, Grant> {
-        &self.grants
+    pub fn subscriptions(&self) -> &BTreeMap<InformerId, Subscribed> {
+        &self.subscriptions
     }
 
     pub fn put_in_quarantine(&mut self, reason: &str, now: Time) {
@@ -304,8 +304,10 @@ impl Controller {
     }
 
     pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
-        let mut grants = self.grants.iter();
-        grants.all(|(informer, grant)| snapshot.informers[*informer].is_synced(grant.payload))
+        let mut subscriptions = self.subscriptions.iter();
+        subscriptions.all(|(informer, subscribed)| {
+            snapshot.informers[*informer].is_synced(subscribed.detail)
+        })
     }
 
     /// Whether there is a key to run and a thread that the plugin may use for it.
@@ -390,7 +392,10 @@ impl Controller {
                 .flat_map(|scope| &scope.parts)
                 .map(|part| {
                     let cache = &snapshot.informers[part.informer];
-                    (cache.source().clone(), cache.is_synced(part.grant.payload))
+                    (
+                        cache.informer_key().clone(),
+                        cache.is_synced(part.subscribed.detail),
+                    )
                 })
                 .collect(),
             queued: self.queue.pending() + swept,
@@ -410,7 +415,7 @@ impl Controller {
             is_paused: self.settings.is_paused,
             quarantine: self.health.current(now).cloned(),
             cached_bytes: self
-                .grants
+                .subscriptions
                 .keys()
                 .map(|informer| &snapshot.informers[*informer])
                 .map(|cache| cache.bytes() / cache.users().max(1))
@@ -423,10 +428,10 @@ impl Controller {
 }
 
 /// The plugin's subscription to each informer of its scope.
-fn grants(scope: &Scope) -> BTreeMap<InformerId, Grant> {
+fn subscriptions(scope: &Scope) -> BTreeMap<InformerId, Subscribed> {
     let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
-    let grants = parts.map(|part| (part.informer, part.grant.clone()));
-    grants.collect()
+    let subscriptions = parts.map(|part| (part.informer, part.subscribed.clone()));
+    subscriptions.collect()
 }
 
 /// Whether the manifest asks to run one key at a time. Its keys then see each other's writes. A
@@ -448,7 +453,7 @@ fn subject(manifest: &Manifest, scope: &Scope) -> Option<SubjectKind> {
     }
 }
 
-fn resync(settings: &Settings, name: &str, now: Time) -> Option<Resync> {
+fn resync(settings: &ControllerSettings, name: &str, now: Time) -> Option<Resync> {
     let period = settings.resync?;
     Some(Resync::new(period, name, now))
 }

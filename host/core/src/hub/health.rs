@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::backoff::Backoff;
-use crate::key::ObjectKey;
+use crate::model::key::ObjectKey;
 use crate::queue::Time;
+use crate::queue::backoff::Backoff;
 
 /// The result of the latest reconcile is kept for this many keys, those that ran last.
 const KEYS: usize = 100;

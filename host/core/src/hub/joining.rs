@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::changelog::Missed;
 use super::controller::Controller;
-use super::preparation::{Caches, FirstKeys, Joining, Preparation, Step};
-use super::{Hub, PluginId, Settings, scope};
-use crate::cache::{Cache, Change, Grant};
-use crate::plugin::Plugin;
+use super::preparation::{Caches, FirstKeys, Joining, Preparation, PreparationStep};
+use super::{ControllerSettings, Hub, PluginId, scope};
+use crate::cache::snapshot::InformerId;
+use crate::cache::{Cache, Change, Subscribed};
+use crate::hub::plugin::Plugin;
+use crate::model::informer_key::Detail;
 use crate::queue::Time;
-use crate::snapshot::InformerId;
-use crate::source::Payload;
 
 /// Maximum number of changes applied to the prepared caches while the hub is locked: about three
 /// milliseconds.
@@ -69,7 +69,7 @@ impl Hub {
     pub fn join(
         &mut self,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
         now: Time,
     ) -> Result<PluginId, JoinError> {
         let (id, preparation) = self.prepare(plugin, settings)?;
@@ -82,7 +82,7 @@ impl Hub {
         &mut self,
         id: PluginId,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
         now: Time,
     ) -> Result<(), JoinError> {
         let preparation = self.prepare_replacement(id, plugin, settings)?;
@@ -105,7 +105,7 @@ impl Hub {
     pub fn prepare(
         &mut self,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
     ) -> Result<(PluginId, Preparation), JoinError> {
         let id = self.last_plugin + 1;
         let joining = Joining::new(id, plugin, settings, false);
@@ -121,7 +121,7 @@ impl Hub {
         &mut self,
         id: PluginId,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
     ) -> Result<Preparation, JoinError> {
         let joining = Joining::new(id, plugin, settings, true);
         self.check(&joining)?;
@@ -154,7 +154,7 @@ impl Hub {
         let reads_values = manifest
             .reads
             .iter()
-            .any(|read| read.kind.is_secret() && scope::payload(manifest, read) == Payload::Full);
+            .any(|read| read.kind.is_secret() && scope::detail(manifest, read) == Detail::Full);
         if reads_values && !joining.settings.secret_values {
             return Err(JoinError::SecretValues(name.clone()));
         }
@@ -166,8 +166,8 @@ impl Hub {
     pub fn exchange(&mut self, preparation: Preparation, now: Time) -> Exchange {
         let Preparation { step, garbage } = preparation;
         match step {
-            Step::Keys(first) => self.queue_some(first, garbage, now),
-            Step::Caches(caches) => self.exchange_caches(caches, garbage, now),
+            PreparationStep::Keys(first) => self.queue_some(first, garbage, now),
+            PreparationStep::Caches(caches) => self.exchange_caches(caches, garbage, now),
         }
     }
 
@@ -183,7 +183,7 @@ impl Hub {
                 return Exchange::Done(garbage);
             }
         }
-        let step = Step::Keys(first);
+        let step = PreparationStep::Keys(first);
         Exchange::Again(Box::new(Preparation { step, garbage }))
     }
 
@@ -194,7 +194,7 @@ impl Hub {
         now: Time,
     ) -> Exchange {
         let again = |caches, garbage| {
-            let step = Step::Caches(caches);
+            let step = PreparationStep::Caches(caches);
             Exchange::Again(Box::new(Preparation { step, garbage }))
         };
         if !caches.is_built() {
@@ -268,9 +268,10 @@ impl Hub {
         }
         let controller = self.controllers.get_mut(&joining.id)?;
         let (plugin, settings) = (&joining.plugin, &joining.settings);
-        let grants = controller.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
+        let subscriptions =
+            controller.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
         // Only after the new version has subscribed, so that informers used by both versions stay.
-        self.release(grants, garbage);
+        self.release(subscriptions, garbage);
         Some((joining.id, prepared))
     }
 
@@ -295,19 +296,19 @@ impl Hub {
             return garbage;
         };
         self.layout += 1;
-        self.release(controller.grants().clone(), &mut garbage);
+        self.release(controller.subscriptions().clone(), &mut garbage);
         garbage.add(controller);
         garbage
     }
 
-    fn release(&mut self, grants: BTreeMap<InformerId, Grant>, garbage: &mut Garbage) {
-        for (informer, grant) in grants {
+    fn release(&mut self, subscriptions: BTreeMap<InformerId, Subscribed>, garbage: &mut Garbage) {
+        for (informer, subscribed) in subscriptions {
             let cache = self.snapshot.cache_mut(informer);
-            cache.leave(&grant);
+            cache.leave(&subscribed);
             if cache.users() == 0 {
-                let source = cache.source().clone();
-                self.ids.remove(&source);
-                garbage.add(std::mem::replace(cache, Cache::new(source)));
+                let informer_key = cache.informer_key().clone();
+                self.ids.remove(&informer_key);
+                garbage.add(std::mem::replace(cache, Cache::new(informer_key)));
             }
         }
     }

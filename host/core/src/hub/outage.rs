@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::key::ObjectKey;
+use crate::model::key::ObjectKey;
 use crate::queue::Time;
 
 /// The time between two tries.

@@ -14,23 +14,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::controller::Controller;
-use super::{Garbage, Hub, PluginId, Settings, scope};
+use super::{ControllerSettings, Garbage, Hub, PluginId, scope};
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
-use crate::key::ObjectKey;
-use crate::manifest::Manifest;
-use crate::plugin::Plugin;
+use crate::hub::plugin::Plugin;
+use crate::model::informer_key::InformerKey;
+use crate::model::key::ObjectKey;
+use crate::model::manifest::Manifest;
 use crate::queue::{LOW, NORMAL, Time};
-use crate::snapshot::{InformerId, Snapshot};
-use crate::source::Source;
 
 /// Work that is done outside the hub's lock, step by step.
 pub struct Preparation {
-    pub(super) step: Step,
+    pub(super) step: PreparationStep,
     /// Freed by the next build, and not under the hub's lock.
     pub(super) garbage: Garbage,
 }
 
-pub(super) enum Step {
+pub(super) enum PreparationStep {
     /// Caches are cut again, for a plugin that joins or because one has left.
     Caches(Box<Caches>),
     /// A version is installed, and its first keys are still to be queued.
@@ -45,7 +45,7 @@ pub(super) struct Caches {
     pub(super) informers: BTreeSet<InformerId>,
     /// The caches as they will be.
     pub(super) snapshot: Snapshot,
-    pub(super) ids: HashMap<Source, InformerId>,
+    pub(super) ids: HashMap<InformerKey, InformerId>,
     /// The hub's `layout` when this began; see [`Hub`].
     pub(super) layout: u64,
     /// The hub's caches when this was last brought up to date. `snapshot` has reached the same
@@ -71,7 +71,7 @@ pub(super) struct Joining {
     pub(super) plugin: Arc<dyn Plugin>,
     /// The granted part of the plugin's own manifest.
     pub(super) manifest: Manifest,
-    pub(super) settings: Settings,
+    pub(super) settings: ControllerSettings,
     /// Whether it replaces the version of the plugin with this id.
     pub(super) replaces: bool,
     pub(super) controller: Option<Controller>,
@@ -81,7 +81,7 @@ impl Joining {
     pub(super) fn new(
         id: PluginId,
         plugin: Arc<dyn Plugin>,
-        settings: &Settings,
+        settings: &ControllerSettings,
         replaces: bool,
     ) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl Joining {
 impl Preparation {
     pub(super) fn of_caches(hub: &Hub, joining: Option<Joining>) -> Self {
         Self {
-            step: Step::Caches(Box::new(Caches::new(hub, joining))),
+            step: PreparationStep::Caches(Box::new(Caches::new(hub, joining))),
             garbage: Garbage::default(),
         }
     }
@@ -110,7 +110,7 @@ impl Preparation {
             keys: Vec::new(),
         };
         Self {
-            step: Step::Keys(keys),
+            step: PreparationStep::Keys(keys),
             garbage,
         }
     }
@@ -120,8 +120,8 @@ impl Preparation {
     pub fn build(&mut self, now: Time) {
         drop(std::mem::take(&mut self.garbage));
         match &mut self.step {
-            Step::Caches(caches) => caches.build(now),
-            Step::Keys(first) => first.build(now),
+            PreparationStep::Caches(caches) => caches.build(now),
+            PreparationStep::Keys(first) => first.build(now),
         }
     }
 }
@@ -172,10 +172,10 @@ impl Caches {
                 let ids = &mut self.ids;
                 let (asked, manifest) = (joining.plugin.manifest(), &joining.manifest);
                 let manager = joining.settings.author(&manifest.name).field_manager;
-                let informer = |snapshot: &mut Snapshot, source| {
-                    *ids.entry(source).or_insert_with_key(|source| {
+                let informer = |snapshot: &mut Snapshot, informer_key| {
+                    *ids.entry(informer_key).or_insert_with_key(|informer_key| {
                         let informers = Arc::make_mut(&mut snapshot.informers);
-                        informers.push(Arc::new(Cache::new(source.clone())));
+                        informers.push(Arc::new(Cache::new(informer_key.clone())));
                         informers.len() - 1
                     })
                 };

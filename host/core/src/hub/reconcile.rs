@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::PluginId;
 use super::share::Charge;
-use crate::cluster::Author;
-use crate::manifest::Manifest;
-use crate::permission::Permissions;
-use crate::plan::{Context, Halt, Plan, PlanError, WriteFailure, plan};
-use crate::plugin::{Plugin, Request, RunError};
+use crate::access::permission::Permissions;
+use crate::hub::plugin::{Plugin, Request, RunError};
+use crate::model::manifest::Manifest;
+use crate::model::text::cut;
+use crate::plan::api_server::Author;
+use crate::plan::unchanged::Applied;
+use crate::plan::{Halt, Plan, PlanContext, PlanError, WriteFailure, plan};
 use crate::queue::{Priority, Time};
-use crate::reader::{Read, ReadError, Reader, Scope};
-use crate::text::cut;
-use crate::unchanged::Applied;
+use crate::reads::reader::{Read, ReadError, Reader, Scope};
 
 /// Maximum bytes of the text about a refused outcome. The text may repeat any amount of the outcome
 /// and is kept for each broken key.
@@ -197,7 +197,7 @@ impl Reconcile {
             applied,
             ..
         } = &*self.version;
-        let context = Context {
+        let context = PlanContext {
             manifest,
             permissions,
             manager: &author.field_manager,

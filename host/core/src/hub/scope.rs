@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cache::Wish;
-use crate::fields::FieldPath;
-use crate::key::Kind;
-use crate::manifest::{Manifest, ReadDeclaration, Subject, Verb};
-use crate::reader::{KindScope, Part, Scope};
-use crate::snapshot::{InformerId, Snapshot};
-use crate::source::{Payload, Source};
+use crate::cache::Subscription;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::model::fields::FieldPath;
+use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::key::Kind;
+use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb};
+use crate::reads::reader::{KindScope, Scope, ScopePart};
 
 /// The informers that a declared read needs: one for all namespaces, or one for each namespace,
 /// ordered by namespace.
-pub(super) fn sources(read: &ReadDeclaration) -> Vec<Source> {
-    let of_namespace = |namespace: Option<Arc<str>>| Source {
+pub(super) fn informer_keys(read: &ReadDeclaration) -> Vec<InformerKey> {
+    let of_namespace = |namespace: Option<Arc<str>>| InformerKey {
         kind: read.kind.clone(),
         namespace,
         labels: read.labels.clone(),
@@ -40,11 +40,11 @@ pub(super) fn join(
     manifest: &Manifest,
     manager: &str,
     snapshot: &mut Snapshot,
-    mut informer: impl FnMut(&mut Snapshot, Source) -> InformerId,
+    mut informer: impl FnMut(&mut Snapshot, InformerKey) -> InformerId,
 ) -> Scope {
     let mut kinds = BTreeMap::new();
     for read in &manifest.reads {
-        let wish = wish(manifest, manager, read);
+        let subscription = subscription(manifest, manager, read);
         let mut scope = KindScope {
             parts: Vec::new(),
             indexes: indexes(manifest, &read.kind)
@@ -52,13 +52,13 @@ pub(super) fn join(
                 .map(|(place, index)| (index.name.clone(), place))
                 .collect(),
         };
-        for source in sources(read) {
-            let namespace = source.namespace.clone();
-            let informer = informer(snapshot, source);
-            scope.parts.push(Part {
+        for informer_key in informer_keys(read) {
+            let namespace = informer_key.namespace.clone();
+            let informer = informer(snapshot, informer_key);
+            scope.parts.push(ScopePart {
                 namespace,
                 informer,
-                grant: snapshot.cache_mut(informer).join(&wish),
+                subscribed: snapshot.cache_mut(informer).join(&subscription),
                 is_narrowed: read.is_narrowed(),
             });
         }
@@ -75,16 +75,16 @@ pub(super) fn join(
 fn indexes<'a>(
     manifest: &'a Manifest,
     kind: &'a Kind,
-) -> impl Iterator<Item = &'a crate::manifest::IndexDeclaration> {
+) -> impl Iterator<Item = &'a crate::model::manifest::IndexDeclaration> {
     manifest
         .indexes
         .iter()
         .filter(move |index| index.kind == *kind)
 }
 
-fn wish(manifest: &Manifest, manager: &str, read: &ReadDeclaration) -> Wish {
-    Wish {
-        payload: payload(manifest, read),
+fn subscription(manifest: &Manifest, manager: &str, read: &ReadDeclaration) -> Subscription {
+    Subscription {
+        detail: detail(manifest, read),
         fields: paths(&read.fields),
         indexes: indexes(manifest, &read.kind)
             .map(|index| paths(&index.paths))
@@ -100,7 +100,7 @@ fn applies(manifest: &Manifest, kind: &Kind) -> bool {
 
 /// How much of each object a plugin needs, both for what it sees and for what the host reads on its
 /// behalf.
-pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
+pub(super) fn detail(manifest: &Manifest, read: &ReadDeclaration) -> Detail {
     let kind = &read.kind;
     let indexed = indexes(manifest, kind).flat_map(|index| &index.paths);
     let selected = match &manifest.subject {
@@ -136,12 +136,12 @@ pub(super) fn payload(manifest: &Manifest, read: &ReadDeclaration) -> Payload {
             .is_none_or(|root| matches!(root, "data" | "stringData"))
     };
     if !sees_all && is_metadata && (!compares || kind.is_secret()) {
-        return Payload::Metadata;
+        return Detail::Metadata;
     }
     if kind.is_secret() && !sees_all && !roots.iter().any(may_be_value) {
-        return Payload::WithoutValues;
+        return Detail::WithoutValues;
     }
-    Payload::Full
+    Detail::Full
 }
 
 /// All paths of a validated manifest parse.
@@ -153,5 +153,4 @@ fn paths(texts: &[String]) -> Vec<FieldPath> {
 }
 
 #[cfg(test)]
-#[path = "scope_tests.rs"]
 mod tests;

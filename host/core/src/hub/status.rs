@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::controller::LoopingKey;
 use super::health::Quarantine;
-use crate::key::{Kind, ObjectKey, ResourceVersion};
+use crate::cache::snapshot::InformerId;
+use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::queue::{Counts, Priority, Time};
-use crate::snapshot::InformerId;
-use crate::source::{Payload, Source};
 
 /// Maximum number of listed keys of each sort. A plugin can have any number of them, and the hub is
 /// locked while they are listed.
@@ -71,7 +71,7 @@ pub struct ControllerStatus {
     /// The kind of its keys; `None` for a singleton.
     pub subject: Option<Kind>,
     /// What it reads, and whether each of these informers is synced for it.
-    pub reads: Vec<(Source, bool)>,
+    pub reads: Vec<(InformerKey, bool)>,
     /// Keys ready to run.
     pub queued: usize,
     /// Keys that are held until the caches show what they last wrote, or until the cluster can be
@@ -90,11 +90,11 @@ pub struct ControllerStatus {
     /// How many of those are broken: they failed so often that changes run them again only now and
     /// then.
     pub broken_keys: usize,
-    /// The first [`MAX_LISTED`] of these, ordered by key.
+    /// The first `MAX_LISTED` of these, ordered by key.
     pub broken: Vec<BrokenKey>,
     /// How many keys are kept running only by their own writes.
     pub looping_keys: usize,
-    /// The first [`MAX_LISTED`] of these, ordered by key.
+    /// The first `MAX_LISTED` of these, ordered by key.
     pub looping: Vec<LoopingKey>,
     /// Recorded reads.
     pub recorded_reads: usize,
@@ -123,9 +123,9 @@ pub struct InformerStatus {
     /// Its id.
     pub informer: InformerId,
     /// The kind, namespace and selectors of the objects it brings.
-    pub source: Source,
+    pub informer_key: InformerKey,
     /// How much of each object it brings.
-    pub payload: Payload,
+    pub detail: Detail,
     /// Whether a complete list with that much of each object is stored.
     pub is_synced: bool,
     /// How many objects are cached.

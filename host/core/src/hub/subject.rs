@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
-use crate::key::{KeyRef, Kind, ObjectKey};
-use crate::manifest::Selection;
-use crate::object::{Object, ViewId};
-use crate::reader::{Part, Read, Scope};
+use crate::model::key::{KeyRef, Kind, ObjectKey};
+use crate::model::manifest::Selection;
+use crate::model::object::{Object, ViewId};
+use crate::model::selector::FieldSelector;
 use crate::reads::is_visible;
-use crate::selector::FieldSelector;
-use crate::snapshot::{InformerId, Snapshot};
+use crate::reads::reader::{Read, Scope, ScopePart};
 
 /// A subject that has objects (not the singleton).
 pub(super) struct SubjectKind {
@@ -48,7 +48,7 @@ impl SubjectKind {
         let informers = self.informers.iter();
         let caches = informers.map(|informer| &snapshot.informers[*informer]);
         // With many namespaces, most of them come before the key.
-        let may_have = |cache: &&Arc<Cache>| match (&cache.source().namespace, key) {
+        let may_have = |cache: &&Arc<Cache>| match (&cache.informer_key().namespace, key) {
             (Some(only), Some(key)) => **only >= *key.namespace,
             _ => true,
         };
@@ -148,7 +148,10 @@ impl SubjectKind {
     pub fn informer_of(&self, snapshot: &Snapshot, key: &ObjectKey) -> Option<InformerId> {
         let mut informers = self.informers.iter().copied();
         informers.find(|informer| {
-            let only = snapshot.informers[*informer].source().namespace.as_deref();
+            let only = snapshot.informers[*informer]
+                .informer_key()
+                .namespace
+                .as_deref();
             only.is_none_or(|only| *only == *key.namespace)
         })
     }
@@ -181,6 +184,6 @@ pub(super) fn informers<'a>(
     let parts = scope
         .kinds
         .get(kind)
-        .map_or(&[] as &[Part], |scope| &scope.parts);
+        .map_or(&[] as &[ScopePart], |scope| &scope.parts);
     parts.iter().map(|part| part.informer)
 }

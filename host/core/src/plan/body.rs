@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::{ActionError, MAX_BODY};
-use crate::key::{Kind, ObjectKey};
+use crate::model::key::{Kind, ObjectKey};
 
 /// Maximum memory of a decoded body in bytes. A body of 1.5 MiB, the most that etcd stores, stays
 /// below it unless nearly all of its members are objects of their own.

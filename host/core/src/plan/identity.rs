@@ -13,11 +13,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::ActionError;
-use crate::key::{Kind, ObjectKey};
-use crate::object::Object;
-use crate::permission::Denied;
-use crate::reader::Reader;
-use crate::text::cut;
+use crate::access::permission::Denied;
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::object::Object;
+use crate::model::text::cut;
+use crate::reads::reader::Reader;
 
 /// How a body is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,5 +338,4 @@ fn settle_version(fields: &mut Map<String, Value>, how: Use, shown: &Shown, is_w
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

@@ -9,41 +9,41 @@ use sha2::{Digest, Sha256};
 use super::body::{BodyAddress, check_address, decode};
 use super::identity::{self, Before, Shown, Use};
 use super::words::Audience;
-use super::{ActionError, Context, Place, What};
-use crate::children;
-use crate::cluster::{Operation, Write};
-use crate::key::{Kind, ObjectKey};
-use crate::manifest::Verb;
-use crate::object::Object;
-use crate::outcome::{Action, ActionResult, Delete, Event, PatchType};
-use crate::permission::{Denied, check_key};
-use crate::reader::Reader;
-use crate::selector::{LabelSelector, Requirement};
-use crate::unchanged::{Target, hash, is_same_object};
+use super::{ActionError, ObjectAddress, PlanContext, What};
+use crate::access::permission::{Denied, check_key};
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::manifest::Verb;
+use crate::model::object::Object;
+use crate::model::outcome::{Action, ActionResult, Delete, Event, PatchType};
+use crate::model::selector::{LabelSelector, Requirement};
+use crate::plan::api_server::{Operation, Write};
+use crate::plan::children;
+use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
+use crate::reads::reader::Reader;
 
 /// Plans the actions of one outcome, in order. The time for one action does not depend on how many
 /// came before it, because there may be thousands.
 pub(super) struct Planner<'a, 'r> {
-    context: Context<'a>,
+    context: PlanContext<'a>,
     reader: &'r mut Reader,
     /// For each text that was created with a derived name: the first number whose name has not been
     /// tried.
     created: HashMap<String, usize>,
     /// The objects written so far. The snapshot is outdated for them, so no write to them is
     /// dropped as a no-op.
-    written: HashSet<Place>,
+    written: HashSet<ObjectAddress>,
     /// Those among them that this outcome creates, so that their uids are not known.
-    born: HashSet<Place>,
+    born: HashSet<ObjectAddress>,
     /// The finalizers of objects as this outcome leaves them.
-    finalizers: HashMap<Place, Vec<String>>,
+    finalizers: HashMap<ObjectAddress, Vec<String>>,
     /// See [`Plan::chains`](super::Plan).
-    chains: HashMap<Place, Option<String>>,
+    chains: HashMap<ObjectAddress, Option<String>>,
     warnings: BTreeSet<String>,
     has_children: bool,
 }
 
 impl<'a, 'r> Planner<'a, 'r> {
-    pub fn new(context: Context<'a>, reader: &'r mut Reader) -> Self {
+    pub fn new(context: PlanContext<'a>, reader: &'r mut Reader) -> Self {
         Self {
             context,
             reader,
@@ -59,7 +59,7 @@ impl<'a, 'r> Planner<'a, 'r> {
 
     /// The objects that are written and then replaced, and the warnings for the operator or the
     /// author.
-    pub fn finish(self) -> (HashMap<Place, Option<String>>, BTreeSet<String>) {
+    pub fn finish(self) -> (HashMap<ObjectAddress, Option<String>>, BTreeSet<String>) {
         (self.chains, self.warnings)
     }
 }
@@ -70,7 +70,7 @@ impl Planner<'_, '_> {
         let steps = self.plan(action)?;
         let writes = steps.iter().filter_map(What::write);
         self.written
-            .extend(writes.map(|write| Place::of(&write.kind, &write.key)));
+            .extend(writes.map(|write| ObjectAddress::of(&write.kind, &write.key)));
         Ok(steps)
     }
 
@@ -169,11 +169,11 @@ impl Planner<'_, '_> {
     }
 
     fn is_written(&self, kind: &Kind, key: &ObjectKey) -> bool {
-        self.written.contains(&Place::of(kind, key))
+        self.written.contains(&ObjectAddress::of(kind, key))
     }
 
     fn before(&self, kind: &Kind, key: &ObjectKey) -> Before<'_> {
-        let finalizers = self.finalizers.get(&Place::of(kind, key));
+        let finalizers = self.finalizers.get(&ObjectAddress::of(kind, key));
         Before {
             is_written: self.is_written(kind, key),
             finalizers: finalizers.map(Vec::as_slice),
@@ -184,7 +184,7 @@ impl Planner<'_, '_> {
     fn note_birth(&mut self, body: &Value, kind: &Kind, key: &ObjectKey) {
         let finalizers = body["metadata"]["finalizers"].as_array();
         let finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
-        let target = Place::of(kind, key);
+        let target = ObjectAddress::of(kind, key);
         self.finalizers
             .insert(target.clone(), finalizers.map(str::to_owned).collect());
         self.born.insert(target);
@@ -229,15 +229,15 @@ impl Planner<'_, '_> {
         subresource: &Option<String>,
         force: bool,
     ) -> What {
-        let target = Target {
+        let target = ApplyTarget {
             kind,
             key,
             subresource: subresource.clone(),
         };
-        let Context {
+        let PlanContext {
             manager, applied, ..
         } = self.context;
-        let Target { kind, key, .. } = &target;
+        let ApplyTarget { kind, key, .. } = &target;
         let current = self
             .reader
             .look_at_applied(kind, key, subresource.as_deref());
@@ -250,7 +250,7 @@ impl Planner<'_, '_> {
         // An apply is remembered only for objects that reach the cache. Others would never be
         // forgotten.
         let is_cached = current.is_some() || self.reader.knows(&target.kind, &target.key);
-        let Target {
+        let ApplyTarget {
             kind,
             key,
             subresource,
@@ -332,7 +332,7 @@ impl Planner<'_, '_> {
     /// 64 hex digits that depend only on the plugin, the key and `parts`.
     fn digest(&self, parts: &[&str]) -> String {
         let mut hasher = Sha256::new();
-        let Context { manifest, key, .. } = self.context;
+        let PlanContext { manifest, key, .. } = self.context;
         // The kind's version is left out. Otherwise names and children would change when a kind
         // graduates to a new version.
         let kind = manifest
@@ -384,7 +384,7 @@ impl Planner<'_, '_> {
             return Ok(What::Known(ActionResult::Unchanged));
         }
         if is_written {
-            let target = Place::of(&kind, &key);
+            let target = ObjectAddress::of(&kind, &key);
             let seen = seen.filter(|_| !self.born.contains(&target));
             self.chains.entry(target).or_insert(seen);
         }
@@ -410,7 +410,7 @@ impl Planner<'_, '_> {
         let own_version = delete.resource_version.clone();
         let own_version = own_version.filter(|version| !version.is_empty());
         self.check(Verb::Delete, kind, key, &None)?;
-        let is_born = self.born.contains(&Place::of(kind, key));
+        let is_born = self.born.contains(&ObjectAddress::of(kind, key));
         let seen = self.reader.look_at(kind, key).filter(|_| !is_born);
         let uid = || seen.as_ref().map(|object| object.uid().to_owned());
         let is_as_seen = own_uid.is_none() && !self.is_written(kind, key);
@@ -473,7 +473,7 @@ impl Planner<'_, '_> {
         if !self.reader.may_read(kind) {
             return Err(Denied::NotRead(kind.clone()).into());
         }
-        let target = Place::of(kind, key);
+        let target = ObjectAddress::of(kind, key);
         let seen = self.reader.look_at(kind, key);
         let seen = seen.filter(|_| !self.born.contains(&target));
         let own = self.finalizers.get(&target).cloned();
@@ -551,7 +551,7 @@ impl Planner<'_, '_> {
             .ok_or_else(|| {
                 ActionError::Json("metadata.labels and .annotations must be objects".into())
             })?;
-            settled.insert(Place::of(&kind, &key));
+            settled.insert(ObjectAddress::of(&kind, &key));
             let force = self.context.permissions.may_force(&kind, &key, None);
             steps.push(self.apply_unless_unchanged(&object, kind, key, &None, force));
         }
@@ -564,7 +564,7 @@ impl Planner<'_, '_> {
                 let owner = children::key_of(&self.context.manifest.name, &member);
                 if member.is_being_deleted()
                     || owner.as_ref() != Some(self.context.key)
-                    || !settled.insert(Place::of(kind, &key))
+                    || !settled.insert(ObjectAddress::of(kind, &key))
                 {
                     continue;
                 }

@@ -5,9 +5,9 @@
 //! for objects that it reads whole, and the log does not see them for a Secret that the plugin does
 //! not read whole. Everyone else sees only the kind of refusal and its status.
 
-use crate::cluster::{Operation, Write};
-use crate::outcome::ActionResult;
-use crate::reader::Reader;
+use crate::model::outcome::ActionResult;
+use crate::plan::api_server::{Operation, Write};
+use crate::reads::reader::Reader;
 
 /// Who may see the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Audience {
         }
     }
 
-    /// `status` comes from the [`Answer`](crate::cluster::Answer).
+    /// `status` comes from the [`WriteAnswer`](crate::plan::api_server::WriteAnswer).
     pub fn hear(self, result: ActionResult, status: Option<String>) -> Heard {
         let bare = status.map(|status| {
             result.clone().saying(format!(

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::key::ObjectKey;
-use crate::reader::{Filter, Read};
-use crate::selector::LabelSelector;
+use crate::model::key::ObjectKey;
+use crate::model::selector::LabelSelector;
+use crate::reads::reader::{Filter, Read};
 
 /// The maximum number of bytes that the reads of one plugin take, each read counted once for each
 /// key. This is some 350,000 reads with names of the usual length.
@@ -98,7 +98,7 @@ impl Held {
 mod tests {
     use super::super::ReadSets;
     use super::*;
-    use crate::selector::Requirement;
+    use crate::model::selector::Requirement;
 
     fn absent(number: usize) -> Read {
         let requirements = vec![Requirement::Absent(format!("k{number}"))];
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_was_applied_is_remembered_whatever_else_is_not() {
         let mut sets = ReadSets::default();
-        let applied = Read::Applied(7, key(1), crate::object::Side::Main);
+        let applied = Read::Applied(7, key(1), crate::model::object::Side::Main);
         let name = "n".repeat(250);
         let names =
             (0..300_000).map(|read| Read::Object(7, ObjectKey::new(&name, &read.to_string())));

@@ -1,18 +1,18 @@
 //! Reads from the snapshot. The reader checks permission and records each read. This module
 //! translates the types and charges the guest's fuel.
 
-use pilothouse_core::reader::{self, Reader};
+use pilothouse_core::{ListFilter, ReadError as CoreReadError, Reader};
 use wasmtime::component::LinkerInstance;
 use wasmtime::{StoreContextMut, Trap};
 
 use crate::bindings::cluster::{Filter, ReadError};
 use crate::bindings::types::{Kind, ObjectKey};
-use crate::state::State;
+use crate::state::StoreState;
 
 type Answer<T> = (Result<T, ReadError>,);
 
 /// Defines the functions by hand, because generated bindings have no access to the fuel.
-pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
+pub(super) fn define(instance: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()> {
     instance.func_wrap("get", |cx, (kind, key): (Kind, ObjectKey)| {
         read(cx, "cluster.get", |reader| {
             let object = reader.get(&kind.into(), &key.into())?;
@@ -39,9 +39,9 @@ pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Resu
 
 /// Makes a read and charges the guest's fuel for it.
 fn read<T>(
-    mut cx: StoreContextMut<'_, State>,
+    mut cx: StoreContextMut<'_, StoreState>,
     import: &str,
-    read: impl FnOnce(&mut Reader) -> Result<T, reader::ReadError>,
+    read: impl FnOnce(&mut Reader) -> Result<T, CoreReadError>,
 ) -> wasmtime::Result<Answer<T>> {
     let left = cx.get_fuel()?;
     let reader = cx.data_mut().reader(import)?;
@@ -55,27 +55,27 @@ fn read<T>(
 /// Converts a result for the guest. Errors that the guest cannot handle end the run instead: no
 /// fuel left, too many or too large reads, a selector that is too large, an object that the host
 /// cannot read.
-fn answer<T>(result: Result<T, reader::ReadError>) -> wasmtime::Result<Answer<T>> {
+fn answer<T>(result: Result<T, CoreReadError>) -> wasmtime::Result<Answer<T>> {
     let error = match result {
         Ok(found) => return Ok((Ok(found),)),
         Err(error) => error,
     };
     let text = error.to_string();
     Ok((Err(match error {
-        reader::ReadError::Denied(_)
-        | reader::ReadError::NotGranted(_)
-        | reader::ReadError::OtherNamespace { .. } => ReadError::Denied(text),
-        reader::ReadError::UnknownIndex { .. } => ReadError::UnknownIndex(text),
-        reader::ReadError::InvalidPointer(_) => ReadError::InvalidPointer(text),
-        reader::ReadError::OutOfFuel => return Err(Trap::OutOfFuel.into()),
-        reader::ReadError::TooMany
-        | reader::ReadError::TooLarge(_)
-        | reader::ReadError::Selector
-        | reader::ReadError::Unreadable { .. } => return Err(wasmtime::Error::new(error)),
+        CoreReadError::Denied(_)
+        | CoreReadError::NotGranted(_)
+        | CoreReadError::OtherNamespace { .. } => ReadError::Denied(text),
+        CoreReadError::UnknownIndex { .. } => ReadError::UnknownIndex(text),
+        CoreReadError::InvalidPointer(_) => ReadError::InvalidPointer(text),
+        CoreReadError::OutOfFuel => return Err(Trap::OutOfFuel.into()),
+        CoreReadError::TooMany
+        | CoreReadError::TooLarge(_)
+        | CoreReadError::Selector
+        | CoreReadError::Unreadable { .. } => return Err(wasmtime::Error::new(error)),
     }),))
 }
 
-impl From<Filter> for reader::ListFilter {
+impl From<Filter> for ListFilter {
     fn from(filter: Filter) -> Self {
         match filter {
             Filter::Everything => Self::Everything,

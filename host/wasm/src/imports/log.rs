@@ -5,12 +5,12 @@ use wasmtime::component::LinkerInstance;
 use super::fuel;
 use crate::bindings::log::Level;
 use crate::log;
-use crate::state::State;
+use crate::state::StoreState;
 
 type Line = (Level, String, Vec<(String, String)>);
 
 /// Defines the function by hand, because generated bindings have no access to the fuel.
-pub(super) fn define(instance: &mut LinkerInstance<'_, State>) -> wasmtime::Result<()> {
+pub(super) fn define(instance: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()> {
     fuel::define(instance, "log", |mut cx, (level, message, fields): Line| {
         let bytes = fields.iter().map(|(name, value)| name.len() + value.len());
         fuel::take(&mut cx, message.len() + bytes.sum::<usize>())?;

@@ -17,7 +17,7 @@ use self::clocks::{Pollable, VirtualClock};
 use self::streams::{InputStream, LineBuffer, OutputStream};
 use super::fuel;
 use crate::secret::Random;
-use crate::state::State;
+use crate::state::StoreState;
 
 /// A resource that the host never creates: descriptors, sockets, terminals, stream errors.
 enum Absent {}
@@ -48,7 +48,7 @@ pub(crate) fn is_wasi(import: &str) -> bool {
 
 /// Defines every `wasi:` interface that `component` imports, at the version it imports.
 pub(crate) fn add_to_linker(
-    linker: &mut Linker<State>,
+    linker: &mut Linker<StoreState>,
     component: &Component,
 ) -> wasmtime::Result<()> {
     let engine = component.engine();
@@ -84,7 +84,7 @@ fn resource_type(name: &str) -> ResourceType {
 }
 
 fn define(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {
@@ -118,7 +118,7 @@ fn define(
 
 /// Defines a function of an empty environment.
 fn nothing(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {
@@ -139,7 +139,7 @@ fn nothing(
 }
 
 fn trap(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {

@@ -9,15 +9,14 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use pilothouse_core::plugin::RunError;
-use pilothouse_core::reader::{ReadError, Reader};
+use pilothouse_core::{ReadError, Reader, RunError};
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use super::{RunStats, trap};
 use crate::bindings::{Controller, ControllerPre};
 use crate::engine::{Engine, IdleRoom, ticks};
 use crate::limits::{HANDLES, HOSTCALL_BYTES, RunLimits};
-use crate::state::State;
+use crate::state::StoreState;
 use crate::stopwatch::{Expired, Stopwatch};
 
 /// wasmtime's message when a call exceeds [`HOSTCALL_BYTES`]. The type of the error is private.
@@ -29,7 +28,7 @@ const KEPT_PART: usize = 2;
 
 /// An instance that has answered without an error and may be called again.
 pub(super) struct Kept {
-    store: Store<State>,
+    store: Store<StoreState>,
     controller: Controller,
     calls: u32,
     /// Fuel used by its instantiation. Every call is charged for it again, so that the fuel runs
@@ -39,7 +38,7 @@ pub(super) struct Kept {
 }
 
 /// A fresh instance after its first call, with the fuel used by its instantiation.
-pub(super) type Left = (Store<State>, Controller, u64);
+pub(super) type FreshInstance = (Store<StoreState>, Controller, u64);
 
 /// The outcome of a call.
 pub(super) struct Call<T> {
@@ -52,7 +51,7 @@ pub(super) struct Call<T> {
 #[derive(Clone, Copy)]
 pub(super) struct Site<'a> {
     pub engine: &'a Engine,
-    pub pre: &'a ControllerPre<State>,
+    pub pre: &'a ControllerPre<StoreState>,
     pub limits: &'a RunLimits,
 }
 
@@ -60,9 +59,9 @@ impl Site<'_> {
     /// Calls a new instance. Also returns the instance, if the call succeeded.
     pub fn fresh<T>(
         self,
-        state: State,
-        call: impl FnOnce(&Controller, &mut Store<State>) -> wasmtime::Result<T>,
-    ) -> (Call<T>, Option<Left>) {
+        state: StoreState,
+        call: impl FnOnce(&Controller, &mut Store<StoreState>) -> wasmtime::Result<T>,
+    ) -> (Call<T>, Option<FreshInstance>) {
         let started = Instant::now();
         let watch = self.engine.stopwatch(self.limits.timeout);
         let mut store = Store::new(self.engine.wasmtime(), state);
@@ -94,8 +93,8 @@ impl Site<'_> {
     pub fn again<T>(
         self,
         mut kept: Kept,
-        mut state: State,
-        call: impl FnOnce(&Controller, &mut Store<State>) -> wasmtime::Result<T>,
+        mut state: StoreState,
+        call: impl FnOnce(&Controller, &mut Store<StoreState>) -> wasmtime::Result<T>,
     ) -> (Call<T>, Option<Kept>) {
         let started = Instant::now();
         let watch = self.engine.stopwatch(self.limits.timeout);
@@ -116,7 +115,7 @@ impl Site<'_> {
     }
 
     /// Keeps an instance, unless it has grown too large or too many are kept already.
-    pub fn keep(self, (store, controller, made_for): Left) -> Option<Kept> {
+    pub fn keep(self, (store, controller, made_for): FreshInstance) -> Option<Kept> {
         if !self.is_small(&store) {
             return None;
         }
@@ -129,14 +128,19 @@ impl Site<'_> {
         })
     }
 
-    fn is_small(self, store: &Store<State>) -> bool {
+    fn is_small(self, store: &Store<StoreState>) -> bool {
         let limit = usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX);
         store.data().limiter.used() <= limit / KEPT_PART
     }
 
     /// Gives the call its full limits, less `used` fuel, whatever earlier calls of the instance
     /// have used.
-    fn allow(self, store: &mut Store<State>, watch: Stopwatch, used: u64) -> wasmtime::Result<()> {
+    fn allow(
+        self,
+        store: &mut Store<StoreState>,
+        watch: Stopwatch,
+        used: u64,
+    ) -> wasmtime::Result<()> {
         store.set_epoch_deadline(self.engine.ticks(self.limits.timeout));
         // The epoch deadline only decides when to read the clocks. The clocks decide whether to
         // stop the run.
@@ -151,7 +155,7 @@ impl Site<'_> {
 
     fn finish<T>(
         self,
-        store: &mut Store<State>,
+        store: &mut Store<StoreState>,
         watch: Stopwatch,
         result: Result<wasmtime::Result<T>, RunError>,
     ) -> Call<T> {
@@ -183,7 +187,7 @@ fn guarded<T>(call: impl FnOnce() -> wasmtime::Result<T>) -> Result<wasmtime::Re
 /// Classifies an error: which limit was exceeded, or whether the host or the guest failed.
 fn classify(
     error: &wasmtime::Error,
-    state: &State,
+    state: &StoreState,
     limits: &RunLimits,
     watch: Stopwatch,
 ) -> RunError {

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pilothouse_core::outcome::Outcome;
-use pilothouse_core::plugin::RunError;
+use pilothouse_core::{Outcome, RunError};
 
 use super::RunStats;
 

@@ -3,7 +3,7 @@
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use crate::load::one_line;
-use pilothouse_core::text::escaped;
+use pilothouse_core::escaped;
 
 /// Most bytes of the whole text. It ends up in tables and Events.
 const BYTES: usize = 400;

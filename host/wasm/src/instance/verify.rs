@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use pilothouse_core::key::ObjectKey;
-use pilothouse_core::outcome::{Action, Outcome};
-use pilothouse_core::plugin::RunError;
+use pilothouse_core::{Action, ObjectKey, Outcome, RunError};
 
 type Answer = Result<Outcome, RunError>;
 

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pilothouse_core::plugin::{Plugin, RunError};
-use pilothouse_core::snapshot::Snapshot;
+use pilothouse_core::{Plugin, RunError, Snapshot};
 use pilothouse_wasm::{Clocks, Engine, EngineOptions, LimitPolicy, Reading};
 use tracing_subscriber::layer::SubscriberExt;
 

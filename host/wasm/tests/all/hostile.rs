@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_core::{Plugin, RunError};
 use pilothouse_wasm::{LimitPolicy, RunOptions, WasmPlugin, load};
 
 use crate::support::{GET, SAY_A, engine, guest, reader, request, said};
@@ -27,7 +27,7 @@ fn policy() -> LimitPolicy {
 }
 
 /// The result of a run as text, to compare it with [`Hostile::verdict`].
-fn verdict(result: &Result<pilothouse_core::outcome::Outcome, RunError>) -> String {
+fn verdict(result: &Result<pilothouse_core::Outcome, RunError>) -> String {
     match result {
         Ok(outcome) => format!("ok: {} actions", outcome.actions.len()),
         Err(error) => error.to_string(),

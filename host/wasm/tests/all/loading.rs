@@ -1,7 +1,6 @@
 //! A file that is not a plugin is refused, with the reason in one line.
 
-use pilothouse_core::manifest::Subject;
-use pilothouse_core::plugin::Plugin;
+use pilothouse_core::{Plugin, Subject};
 use pilothouse_wasm::{LimitPolicy, load};
 
 use crate::support::{GET, GET_A, engine, guest, little_fuel};

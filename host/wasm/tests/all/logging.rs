@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use pilothouse_core::plugin::Plugin;
+use pilothouse_core::Plugin;
 use pilothouse_wasm::{LOG_FIELDS, LOG_TARGET, LimitPolicy, RunOptions, WasmPlugin};
 use serde_json::{Value, json};
 

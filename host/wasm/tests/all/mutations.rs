@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_core::{Plugin, RunError};
 use pilothouse_wasm::{CompileOptions, Compiler, LimitPolicy, LoadError};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,9 +2,7 @@
 
 use std::thread;
 
-use pilothouse_core::key::Kind;
-use pilothouse_core::plugin::{Plugin, Request};
-use pilothouse_core::reader::{ListFilter, ReadError};
+use pilothouse_core::{Kind, ListFilter, Plugin, ReadError, Request};
 
 use crate::support::{GET, NOW_MS, SAY_A, guest, reader, request, said};
 

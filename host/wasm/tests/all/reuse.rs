@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_core::outcome::Outcome;
-use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_core::{Outcome, Plugin, RunError};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, RunOptions, RunTotals, WasmPlugin};
 
 use crate::support::{GET, GET_A, Guest, guest, reader, request};

@@ -5,14 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use pilothouse_core::cache::{Cache, Delta, Listing};
-use pilothouse_core::key::{Kind, ObjectKey, ResourceVersion};
-use pilothouse_core::object::{Object, Schema};
-use pilothouse_core::outcome::Failure;
-use pilothouse_core::plugin::{Plugin, Request, RunError};
-use pilothouse_core::reader::{KindScope, Reader, Scope};
-use pilothouse_core::snapshot::Snapshot;
-use pilothouse_core::source::Source;
+use pilothouse_core::{
+    Cache, Delta, Failure, InformerKey, Kind, KindScope, Listing, Object, ObjectKey, Plugin,
+    Reader, Request, ResourceVersion, RunError, Schema, Scope, Snapshot,
+};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -230,7 +226,7 @@ pub fn request(name: &str) -> Request {
 /// A reader of pods. There are default/a and default/b.
 pub fn reader() -> Reader {
     let pod = Kind::new("", "v1", "Pod");
-    let mut pods = Cache::new(Source::all(pod.clone()));
+    let mut pods = Cache::new(InformerKey::all(pod.clone()));
     let parse = |name: &str| {
         let json =
             format!(r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"{name}"}}}}"#);

@@ -1,6 +1,6 @@
 //! The WASI that language runtimes get: an empty environment, which is the same in every run.
 
-use pilothouse_core::plugin::{Plugin, RunError};
+use pilothouse_core::{Plugin, RunError};
 use pilothouse_wasm::{
     CodeCache, CompileOptions, Compiler, Engine, EngineOptions, LimitPolicy, WasmPlugin,
 };

@@ -1,6 +1,6 @@
 //! The writes that allow more than their names suggest.
 
-use pilothouse_core::manifest::Verb;
+use pilothouse_core::Verb;
 
 /// A write to objects themselves.
 pub struct OfObject {

@@ -16,9 +16,9 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::Controller;
-use crate::key::{ObjectKey, ResourceVersion};
+use crate::cache::snapshot::Snapshot;
+use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
-use crate::snapshot::Snapshot;
 
 /// With fewer keys than this, nothing is checked.
 const LOOK_FROM: usize = 1024;

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::running::REQUEUE_STREAK;
 use crate::cache::Change;
-use crate::key::{ObjectKey, ResourceVersion};
+use crate::cache::snapshot::InformerId;
+use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
-use crate::snapshot::InformerId;
 
 /// After this many self-triggered reconciles in a row that wrote the same object, a key is slowed
 /// down.
@@ -29,13 +29,13 @@ const MAX_CAUSES: usize = 1024;
 
 /// A state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct WrittenState {
     pub informer: InformerId,
     pub key: ObjectKey,
     pub version: ResourceVersion,
 }
 
-impl State {
+impl WrittenState {
     fn is_same_object(&self, other: &Self) -> bool {
         (self.informer, &self.key) == (other.informer, &other.key)
     }
@@ -55,14 +55,14 @@ struct Cycle {
     /// The changes that have queued the key since it was last handed out. While the key runs, it is
     /// not known yet which of them are its own: a watch can be faster than the answer to the write.
     /// Afterwards all of them are.
-    causes: Vec<State>,
+    causes: Vec<WrittenState>,
     is_running: bool,
     /// Something other than the key's own writes has queued it.
     is_foreign: bool,
     /// What its last reconcile wrote.
-    wrote: Vec<State>,
+    wrote: Vec<WrittenState>,
     /// What triggered the running reconcile, if that is self-triggered.
-    trigger: Vec<State>,
+    trigger: Vec<WrittenState>,
     /// Consecutive self-triggered reconciles that rewrote an object which had triggered them.
     runs: u32,
     /// How long the key has to wait, set when it first has to.
@@ -101,12 +101,12 @@ impl Loops {
         let Some(cycle) = self.keys.get_mut(key) else {
             return;
         };
-        let state = change.new.as_ref().map(|new| State {
+        let state = change.new.as_ref().map(|new| WrittenState {
             informer,
             key: new.key().to_key(),
             version: new.resource_version().clone(),
         });
-        let may_be_own = |state: &State| match cycle.is_running {
+        let may_be_own = |state: &WrittenState| match cycle.is_running {
             true => cycle.causes.len() < MAX_CAUSES,
             false => cycle.wrote.contains(state),
         };
@@ -160,13 +160,14 @@ impl Loops {
 
     /// A reconcile has ended and has written these states. Returns the key if it is now found to
     /// loop.
-    pub fn end(&mut self, key: &ObjectKey, wrote: Vec<State>) -> Option<LoopingKey> {
+    pub fn end(&mut self, key: &ObjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
         if wrote.is_empty() {
             self.forget(key);
             return None;
         }
         let cycle = self.keys.get_mut(key)?;
-        let is_rewritten = |before: &State| wrote.iter().any(|state| state.is_same_object(before));
+        let is_rewritten =
+            |before: &WrittenState| wrote.iter().any(|state| state.is_same_object(before));
         cycle.runs = match cycle.trigger.iter().any(is_rewritten) {
             true => cycle.runs.saturating_add(1),
             false => 0,

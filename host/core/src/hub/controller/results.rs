@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::key::ObjectKey;
-use crate::outcome::{ActionResult, shorten};
+use crate::model::key::ObjectKey;
+use crate::model::outcome::{ActionResult, shorten};
 
 /// Maximum memory of the results of one plugin in bytes. A plugin can ask for a hundred Events for
 /// each key that all are refused, and their results would take several times the memory of the

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Controller;
-use super::loops::{LoopingKey, State};
+use super::loops::{LoopingKey, WrittenState};
 use super::suspects::SUSPECT_AFTER;
-use super::sweep::Step;
-use crate::backoff::Backoff;
+use super::sweep::SweepStep;
 use crate::cache::Change;
-use crate::gate::{Awaited, GateId, Passage, Sign};
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
+use crate::hub::gate::{Awaited, GateId, Passage, Sign};
 use crate::hub::outage::{Outage, Probe};
+use crate::hub::plugin::{Request, RunError};
 use crate::hub::reconcile::{Decision, PluginVersion, Reconcile, ReconcileError, Start};
 use crate::hub::status::LastError;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
-use crate::key::ObjectKey;
-use crate::outcome::Failure;
-use crate::plan::{Accepted, Effect, Executed};
-use crate::plugin::{Request, RunError};
+use crate::model::key::ObjectKey;
+use crate::model::outcome::Failure;
+use crate::plan::{AcceptedWrite, Effect, Executed};
+use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Taken, Time};
-use crate::reader::{Read, Reader};
+use crate::reads::reader::{Read, Reader};
 use crate::reads::{Sight, touches_any};
-use crate::snapshot::{InformerId, Snapshot};
 
 /// How long a key waits after its writes could not reach the cluster.
 const PARKED: Backoff = Backoff {
@@ -130,15 +130,15 @@ impl Controller {
             && self.queue.is_first(sweep.place(), now)
         {
             match sweep.next(subject, snapshot) {
-                Step::Key(key) => {
+                SweepStep::Key(key) => {
                     let waited = sweep.waited(now);
                     self.loops.caused_otherwise(&key);
                     if let Some(taken) = self.queue.visit(&key, LOW, now) {
                         return NextKey::Taken(Taken { waited, ..taken });
                     }
                 }
-                Step::NotYet => return NextKey::NotYet,
-                Step::End => self.sweep = None,
+                SweepStep::NotYet => return NextKey::NotYet,
+                SweepStep::End => self.sweep = None,
             }
         }
         let Some(taken) = self.queue.next(now) else {
@@ -341,7 +341,10 @@ impl Controller {
         let informers: BTreeSet<InformerId> = decision.reads.iter().map(Read::informer).collect();
         let changes = changes.filter(|(informer, _)| informers.contains(informer));
         let touching = changes.filter_map(|(informer, change)| {
-            let view = self.grants.get(&informer).and_then(|grant| grant.view);
+            let view = self
+                .subscriptions
+                .get(&informer)
+                .and_then(|subscribed| subscribed.view);
             let sight = Sight::new(change, view);
             match touches_any(&decision.reads, informer, &sight, &mut left) {
                 Some(false) => None,
@@ -566,7 +569,7 @@ impl Controller {
         self.judge(reconcile, None, now);
         self.unreachable_streaks.remove(key);
         // A write without an answer does not show that the cluster can be reached.
-        let is_certain = |accepted: &Accepted| accepted.effect != Effect::Unknown;
+        let is_certain = |accepted: &AcceptedWrite| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
             self.release_parked(false);
         } else {
@@ -646,9 +649,9 @@ impl Controller {
 
     /// Forgets the applies of objects that had already gone from the caches when the applies were
     /// remembered.
-    fn forget_gone_applies(&self, accepted: &[Accepted], snapshot: &Snapshot) {
+    fn forget_gone_applies(&self, accepted: &[AcceptedWrite], snapshot: &Snapshot) {
         let PluginVersion { scope, applied, .. } = &*self.version;
-        for Accepted { kind, key, effect } in accepted {
+        for AcceptedWrite { kind, key, effect } in accepted {
             let scope = scope.kinds.get(kind);
             let part = scope.and_then(|scope| scope.part_of(&key.namespace));
             let cache = part.map(|part| &snapshot.informers[part.informer]);
@@ -663,7 +666,7 @@ impl Controller {
 
     /// How an accepted write becomes visible to the plugin, if the plugin reads the object in any
     /// version.
-    fn awaited(&self, accepted: &Accepted) -> Option<Awaited> {
+    fn awaited(&self, accepted: &AcceptedWrite) -> Option<Awaited> {
         let kind = self.version.scope.readable_as(&accepted.kind)?;
         let scope = self.version.scope.kinds.get(kind)?;
         let part = scope.part_of(&accepted.key.namespace)?;
@@ -681,11 +684,11 @@ impl Controller {
 }
 
 /// The state that a write has left.
-fn written(awaited: &Awaited) -> Option<State> {
+fn written(awaited: &Awaited) -> Option<WrittenState> {
     let Sign::Version(version) = &awaited.sign else {
         return None;
     };
-    Some(State {
+    Some(WrittenState {
         informer: awaited.informer,
         key: awaited.key.clone(),
         version: version.clone(),

@@ -15,11 +15,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::Controller;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::{Fetch, PluginId, Purpose, Question};
-use crate::key::{ObjectKey, ResourceVersion};
+use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
-use crate::reader::{Read, candidates};
-use crate::snapshot::{InformerId, Snapshot};
+use crate::reads::reader::{Read, candidates};
 
 /// Number of consecutive failures from which on the objects that a key has read are fetched.
 pub(super) const SUSPECT_AFTER: u32 = 3;

@@ -14,10 +14,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::cache::snapshot::Snapshot;
 use crate::hub::subject::SubjectKind;
-use crate::key::{KeyRef, ObjectKey};
-use crate::queue::{LOW, Place, Time, WorkQueue};
-use crate::snapshot::Snapshot;
+use crate::model::key::{KeyRef, ObjectKey};
+use crate::queue::{LOW, QueuePosition, Time, WorkQueue};
 
 /// At most this many objects that are not to run are skipped in one step, because the hub is locked
 /// meanwhile.
@@ -31,7 +31,7 @@ const MAX_READ: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Sweep {
     /// The position of its keys in the queue.
-    place: Place,
+    place: QueuePosition,
     since: Time,
     /// The last key it has reached; `None` before the first key.
     at: Option<ObjectKey>,
@@ -50,7 +50,7 @@ pub(super) struct Sweep {
 
 /// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum SweepStep {
     /// A subject to reconcile.
     Key(ObjectKey),
     /// Only objects that are not to run so far.
@@ -75,7 +75,7 @@ impl Sweep {
         }
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> QueuePosition {
         self.place
     }
 
@@ -127,7 +127,7 @@ impl Sweep {
     }
 
     /// Goes on to the next subject.
-    pub fn next(&mut self, subject: &SubjectKind, snapshot: &Snapshot) -> Step {
+    pub fn next(&mut self, subject: &SubjectKind, snapshot: &Snapshot) -> SweepStep {
         let only = self.only.clone();
         let snapshot = only.as_ref().unwrap_or(snapshot);
         let mut read = 0;
@@ -139,7 +139,7 @@ impl Sweep {
             let object = object.filter(|object| self.comes_to(object.key()));
             let Some(object) = object else {
                 if self.is_around || self.end.is_none() {
-                    return Step::End;
+                    return SweepStep::End;
                 }
                 self.is_around = true;
                 self.at = None;
@@ -154,9 +154,9 @@ impl Sweep {
             self.left = self.left.saturating_sub(1);
             read += subject.bytes_to_read(object);
             if subject.selects(object) {
-                return Step::Key(key);
+                return SweepStep::Key(key);
             }
         }
-        Step::NotYet
+        SweepStep::NotYet
     }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::Controller;
 use super::sweep::Sweep;
 use crate::cache::Change;
-use crate::children;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::reconcile::PluginVersion;
 use crate::hub::subject::informers;
-use crate::key::{Kind, ObjectKey};
-use crate::object::Object;
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::object::Object;
+use crate::plan::children;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 use crate::reads::is_visible;
-use crate::snapshot::{InformerId, Snapshot};
 
 impl Controller {
     /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.
@@ -82,7 +82,11 @@ impl Controller {
         priority: Priority,
         now: Time,
     ) {
-        let Some(view) = self.grants.get(&informer).map(|grant| grant.view) else {
+        let Some(view) = self
+            .subscriptions
+            .get(&informer)
+            .map(|subscribed| subscribed.view)
+        else {
             return;
         };
         if change.new.is_none() || change.goes_back() {
@@ -185,7 +189,7 @@ impl Controller {
     /// Some of an informer's objects have become unreadable, or readable again, at this sequence
     /// number.
     pub fn note_turned(&mut self, informer: InformerId, sequence: u64) {
-        if self.grants.contains_key(&informer) {
+        if self.subscriptions.contains_key(&informer) {
             self.turned_at = sequence;
         }
     }
@@ -199,7 +203,7 @@ impl Controller {
         priority: Priority,
         now: Time,
     ) {
-        if !self.grants.contains_key(&informer) {
+        if !self.subscriptions.contains_key(&informer) {
             return;
         }
         let subject = self.subject.as_ref();

@@ -2,12 +2,12 @@
 //! The monotonic clock starts at zero, advances a little on each read, so that a loop that waits
 //! for it ends, and jumps to the end of each sleep.
 
-use pilothouse_core::reader::Reader;
+use pilothouse_core::Reader;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::super::fuel;
 use super::trap;
-use crate::state::State;
+use crate::state::StoreState;
 
 /// How far each read advances the monotonic clock.
 const STEP_NS: u64 = 1_000_000;
@@ -69,7 +69,7 @@ struct Datetime {
 }
 
 pub(super) fn define(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {
@@ -134,7 +134,7 @@ pub(super) fn define(
 
 /// The time of the reconcile, which is recorded as read. In `describe`, which has no time, the
 /// epoch.
-fn wall_clock(state: &mut State) -> Datetime {
+fn wall_clock(state: &mut StoreState) -> Datetime {
     let now_ms = state.reader_if_any().map_or(0, Reader::now_ms);
     Datetime {
         seconds: now_ms / 1_000,

@@ -4,14 +4,14 @@ use wasmtime::component::LinkerInstance;
 
 use super::super::fuel;
 use super::trap;
-use crate::state::State;
+use crate::state::StoreState;
 
 /// Most bytes returned by one call. No runtime asks for more than a few dozen.
 const BYTES_PER_CALL: u64 = 64 << 10;
 const NUMBER_BYTES: u64 = 8;
 
 pub(super) fn define(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {

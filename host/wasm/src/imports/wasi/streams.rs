@@ -5,7 +5,7 @@ use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 use super::super::fuel;
 use super::{Absent, clocks, trap};
 use crate::log::Level;
-use crate::state::State;
+use crate::state::StoreState;
 
 /// How many bytes an output stream accepts in one write.
 const WRITABLE_BYTES: u64 = 64 << 10;
@@ -49,7 +49,7 @@ impl LineBuffer {
     }
 }
 
-impl State {
+impl StoreState {
     fn write(&mut self, stream: u32, bytes: &[u8]) {
         self.with_stream(stream, |buffer, line| buffer.write(bytes, line));
     }
@@ -100,7 +100,7 @@ enum StreamError {
 type Answer<T> = (Result<T, StreamError>,);
 
 pub(super) fn define(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {
@@ -123,7 +123,7 @@ pub(super) fn define(
 }
 
 fn input(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {
@@ -152,7 +152,7 @@ fn input(
 }
 
 fn output(
-    instance: &mut LinkerInstance<'_, State>,
+    instance: &mut LinkerInstance<'_, StoreState>,
     interface: &str,
     function: &str,
 ) -> wasmtime::Result<()> {

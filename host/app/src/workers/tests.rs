@@ -1,0 +1,72 @@
+use std::sync::atomic::AtomicUsize;
+
+use pilothouse_core::{Author, Kind, ObjectKey, ResourceVersion, Write, WriteAnswer};
+
+use super::*;
+use crate::test_log::logged;
+
+/// A cluster that counts how many reads run at the same time.
+#[derive(Default)]
+struct Counting {
+    reading: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl ApiServer for Counting {
+    fn write<'a>(&'a self, _: &'a Author, _: &'a Write) -> BoxFuture<'a, WriteAnswer> {
+        unreachable!("a lookup writes nothing")
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a Kind,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
+        Box::pin(async move {
+            let reading = self.reading.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(reading, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            self.reading.fetch_sub(1, Ordering::SeqCst);
+            Ok(Some(key.to_string()))
+        })
+    }
+}
+
+fn questions(count: usize) -> Vec<Question> {
+    let question = |number| Question {
+        informer: 0,
+        kind: Kind::new("", "v1", "Pod"),
+        key: ObjectKey::new("default", &format!("x{number}")),
+        cached: None,
+        at: ResourceVersion::default(),
+        uid: None,
+    };
+    (0..count).map(question).collect()
+}
+
+#[test]
+fn a_lookup_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is_of() {
+    let no_answer = || Err(ReadFailure::NoAnswer("it is down".into()));
+    let refused = || Err(ReadFailure::Refused("it is closed".into()));
+    let answers = [Ok(None), no_answer(), refused(), no_answer(), no_answer()];
+    let waits = " WARN cannot confirm a write; its key waits kind=v1/Pod \
+        object=default/x1 reason=it is down others=2";
+    let runs = " WARN not allowed to confirm a write; its key runs anyway kind=v1/Pod \
+        object=default/x2 reason=it is closed others=0";
+    for (is_cut_off, wanted) in [(false, vec![waits, runs]), (true, vec![runs])] {
+        let (log, _guard) = logged();
+        tell_unknown(&questions(5), &answers, is_cut_off);
+        assert_eq!(log.lines(), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
+    let questions = questions(1_000);
+    let cluster = Counting::default();
+    let answers = answers(&cluster, &questions).await;
+    let asked = questions.iter().map(|question| question.key.to_string());
+    let answered = answers.into_iter().map(|answer| answer.unwrap().unwrap());
+    assert!(asked.eq(answered), "each question has its own answer");
+    assert_eq!(cluster.most.into_inner(), MAX_READS);
+}

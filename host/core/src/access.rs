@@ -1,0 +1,5 @@
+//! What a plugin may read and write: what its manifest asks for, and what the operator grants.
+
+pub mod grants;
+pub mod permission;
+pub mod wants;

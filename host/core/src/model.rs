@@ -1,0 +1,11 @@
+//! What everything else is made of: values that are parsed, compared and shown. Nothing here
+//! decides anything or remembers anything.
+
+pub mod fields;
+pub mod informer_key;
+pub mod key;
+pub mod manifest;
+pub mod object;
+pub mod outcome;
+pub mod selector;
+pub mod text;

@@ -1,0 +1,211 @@
+//! The result of a reconcile. Mirrors `wit/changes.wit` and `wit/world.wit`, which document the
+//! meaning.
+
+use std::time::Duration;
+
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::text::cut;
+
+/// The actions to carry out, and when to run the key again regardless.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// In order. All of them are checked before the first is sent.
+    pub actions: Vec<Action>,
+    /// Run the key again after this time.
+    pub requeue_after: Option<Duration>,
+}
+
+/// Why a guest returned no outcome. The text is for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Try again with back-off.
+    #[error("{0}")]
+    Retry(String),
+    /// Do not retry before something that this key read changes.
+    #[error("terminal: {0}")]
+    Terminal(String),
+}
+
+/// One write, as a guest asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/changes.wit")]
+pub enum Action {
+    Apply {
+        object: String,
+        subresource: Option<String>,
+        force: bool,
+    },
+    Create {
+        object: String,
+        subresource: Option<String>,
+    },
+    Update {
+        object: String,
+        subresource: Option<String>,
+    },
+    Patch {
+        kind: Kind,
+        key: ObjectKey,
+        subresource: Option<String>,
+        patch_type: PatchType,
+        body: String,
+    },
+    Delete(Delete),
+    Event(Event),
+    Finalizer {
+        kind: Kind,
+        key: ObjectKey,
+        name: String,
+        present: bool,
+    },
+    Children {
+        objects: Vec<String>,
+    },
+}
+
+/// The format of a patch's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own format, for built-in kinds.
+    Strategic,
+}
+
+/// What happens to an object's dependents when the object is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "Kubernetes' three policies")]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// A deletion and its preconditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/changes.wit")]
+pub struct Delete {
+    pub kind: Kind,
+    pub key: ObjectKey,
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+    pub propagation: Option<Propagation>,
+    pub grace_period_seconds: Option<u32>,
+}
+
+/// A Kubernetes Event about an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/changes.wit")]
+pub struct Event {
+    pub kind: Kind,
+    pub key: ObjectKey,
+    pub is_warning: bool,
+    pub reason: String,
+    pub action: String,
+    pub note: String,
+}
+
+/// The result of one action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/changes.wit")]
+pub enum ActionResult {
+    Done(Option<String>),
+    Unchanged,
+    Skipped,
+    Conflict(String),
+    AlreadyExists(String),
+    NotFound(String),
+    Forbidden(String),
+    Invalid(String),
+    Failed(String),
+    /// The server has rejected the write for now and wants to be left alone for this long. Guests
+    /// see this as failed.
+    Busy(String, Duration),
+    /// The server has failed, and it is not known if the write was done. Guests see this as failed.
+    Unknown(String),
+    /// There was no answer, or none that tells anything about the write: the server, or the way to
+    /// it, is down. It is not known if the write was done. Guests see this as failed.
+    Unavailable(String),
+}
+
+impl ActionResult {
+    /// The error's text, if the action failed.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Done(_) | Self::Unchanged | Self::Skipped => None,
+            Self::Conflict(text)
+            | Self::AlreadyExists(text)
+            | Self::NotFound(text)
+            | Self::Forbidden(text)
+            | Self::Invalid(text)
+            | Self::Failed(text)
+            | Self::Busy(text, _)
+            | Self::Unknown(text)
+            | Self::Unavailable(text) => Some(text),
+        }
+    }
+
+    /// The error's text, or the name that the server gave the object.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Done(name) => name.as_deref(),
+            _ => self.error(),
+        }
+    }
+
+    /// The same result, with another text if it is an error.
+    pub(crate) fn saying(mut self, text: String) -> Self {
+        if let Some(error) = self.error_mut() {
+            *error = text;
+        }
+        self
+    }
+
+    fn error_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Done(_) | Self::Unchanged | Self::Skipped => None,
+            Self::Conflict(text)
+            | Self::AlreadyExists(text)
+            | Self::NotFound(text)
+            | Self::Forbidden(text)
+            | Self::Invalid(text)
+            | Self::Failed(text)
+            | Self::Busy(text, _)
+            | Self::Unknown(text)
+            | Self::Unavailable(text) => Some(text),
+        }
+    }
+}
+
+/// Bytes of error texts kept for one outcome until its key's next reconcile.
+const KEPT_BYTES: usize = 16 << 10;
+/// Bytes kept of each further error, once the others have used up `KEPT_BYTES`.
+const LEAST_BYTES: usize = 32;
+
+/// Shortens the errors of an outcome, the last ones most: there may be thousands of them for each
+/// key.
+pub fn shorten(results: &mut [ActionResult]) {
+    let mut room = KEPT_BYTES;
+    for text in results.iter_mut().filter_map(ActionResult::error_mut) {
+        *text = cut(text, room.max(LEAST_BYTES));
+        room = room.saturating_sub(text.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_errors_of_an_outcome_are_kept_up_to_a_few_kilobytes() {
+        let failed = ActionResult::Invalid("e".repeat(2_000));
+        let mut results = vec![failed.clone(); 10_000];
+        shorten(&mut results);
+        let texts = results.iter().filter_map(ActionResult::error);
+        assert!(texts.map(str::len).sum::<usize>() < 400_000);
+        assert_eq!(results[0], failed, "the first one is whole");
+        assert!(matches!(results[9_999], ActionResult::Invalid(_)));
+    }
+}

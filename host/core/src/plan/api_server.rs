@@ -1,0 +1,157 @@
+//! What the host asks of a cluster, as a trait for the deciding side. `host/cluster` implements it
+//! against an API server.
+
+use futures::future::BoxFuture;
+
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::outcome::{ActionResult, PatchType, Propagation};
+
+/// The prefix of a plugin's field manager and of the reporter of its Events. It keeps plugins from
+/// calling themselves `kubectl` or `kubelet` and taking over fields that belong to these.
+pub const FIELD_MANAGER_PREFIX: &str = "pilothouse.dev/";
+
+/// The identity on whose behalf a write is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// The plugin. It is the reporter of the Events, and has rate limits of its own.
+    pub plugin: String,
+    /// The field manager that owns the written fields.
+    pub field_manager: String,
+    /// The user that the API server is to act for (impersonation). `None`: the host itself.
+    pub user: Option<String>,
+}
+
+impl Author {
+    /// An author that writes in its own name, with the host's rights.
+    pub fn named(name: &str) -> Self {
+        Self {
+            plugin: name.to_owned(),
+            field_manager: name.to_owned(),
+            user: None,
+        }
+    }
+}
+
+/// One request that changes one object. [`crate::plan()`] makes it from a permitted action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The object's kind.
+    pub kind: Kind,
+    /// The object's key. For create and apply it is also in the body.
+    pub key: ObjectKey,
+    /// `status`, `scale`, …; `None` for the object itself.
+    pub subresource: Option<String>,
+    /// The operation on the object.
+    pub operation: Operation,
+}
+
+/// An operation on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply {
+        /// The applied fields, as JSON.
+        object: String,
+        /// Whether to take over fields that another manager owns.
+        force: bool,
+    },
+    /// POST.
+    Create {
+        /// The object, as JSON.
+        object: String,
+    },
+    /// PUT.
+    Update {
+        /// The object, as JSON.
+        object: String,
+    },
+    /// PATCH.
+    Patch {
+        /// How to read the body.
+        patch_type: PatchType,
+        /// The patch, as JSON.
+        body: String,
+    },
+    /// DELETE.
+    Delete {
+        /// Delete the object only if it has this uid.
+        uid: Option<String>,
+        /// Delete the object only at this resourceVersion.
+        resource_version: Option<String>,
+        /// `None`: the kind's default.
+        propagation: Option<Propagation>,
+        /// `None`: the object's default.
+        grace_period_seconds: Option<u32>,
+    },
+    /// An Event (`events.k8s.io/v1`) about the object.
+    Event {
+        /// The object's uid, where it is known.
+        uid: Option<String>,
+        /// True: the type is Warning. False: Normal.
+        is_warning: bool,
+        /// The reason in CamelCase, for machines.
+        reason: String,
+        /// The action that was taken.
+        action: String,
+        /// The text for people.
+        note: String,
+    },
+}
+
+/// A cluster's answer to a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteAnswer {
+    /// The result of the write.
+    pub result: ActionResult,
+    /// A summary that quotes none of the server's own words, such as `HTTP 422 Invalid`. Set where
+    /// the result's text is the server's own.
+    pub status: Option<String>,
+    /// For an apply: the object after it, as JSON, where the cluster returns it.
+    pub object: Option<String>,
+    /// The uid of an object that ceases to exist with this write: it was being deleted, and its
+    /// last finalizer is gone. The server answers with the version that the object had before, from
+    /// which this could not be told.
+    pub ended: Option<String>,
+    /// The kind of the object that was written, where it differs from the kind of the write: an
+    /// Eviction is written on a Pod, a Scale on a Deployment.
+    pub owner: Option<Kind>,
+}
+
+impl From<ActionResult> for WriteAnswer {
+    fn from(result: ActionResult) -> Self {
+        Self {
+            result,
+            status: None,
+            object: None,
+            ended: None,
+            owner: None,
+        }
+    }
+}
+
+/// A cluster that can be written to.
+pub trait ApiServer: Send + Sync {
+    /// Makes one write and returns its result. There is always an answer: an error is a kind of
+    /// [`ActionResult`]. A write whose outcome is unknown is not repeated.
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer>;
+
+    /// Fetches one object from the cluster itself, past every cache. Returns its JSON, or `None` if
+    /// there is no such object.
+    fn read<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>>;
+}
+
+/// Why the state of an object in the cluster is not known, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFailure {
+    /// There was no answer, or the answer does not tell anything about the object. A later attempt
+    /// may succeed.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// There will be no answer: the host may not read the object, or its kind is not served.
+    #[error("{0}")]
+    Refused(String),
+}

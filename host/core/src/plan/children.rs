@@ -1,0 +1,82 @@
+//! How the members of a `children` action are marked and found.
+//!
+//! The idea is KEP-3659's (an ApplySet's label). The names are our own, because kubectl's tooling
+//! expects its sets to have a parent object that kubectl has created.
+
+use serde_json::{Value, json};
+
+use crate::access::permission::check_key;
+use crate::model::fields::FieldPath;
+use crate::model::key::ObjectKey;
+use crate::model::object::Object;
+use crate::model::selector::Labels;
+
+/// The label of a member. Its value is a digest of the plugin, the subject's kind and the key, so
+/// that a key's members can be selected.
+pub const LABEL: &str = "pilothouse.dev/children-of";
+
+/// The annotation of a member: plugin and key in plain text, so that a member leads back to its key
+/// even if nothing else knows the key any more.
+pub const ANNOTATION: &str = "pilothouse.dev/children-of-key";
+
+/// Marks an object as a member of a key's children. `None` if its metadata does not have the shape
+/// of metadata.
+pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> Option<()> {
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    for (place, name, value) in [
+        ("labels", LABEL, digest.to_owned()),
+        ("annotations", ANNOTATION, format!("{plugin} {key}")),
+    ] {
+        let place = metadata.entry(place).or_insert_with(|| json!({}));
+        place.as_object_mut()?.insert(name.to_owned(), value.into());
+    }
+    Some(())
+}
+
+/// The key whose member an object is, if it is a member of this plugin's.
+pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
+    object.label(LABEL)?;
+    let path = FieldPath::parse(&format!(".metadata.annotations['{ANNOTATION}']")).ok()?;
+    let values = path.values(object.json());
+    let (whose, key) = values.first()?.split_once(' ')?;
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let key = ObjectKey::new(namespace, name);
+    // Anyone who may annotate the object can write this value, and it is queued, logged and passed
+    // to a guest.
+    let is_key = key == ObjectKey::singleton() || check_key(&key).is_ok();
+    (whose == plugin && is_key).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::key::Kind;
+    use crate::model::object::Schema;
+
+    fn key_said(annotation: &str) -> Option<ObjectKey> {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "namespace": "default", "name": "a", "labels": {LABEL: "x"}, "annotations": {ANNOTATION: annotation}}});
+        let kind = Kind::new("", "v1", "ConfigMap");
+        let object = Object::parse(&kind, &object.to_string(), &Schema::default()).unwrap();
+        key_of("p", &object)
+    }
+
+    #[test]
+    fn an_annotation_leads_to_a_key_that_an_object_could_have() {
+        assert_eq!(key_said("p shop/web"), Some(ObjectKey::new("shop", "web")));
+        assert_eq!(key_said("p node-1"), Some(ObjectKey::new("", "node-1")));
+        assert_eq!(key_said("p "), Some(ObjectKey::singleton()));
+        assert_eq!(key_said("q shop/web"), None);
+        for key in [
+            "shop/..",
+            "shop/a/b",
+            "Shop/a",
+            "shop/a\n",
+            "shop/\u{1b}[8m",
+            "/a b",
+        ] {
+            assert_eq!(key_said(&format!("p {key}")), None, "{key:?}");
+        }
+        assert_eq!(key_said(&format!("p shop/{}", "a".repeat(254))), None);
+    }
+}

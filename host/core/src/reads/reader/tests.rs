@@ -1,0 +1,131 @@
+use super::*;
+use crate::cache::{Delta, Listing};
+use crate::model::informer_key::InformerKey;
+use crate::model::selector::Requirement;
+
+fn pods() -> Kind {
+    Kind::new("", "v1", "Pod")
+}
+
+/// A reader of these objects, given as JSON.
+fn reader(objects: &[String]) -> Reader {
+    let mut cache = Cache::new(InformerKey::all(pods()));
+    let parse = |object: &String| Object::parse(&pods(), object, cache.schema()).unwrap();
+    let objects = objects.iter().map(parse).collect();
+    cache.apply(Delta::Replace(Listing {
+        objects,
+        ..Listing::default()
+    }));
+    let scope = Scope {
+        kinds: [(pods(), KindScope::whole(0))].into(),
+        ..Scope::default()
+    };
+    let snapshot = Snapshot {
+        sequence: 0,
+        informers: Arc::new(vec![Arc::new(cache)]),
+    };
+    Reader::new(snapshot, Arc::new(scope), 0)
+}
+
+fn pod(number: usize, filler: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"namespace":"default","name":"p{number:04}"}},"spec":{{"x":"{filler}"}}}}"#
+    )
+}
+
+fn key(number: usize) -> ObjectKey {
+    ObjectKey::new("default", &format!("p{number:04}"))
+}
+
+/// The fuel that a read costs.
+fn cost(reader: &mut Reader, read: impl FnOnce(&mut Reader)) -> u64 {
+    const PLENTY: u64 = 1 << 40;
+    reader.set_fuel(PLENTY);
+    read(reader);
+    PLENTY - reader.fuel()
+}
+
+fn absent(count: usize) -> ListFilter {
+    let absent = (0..count).map(|number| Requirement::Absent(format!("k{number}")));
+    let none = [Requirement::Exists("k".into())];
+    ListFilter::Labels(LabelSelector {
+        requirements: absent.chain(none).collect(),
+    })
+}
+
+#[test]
+fn a_list_costs_what_it_looks_at_compares_and_copies() {
+    let objects: Vec<String> = (0..1_000).map(|number| pod(number, "")).collect();
+    let mut reader = reader(&objects);
+    let mut list = |filter: &ListFilter| {
+        cost(&mut reader, |reader| {
+            reader.list(&pods(), None, filter).unwrap();
+        })
+    };
+    let all = list(&ListFilter::Everything);
+    let (none, none_of_many) = (list(&absent(0)), list(&absent(99)));
+    let bytes: usize = objects.iter().map(String::len).sum();
+    let copied = bytes as u64 / BYTES_PER_FUEL;
+    assert!(all >= 1_000 * FUEL_PER_OBJECT + copied, "{all} {bytes}");
+    assert!(none >= 1_000 * FUEL_PER_OBJECT, "{none}");
+    assert!(none_of_many > 10 * none, "{none_of_many} {none}");
+    assert_eq!(list(&absent(0)), none, "asking again costs the same");
+}
+
+#[test]
+fn who_has_no_fuel_left_reads_no_more() {
+    let objects: Vec<String> = (0..1_000).map(|number| pod(number, "")).collect();
+    let mut reader = reader(&objects);
+    reader.set_fuel(FUEL_PER_READ + 500 * FUEL_PER_OBJECT);
+    let listed = reader.list(&pods(), None, &absent(0));
+    assert_eq!((listed, reader.fuel()), (Err(ReadError::OutOfFuel), 0));
+    assert_eq!(reader.get(&pods(), &key(1)), Err(ReadError::OutOfFuel));
+    reader.set_fuel(FUEL_PER_READ);
+    assert_eq!(
+        reader.get_part(&pods(), &key(1), "/spec/x"),
+        Err(ReadError::OutOfFuel)
+    );
+}
+
+#[test]
+fn a_part_costs_a_look_at_the_whole() {
+    let mut reader = reader(&[pod(1, ""), pod(2, &"x".repeat(100_000))]);
+    let mut part = |number| {
+        cost(&mut reader, |reader| {
+            let name = reader.get_part(&pods(), &key(number), "/metadata/name");
+            assert_eq!(name.unwrap().unwrap(), format!("\"p{number:04}\""));
+        })
+    };
+    assert!(part(2) > part(1) + 100_000);
+}
+
+#[test]
+fn a_part_of_an_object_is_found_however_deep_the_object_is_nested() {
+    let deep = "[".repeat(1_000) + &"]".repeat(1_000);
+    let object = format!(
+        r#"{{"metadata":{{"namespace":"default","name":"p0001"}},"spec":{{"deep":{deep},"x":1}}}}"#
+    );
+    let mut reader = reader(&[object]);
+    let mut part = |pointer: &str| reader.get_part(&pods(), &key(1), pointer).unwrap();
+    assert_eq!(part("/spec/x").as_deref(), Some("1"));
+    assert_eq!(part("/spec/deep"), Some(deep));
+    assert_eq!(part("/spec/y"), None);
+}
+
+#[test]
+fn it_stays_open_whether_a_read_has_an_answer_if_too_many_objects_would_be_examined() {
+    let objects: Vec<String> = (0..100).map(|number| pod(number, "")).collect();
+    let reader = reader(&objects);
+    let has_answer = |read: &Read, mut left: usize| read.has_answer(&reader.snapshot, &mut left);
+    let requirements = vec![Requirement::Exists("k".into())];
+    let none = Read::List(0, None, Filter::Labels(LabelSelector { requirements }));
+    assert_eq!(has_answer(&none, 100), Some(false));
+    assert_eq!(has_answer(&none, 99), None);
+    let all = Read::List(0, None, Filter::Everything);
+    assert_eq!(has_answer(&all, 1), Some(true));
+    let one = Read::Object(0, key(1));
+    assert_eq!(
+        (has_answer(&one, 1), has_answer(&one, 0)),
+        (Some(true), None)
+    );
+}
