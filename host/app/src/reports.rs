@@ -50,7 +50,7 @@ impl Reports {
         else {
             return true;
         };
-        let is_taken = budget.take();
+        let is_taken = budget.take(0);
         if let Some(dropped) = budget.report() {
             warn!(
                 plugin = name,

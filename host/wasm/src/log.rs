@@ -94,11 +94,12 @@ impl PluginLog {
             return;
         }
         self.lines += 1;
-        if !budget.take() {
-            return;
-        }
         let (message, written) = cut_as_written(message, LINE_BYTES);
         let fields = named(fields, LINE_BYTES - written);
+        let of_field = |(name, value): &(String, String)| name.len() + as_written(value);
+        if !budget.take(written + fields.iter().map(of_field).sum::<usize>()) {
+            return;
+        }
         self.emit(budget, level, &message, &fields);
     }
 
@@ -175,6 +176,11 @@ fn cut_as_written(text: &str, max: usize) -> (String, usize) {
         false => cut(text, end),
     };
     (text, written)
+}
+
+/// How many bytes a text takes in the log.
+fn as_written(text: &str) -> usize {
+    cut_as_written(text, usize::MAX).1
 }
 
 /// Gives a guest's fields names that no other field of the line has. The result takes not much more

@@ -1,5 +1,5 @@
-//! Limits how many lines a plugin may log over time, across all its runs: a token bucket. Dropped
-//! lines are counted and reported at intervals.
+//! Limits how much a plugin may log over time, across all its runs: a token bucket. A long line
+//! counts as several. Dropped lines are counted and reported at intervals.
 #![allow(
     clippy::disallowed_types,
     reason = "logging takes place in real time; what is decided here takes the time as an argument"
@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 const REPORT: Duration = Duration::from_secs(10);
 /// The bucket holds as many lines as are allowed in this many seconds.
 const BURST: u32 = 10;
+
+/// A line counts as one for each of so many bytes that it has begun, as it is written. So a plugin
+/// with the default of 100 lines a second logs at most 50 KiB a second.
+const LINE_BYTES: usize = 512;
 
 /// A number of dropped lines, by the limit that they exceeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,9 +59,10 @@ impl LogBudget {
         self.lines_per_second
     }
 
-    /// True if another line may be written. Takes a token, or counts the line as dropped.
-    pub fn take(&self) -> bool {
-        self.with(Bucket::take)
+    /// True if another line of this many bytes may be written. Takes its tokens, or counts it as
+    /// dropped.
+    pub fn take(&self, bytes: usize) -> bool {
+        self.with(|bucket, now| bucket.take(bytes, now))
     }
 
     /// Counts lines that were dropped for another reason.
@@ -110,16 +115,17 @@ impl Bucket {
         }
     }
 
-    fn take(&mut self, now: Duration) -> bool {
+    fn take(&mut self, bytes: usize, now: Duration) -> bool {
         let passed = now.saturating_sub(self.filled_at).as_secs_f64();
         let full = self.per_second * f64::from(BURST);
         self.tokens = (self.tokens + passed * self.per_second).min(full);
         self.filled_at = now;
-        if self.tokens < 1.0 {
+        let cost = bytes.div_ceil(LINE_BYTES).max(1) as f64;
+        if self.tokens < cost {
             self.dropped.per_second += 1;
             return false;
         }
-        self.tokens -= 1.0;
+        self.tokens -= cost;
         true
     }
 
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn a_burst_is_let_through_and_then_so_many_a_second() {
         let mut bucket = Bucket::new(5);
-        let mut taken = |at| (0..100).filter(|_| bucket.take(seconds(at))).count();
+        let mut taken = |at| (0..100).filter(|_| bucket.take(9, seconds(at))).count();
         assert_eq!(
             [taken(0), taken(1), taken(3), taken(1_000)],
             [50, 5, 10, 50]
@@ -173,15 +179,25 @@ mod tests {
         bucket.drop_lines(3);
         assert_eq!(bucket.report(seconds(1)), dropped(3, 0));
         bucket.drop_lines(4);
-        assert!(!bucket.take(seconds(9)));
+        assert!(!bucket.take(9, seconds(9)));
         assert_eq!(bucket.report(seconds(10)), None);
         assert_eq!(bucket.report(seconds(11)), dropped(4, 1));
         assert_eq!(bucket.report(seconds(99)), None);
     }
 
     #[test]
+    fn a_long_line_counts_as_several() {
+        let mut bucket = Bucket::new(5);
+        let mut taken = |bytes, at| (0..100).filter(|_| bucket.take(bytes, seconds(at))).count();
+        assert_eq!(taken(4_096, 0), 6, "eight tokens of fifty each");
+        assert_eq!(taken(512, 0), 2);
+        assert_eq!(taken(513, 1), 2);
+        assert_eq!(taken(1, 1), 1);
+    }
+
+    #[test]
     fn no_lines_are_no_lines() {
         let mut bucket = Bucket::new(0);
-        assert!(!bucket.take(seconds(0)) && !bucket.take(seconds(1_000)));
+        assert!(!bucket.take(0, seconds(0)) && !bucket.take(0, seconds(1_000)));
     }
 }
