@@ -10,8 +10,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// The guest's deeds, each done by several keys. Fewer keys fail than do not: otherwise the version
 /// would be quarantined and do nothing.
-const HARMLESS_LOOKING: &[&str] = &["events", "labels", "names", "selector", "denied", "log"];
-const FAILING: &[&str] = &["refused", "forged", "loop", "memory"];
+const HARMLESS_LOOKING: &[&str] = &[
+    "events", "labels", "names", "selector", "denied", "log", "escapes",
+];
+const FAILING: &[&str] = &["refused", "forged", "loop", "memory", "bomb", "doubt"];
 
 /// How long the stranger may try.
 const TIME: Duration = Duration::from_secs(20);

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Event, Failure, Filter, Kind, LabelRequirement, LabelSelector,
-    Level, Manifest, ObjectKey, Outcome, Read, Request, Selection, Verb,
+    Action, Apply, Cluster, Controller, Create, Event, Failure, Filter, Kind, LabelRequirement,
+    LabelSelector, Level, Manifest, ObjectKey, Outcome, Read, Request, Selection, Verb,
 };
 use serde_json::json;
 
@@ -46,7 +46,14 @@ impl Controller for Stranger {
             "names" => names(name, cluster)?,
             "selector" => selector(name, cluster)?,
             "denied" => denied(cluster),
-            "log" => log(cluster),
+            "log" => log(cluster, &"x".repeat(500)),
+            // Each of these characters takes a dozen bytes in the log.
+            "escapes" => log(cluster, &"\u{1}".repeat(4_000)),
+            "bomb" => return bomb(),
+            "doubt" => {
+                labels(name, cluster)?;
+                return Err(Failure::retry("it always fails"));
+            }
             "refused" => return refused(),
             "forged" => return Err(Failure::retry(forged())),
             "loop" => loop {
@@ -117,10 +124,23 @@ fn denied(cluster: &dyn Cluster) {
     let _ = cluster.get_json(&kind, &key("default", "x"));
 }
 
-fn log(cluster: &dyn Cluster) {
+fn log(cluster: &dyn Cluster, line: &str) {
     for _ in 0..5_000 {
-        cluster.log(Level::Error, &"x".repeat(500), &[]);
+        cluster.log(Level::Error, line, &[]);
     }
+}
+
+/// Creates what is not granted, with a body that takes a hundred times its size when it is decoded:
+/// each `{"":…}` of five bytes is a map with a node of its own.
+fn bomb() -> Result<Outcome, Failure> {
+    let depth = 100;
+    let one = format!("{}0{}", r#"{"":"#.repeat(depth), "}".repeat(depth));
+    let many = vec![one; 2_500_000 / (6 * depth)].join(",");
+    let head = r#""apiVersion":"v1","kind":"Secret","metadata":{"namespace":"default","name":"x"}"#;
+    Ok(Outcome::done().with(Action::Create(Create {
+        object: format!(r#"{{{head},"data":[{many}]}}"#),
+        subresource: None,
+    })))
 }
 
 /// Returns a write that is not granted, of a kind with a name of 1 MiB.
