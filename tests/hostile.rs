@@ -67,7 +67,7 @@ const CASES: &[(u32, &str, &str)] = &[
     (
         10,
         "json-name-not-text",
-        "action 1 (apply): invalid JSON: invalid type: integer `7`, expected a string",
+        "action 1 (apply): invalid JSON: /metadata/name is not a string",
     ),
     (11, "flood", "over limit: "),
     (

@@ -87,14 +87,14 @@ async fn a_plugin_that_narrows_its_reads_needs_permission_for_these_alone() -> R
     let informers = informers(&host).await?;
     let informer_keys: Vec<_> = informers
         .iter()
-        .map(|informer| &informer["source"])
+        .map(|informer| &informer["informer"])
         .collect();
     assert_eq!(
         informer_keys,
         ["v1/Pod in one with app=web", "v1/Pod in two with app=web"]
     );
     for informer in &informers {
-        assert_eq!(informer["payload"], "metadata", "{informer}");
+        assert_eq!(informer["detail"], "metadata", "{informer}");
         assert_eq!(informer["users"], json!(["narrow"]));
         assert_eq!(informer["objects"], 1);
         assert!(informer["bytes"].as_u64() > Some(0), "{informer}");
@@ -151,7 +151,7 @@ async fn the_values_of_secrets_are_read_by_whom_the_operator_names_and_by_nobody
     assert!(
         informers
             .iter()
-            .all(|informer| informer["source"] != "v1/Secret"),
+            .all(|informer| informer["informer"] != "v1/Secret"),
         "{informers:?}"
     );
     // The operator allows it while the host runs.
@@ -295,10 +295,10 @@ async fn a_plugin_that_wants_more_of_a_kind_than_fits_stops_nobody_who_reads_les
     let host = start(plugins.path(), server.kubeconfig(), &arguments).await?;
     let pods = async || -> Result<Value> {
         let all = informers(&host).await?;
-        let pods = all.into_iter().find(|one| one["source"] == "v1/Pod");
+        let pods = all.into_iter().find(|one| one["informer"] == "v1/Pod");
         pods.context("no informer of pods")
     };
-    assert_eq!(pods().await?["payload"], "metadata");
+    assert_eq!(pods().await?["detail"], "metadata");
 
     let endpoints = plugins.path().join("endpoints.wasm");
     std::fs::copy(guest("endpoints"), &endpoints)?;

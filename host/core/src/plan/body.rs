@@ -10,6 +10,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{ActionError, MAX_BODY};
 use crate::model::key::{Kind, ObjectKey};
@@ -46,20 +47,25 @@ impl BodyAddress {
     /// decoded body.
     pub fn read(text: &str) -> Result<Self, ActionError> {
         check_size(text)?;
-        let RawAddress {
-            api_version,
-            kind,
-            metadata,
-        } = serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        let raw: RawAddress<'_> = read(text)?;
+        let metadata = raw.metadata.map_or("", RawValue::get);
+        let metadata: RawMetadata<'_> = match metadata.starts_with('{') {
+            true => read(metadata)?,
+            false => RawMetadata::default(),
+        };
+        let api_version = string("apiVersion", raw.api_version)?;
+        let kind = string("kind", raw.kind)?;
         for (path, value) in [("apiVersion", &api_version), ("kind", &kind)] {
             if value.is_empty() {
                 return Err(ActionError::Json(format!("{path} is missing")));
             }
         }
+        let namespace = string("metadata/namespace", metadata.namespace)?;
+        let name = string("metadata/name", metadata.name)?;
         Ok(Self {
             kind: Kind::from_api_version(&api_version, &kind),
-            key: ObjectKey::new(&metadata.namespace, &metadata.name),
-            prefix: metadata.generate_name,
+            key: ObjectKey::new(&namespace, &name),
+            prefix: string("metadata/generateName", metadata.generate_name)?,
         })
     }
 }
@@ -74,6 +80,25 @@ pub(super) fn decode(text: &str) -> Result<Value, ActionError> {
         }
     }
     serde_json::from_str(text).map_err(|error| invalid(&error))
+}
+
+/// Reads the members of an object that `T` knows.
+fn read<'a, T: KnownMembers<'a>>(text: &'a str) -> Result<T, ActionError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(MemberVisitor(T::default()));
+    let members = members.and_then(|members| deserializer.end().map(|()| members));
+    members.map_err(|error| invalid(&error))
+}
+
+/// The text of a member that is a string. `null` is as good as no member.
+fn string(path: &str, value: Option<&RawValue>) -> Result<String, ActionError> {
+    match value.map_or("null", RawValue::get) {
+        "null" => Ok(String::new()),
+        text if text.starts_with('"') => {
+            serde_json::from_str(text).map_err(|error| invalid(&error))
+        }
+        _ => Err(ActionError::Json(format!("/{path} is not a string"))),
+    }
 }
 
 fn check_size(text: &str) -> Result<(), ActionError> {
@@ -112,55 +137,46 @@ pub(super) fn check_address(body: &Value, kind: &Kind, key: &ObjectKey) -> Resul
 /// The members of a body that say what it is about. Not derived, because a derived struct can also
 /// be read from an array, and such a body would then have an address that its value lacks.
 #[derive(Default)]
-struct RawAddress {
-    api_version: String,
-    kind: String,
-    metadata: RawMetadata,
+struct RawAddress<'a> {
+    api_version: Option<&'a RawValue>,
+    kind: Option<&'a RawValue>,
+    metadata: Option<&'a RawValue>,
 }
 
 /// The members of `metadata` that say which object it is.
 #[derive(Default)]
-struct RawMetadata {
-    namespace: String,
-    name: String,
-    generate_name: String,
+struct RawMetadata<'a> {
+    namespace: Option<&'a RawValue>,
+    name: Option<&'a RawValue>,
+    generate_name: Option<&'a RawValue>,
 }
 
-/// A JSON object of which the known members are read and the others are skipped.
-trait KnownMembers<'de>: Default {
-    /// Reads the member of this name, which is the next of `members`, if it is known.
-    fn read<A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error>;
+/// A JSON object of which the known members are kept as text and the others are skipped.
+trait KnownMembers<'a>: Default {
+    /// The place for the member of this name, if it is known.
+    fn member(&mut self, name: &str) -> Option<&mut Option<&'a RawValue>>;
 }
 
-impl<'de> KnownMembers<'de> for RawAddress {
-    fn read<A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+impl<'a> KnownMembers<'a> for RawAddress<'a> {
+    fn member(&mut self, name: &str) -> Option<&mut Option<&'a RawValue>> {
         match name {
-            "apiVersion" => self.api_version = or_default(members)?,
-            "kind" => self.kind = or_default(members)?,
-            "metadata" => self.metadata = or_default(members)?,
-            _ => drop(members.next_value::<IgnoredAny>()?),
+            "apiVersion" => Some(&mut self.api_version),
+            "kind" => Some(&mut self.kind),
+            "metadata" => Some(&mut self.metadata),
+            _ => None,
         }
-        Ok(())
     }
 }
 
-impl<'de> KnownMembers<'de> for RawMetadata {
-    fn read<A: MapAccess<'de>>(&mut self, name: &str, members: &mut A) -> Result<(), A::Error> {
+impl<'a> KnownMembers<'a> for RawMetadata<'a> {
+    fn member(&mut self, name: &str) -> Option<&mut Option<&'a RawValue>> {
         match name {
-            "namespace" => self.namespace = or_default(members)?,
-            "name" => self.name = or_default(members)?,
-            "generateName" => self.generate_name = or_default(members)?,
-            _ => drop(members.next_value::<IgnoredAny>()?),
+            "namespace" => Some(&mut self.namespace),
+            "name" => Some(&mut self.name),
+            "generateName" => Some(&mut self.generate_name),
+            _ => None,
         }
-        Ok(())
     }
-}
-
-/// The value of the next member. `null` is as good as no member.
-fn or_default<'de, T: Deserialize<'de> + Default, A: MapAccess<'de>>(
-    members: &mut A,
-) -> Result<T, A::Error> {
-    Ok(members.next_value::<Option<T>>()?.unwrap_or_default())
 }
 
 /// Reads the members of an object in their order.
@@ -175,21 +191,12 @@ impl<'de, T: KnownMembers<'de>> Visitor<'de> for MemberVisitor<T> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<T, A::Error> {
         while let Some(name) = members.next_key::<Cow<'de, str>>()? {
-            self.0.read(&name, &mut members)?;
+            match self.0.member(&name) {
+                Some(member) => *member = Some(members.next_value()?),
+                None => drop(members.next_value::<IgnoredAny>()?),
+            }
         }
         Ok(self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for RawAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MemberVisitor(Self::default()))
-    }
-}
-
-impl<'de> Deserialize<'de> for RawMetadata {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MemberVisitor(Self::default()))
     }
 }
 
@@ -282,14 +289,16 @@ mod tests {
 
     #[test]
     fn an_array_is_not_a_body() {
-        for body in [
-            r#"["v1","Pod",{"name":"a"}]"#,
-            r#"{"apiVersion":"v1","kind":"Pod","metadata":["n","a"]}"#,
-            "7",
-        ] {
+        for body in [r#"["v1","Pod",{"name":"a"}]"#, "7"] {
             let error = address(body).unwrap_err();
             assert!(error.contains("expected an object"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_array_has_no_names_by_position() {
+        let body = r#"{"apiVersion":"v1","kind":"Pod","metadata":["n","a"]}"#;
+        assert_eq!(BodyAddress::read(body).unwrap().key, ObjectKey::new("", ""));
     }
 
     /// `layers` maps of one member each around a number, `count` times.
