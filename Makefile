@@ -52,14 +52,14 @@ test-slow: check-tools testserver plugins guests ## Run the tests that take minu
 	cargo build --locked --workspace --all-targets
 	$(call say,testing for half an hour and more)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
-	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test 'faults_*' -- --ignored
+	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace --no-fail-fast --test faults -- --ignored
 
 soak: check-tools testserver plugins guests ## Run hostile guests and files thousands of times
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
 	$(call say,soaking for five minutes and more)
 	PILOTHOUSE_BIN=$(target)/debug/pilothouse PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) \
-	  cargo test --locked --workspace --no-fail-fast --test all --test compile --test hostile -- --ignored --nocapture --test-threads=1
+	  cargo test --locked --workspace --no-fail-fast --test all --test promises -- --ignored --nocapture --test-threads=1
 
 bench: check-tools testserver plugins guests ## Measure, as ratios within one run
 	$(call say,building the host and the benchmarks (release))

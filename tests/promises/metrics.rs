@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use pilothouse_tests::{Host, HostOptions, Server, plugin_directory};
 use serde_json::json;
 
-const DOCUMENT: &str = include_str!("../docs/metrics.md");
+const DOCUMENT: &str = include_str!("../../docs/metrics.md");
 
 /// Name, type and labels as Kubernetes' component metrics, controller-runtime and client-go have
 /// them, which dashboards rely on. This is a second copy: it finds an error that the code and the

@@ -1,0 +1,10 @@
+//! What the host does when the API server, or the way to it, fails: a module for each kind of fault.
+
+mod events;
+mod kinds;
+mod lists;
+mod proxy;
+mod random;
+mod requests;
+mod server;
+mod watch;

@@ -1,0 +1,24 @@
+//! What the README promises: a module for each promise, held against the real binary, real guests
+//! and a real API server.
+
+mod actions;
+mod bad_input;
+mod cluster;
+mod commands;
+mod compile;
+mod contained;
+mod contract;
+mod drift;
+mod endpoints;
+mod endpoints_cases;
+mod guests;
+mod hostile;
+mod informers;
+mod languages;
+mod metrics;
+mod plugins;
+mod pure;
+mod schema;
+mod selectors;
+mod sharing;
+mod stranger;
