@@ -1,4 +1,5 @@
-//! What the host does when the API server, or the way to it, fails: a module for each kind of fault.
+//! What the host does when the API server, or the way to it, fails: a module for each kind of
+//! fault.
 
 mod events;
 mod kinds;

@@ -13,7 +13,7 @@ use pilothouse_core::{ObjectKey, Plugin, Reader, Request, Scope, Snapshot};
 use pilothouse_tests::guest;
 use pilothouse_wasm::{
     CacheStats, CodeCache, CompileLimits, CompileOptions, Compiler, Engine, EngineOptions,
-    LimitPolicy, LoadError, WasmPlugin,
+    LimitPolicy, LoadError, WasmPlugin, load_with,
 };
 use tokio::time::Instant;
 
@@ -44,7 +44,7 @@ fn with_child() -> Compiler {
 }
 
 fn load(compiler: &Compiler, bytes: &[u8]) -> Result<WasmPlugin, LoadError> {
-    compiler.load(&engine(), bytes, &LimitPolicy::default())
+    load_with(compiler, &engine(), bytes, &LimitPolicy::default())
 }
 
 fn refused(compiler: &Compiler, bytes: &[u8]) -> String {

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pilothouse_core::{Limits, Manifest, Plugin, Subject, escaped};
-use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits};
+use pilothouse_wasm::{
+    Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits, load_with,
+};
 
 use crate::compile;
 use crate::config::CheckArgs;
@@ -121,7 +123,7 @@ fn check(
     let settings = beside(file)?;
     let bytes = std::fs::read(file).context("cannot read the file")?;
     let sandbox = settings.for_sandbox();
-    let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
+    let plugin = load_with(compiler, engine, &bytes, &LimitPolicy::default())?;
     let name = settings.name_of(plugin.manifest());
     let plugin = plugin.named(&name, &sandbox.policy, sandbox.options);
     // The risks come first, because they are the most important lines.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pilothouse_wasm::{CodeCache, CompileOptions, Compiler, own_executable};
+use pilothouse_confine::own_executable;
+use pilothouse_wasm::{CodeCache, CompileOptions, Compiler};
 use tracing::warn;
 
 use crate::config::ChildArgs;

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use pilothouse_cluster::identity::Identity;
 use pilothouse_core::{Granted, Grants, Kind, Manifest, Plugin};
-use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy};
+use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 
 use crate::compile;
 use crate::config::RbacArgs;
@@ -100,7 +100,7 @@ fn read(
     is_as_requested: bool,
 ) -> anyhow::Result<Asked> {
     let bytes = std::fs::read(file).context("cannot read the file")?;
-    let plugin = compiler.load(engine, &bytes, &LimitPolicy::default())?;
+    let plugin = load_with(compiler, engine, &bytes, &LimitPolicy::default())?;
     let settings = settings::beside(file)?;
     let name = settings.name_of(plugin.manifest());
     let unsaid = match is_as_requested {

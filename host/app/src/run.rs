@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
-use pilothouse_wasm::confined::hide_memory;
+use pilothouse_confine::hide_memory;
 use pilothouse_wasm::{Engine, EngineOptions};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use tokio::net::UnixListener;

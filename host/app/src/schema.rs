@@ -8,8 +8,8 @@ mod evaluate;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_wasm::confined::{Confined, Ended};
-use pilothouse_wasm::own_executable;
+use pilothouse_confine::own_executable;
+use pilothouse_confine::{Confined, Ended};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 

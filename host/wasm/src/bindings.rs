@@ -8,4 +8,14 @@ wasmtime::component::bindgen!({
     imports: { default: trappable },
 });
 
+/// The version of the contract in `wit/`.
+pub const ABI_VERSION: &str = "0.1.0";
+/// The beginning of the names of the contract's interfaces.
+pub(crate) const PACKAGE: &str = "pilothouse:controller/";
+
+/// True if the import is one of WASI's, so that it is not refused as foreign.
+pub(crate) fn is_wasi(import: &str) -> bool {
+    import.starts_with("wasi:")
+}
+
 pub use pilothouse::controller::{changes, cluster, log, manifest, types};

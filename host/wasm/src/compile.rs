@@ -10,6 +10,9 @@
 )]
 
 mod child;
+pub(crate) mod code_cache;
+mod component;
+pub(crate) mod native;
 mod parent;
 
 use std::num::NonZeroUsize;
@@ -19,11 +22,11 @@ use std::time::{Duration, Instant};
 
 use wasmtime::component::Component;
 
-use crate::code_cache::{CacheStats, CodeCache, EntryKey};
 use crate::engine::Engine;
-use crate::load::{self, LoadError};
-use crate::native::NativeCode;
+use crate::file::error::{LoadError, not_compiled};
 use crate::secret::Secret;
+use code_cache::{CacheStats, CodeCache, EntryKey};
+use native::NativeCode;
 
 pub use child::{COMPILE_CHILD, compile_child};
 
@@ -79,8 +82,9 @@ impl Default for CompileLimits {
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// An executable that calls [`compile_child`] when it is run as
-    /// `CHILD compile-child MEMORY_BYTES CPU_SECONDS`: usually the host's own ([`own_executable`]).
-    /// `None`: compile in this process, without limits.
+    /// `CHILD compile-child MEMORY_BYTES CPU_SECONDS`: usually the host's own
+    /// ([`own_executable`](pilothouse_confine::own_executable)). `None`: compile in this process,
+    /// without limits.
     pub child: Option<PathBuf>,
     /// Where compiled code is kept. `None`: it is not kept.
     pub cache: Option<CodeCache>,
@@ -101,18 +105,6 @@ impl Default for CompileOptions {
             parallel: NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN),
         }
     }
-}
-
-/// This process's executable, for [`CompileOptions::child`].
-///
-/// On Linux this is the running executable even if its file has been replaced since. A newer one
-/// might compile for another version of wasmtime.
-pub fn own_executable() -> std::io::Result<PathBuf> {
-    let own = PathBuf::from("/proc/self/exe");
-    if own.exists() {
-        return Ok(own);
-    }
-    std::env::current_exe()
 }
 
 /// Compiles files to native code. Clones share the same state; one per process is enough. The
@@ -204,11 +196,11 @@ impl Compiler {
         let started = Instant::now();
         let code = match &self.options.child {
             Some(child) => parent::compile(child, bytes, &self.options.limits)?,
-            None => load::native_code(engine.wasmtime(), bytes)?,
+            None => component::native_code(engine.wasmtime(), bytes)?,
         };
         check_native(bytes.len(), code.bytes().len())?;
         let took = Some(started.elapsed());
-        let component = code.load(engine.wasmtime()).map_err(load::not_compiled)?;
+        let component = code.load(engine.wasmtime()).map_err(not_compiled)?;
         let compiled = Compiled {
             component,
             native_bytes: code.bytes().len(),

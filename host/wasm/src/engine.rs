@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig, WasmFeatures};
 
+use crate::run::stopwatch::{self, Clocks, Stopwatch};
 use crate::secret::Secret;
-use crate::stopwatch::{self, Clocks, Stopwatch};
 
 /// Time between two ticks. A timeout is exact to about one tick. Ten ticks a second would be
 /// enough, and 200 are no noticeable load.

@@ -9,9 +9,9 @@ pub(crate) mod wasi;
 
 use wasmtime::component::{Component, HasSelf, Linker};
 
+use crate::bindings::ABI_VERSION;
 use crate::bindings::{changes, manifest, types};
-use crate::load::ABI_VERSION;
-use crate::state::StoreState;
+use crate::run::state::StoreState;
 
 /// The imports for one component: all of the world's, and those WASI interfaces that the component
 /// imports.

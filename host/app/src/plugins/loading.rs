@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{Manifest, Plugin};
-use pilothouse_wasm::{Compiler, Engine, LimitPolicy, WasmPlugin};
+use pilothouse_wasm::{Compiler, Engine, LimitPolicy, WasmPlugin, load_cached, load_with};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -166,7 +166,7 @@ impl Loader for FileLoader {
             Opened::New(bytes, digest) => (bytes, digest),
         };
         let policy = LimitPolicy::default();
-        let plugin = self.compiler.load_cached(&self.engine, &bytes, &policy);
+        let plugin = load_cached(&self.compiler, &self.engine, &bytes, &policy);
         let plugin = plugin.map_err(|error| error.to_string())?;
         let outcome = plugin.map(|plugin| self.outcome(plugin, digest));
         outcome.transpose()
@@ -180,7 +180,7 @@ impl Loader for FileLoader {
         };
         info!(file, size = size(bytes.len()), "compiling");
         let policy = LimitPolicy::default();
-        let plugin = self.compiler.load(&self.engine, &bytes, &policy);
+        let plugin = load_with(&self.compiler, &self.engine, &bytes, &policy);
         let plugin = plugin.map_err(|error| error.to_string())?;
         let took = plugin.report().compiled.unwrap_or_default();
         if took >= LONG {

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use pilothouse_wasm::confined::confine;
+use pilothouse_confine::confine;
 
 use super::evaluate::evaluate;
 use super::{Fault, Question};

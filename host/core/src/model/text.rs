@@ -1,4 +1,4 @@
-//! Texts from outside: they are shortened before they are kept, and escaped before they are shown.
+//! Texts: those from outside are shortened before they are kept, and escaped before they are shown.
 
 /// Returns `text`, or about its first `max` bytes and `…`. Never splits a character.
 pub fn cut(text: &str, max: usize) -> String {
@@ -6,6 +6,16 @@ pub fn cut(text: &str, max: usize) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+/// Puts a text on one line. Errors of libraries contain newlines and indented causes.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns `text` with control, formatting and unprintable characters escaped, and no longer than

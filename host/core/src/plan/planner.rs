@@ -16,6 +16,7 @@ use crate::model::manifest::Verb;
 use crate::model::object::Object;
 use crate::model::outcome::{Action, ActionResult, Delete, Event, PatchType};
 use crate::model::selector::{LabelSelector, Requirement};
+use crate::model::text::hex;
 use crate::plan::api_server::{Operation, Write};
 use crate::plan::children;
 use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
@@ -346,11 +347,7 @@ impl Planner<'_, '_> {
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }
-        hasher
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex(&hasher.finalize())
     }
 
     fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {

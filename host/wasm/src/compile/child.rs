@@ -6,9 +6,10 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::confined::confine;
+use pilothouse_confine::confine;
+
+use super::component::native_code;
 use crate::engine::Engine;
-use crate::load;
 
 /// The first argument that makes the host's executable a compiling process.
 pub const COMPILE_CHILD: &str = "compile-child";
@@ -38,7 +39,7 @@ fn compile() -> std::io::Result<u8> {
     std::io::stdin().read_to_end(&mut bytes)?;
     let engine = Engine::for_compiling().map_err(std::io::Error::other)?;
     let mut output = std::io::stdout();
-    let code = match load::native_code(&engine, &bytes) {
+    let code = match native_code(&engine, &bytes) {
         Ok(code) => {
             output.write_all(code.bytes())?;
             COMPILED

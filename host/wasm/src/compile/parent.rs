@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use pilothouse_confine::{Confined, Ended, is_out_of_memory};
+
 use super::child::{COMPILE_CHILD, COMPILED, REFUSED};
 use super::{CompileLimits, check_native, most_native};
-use crate::confined::{Confined, Ended, is_out_of_memory};
-use crate::load::LoadError;
-use crate::native::NativeCode;
+use crate::compile::native::NativeCode;
+use crate::file::error::LoadError;
 
 pub(super) fn compile(
     executable: &Path,

@@ -3,7 +3,7 @@
 use wasmtime::component::LinkerInstance;
 
 use super::fuel;
-use crate::state::StoreState;
+use crate::run::state::StoreState;
 
 /// Defines the function by hand, because generated bindings have no access to the fuel.
 pub(super) fn define(instance: &mut LinkerInstance<'_, StoreState>) -> wasmtime::Result<()> {

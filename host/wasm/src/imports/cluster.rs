@@ -7,7 +7,7 @@ use wasmtime::{StoreContextMut, Trap};
 
 use crate::bindings::cluster::{Filter, ReadError};
 use crate::bindings::types::{Kind, ObjectKey};
-use crate::state::StoreState;
+use crate::run::state::StoreState;
 
 type Answer<T> = (Result<T, ReadError>,);
 

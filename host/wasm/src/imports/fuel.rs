@@ -4,7 +4,7 @@
 use wasmtime::component::{ComponentNamedList, Lift, LinkerInstance, Lower};
 use wasmtime::{AsContextMut, StoreContextMut, Trap};
 
-use crate::state::StoreState;
+use crate::run::state::StoreState;
 
 /// Fuel for every call, also for one that does almost nothing.
 const PER_CALL: u64 = 500;

@@ -5,7 +5,7 @@ use wasmtime::component::LinkerInstance;
 use super::fuel;
 use crate::bindings::log::Level;
 use crate::log;
-use crate::state::StoreState;
+use crate::run::state::StoreState;
 
 type Line = (Level, String, Vec<(String, String)>);
 

@@ -13,38 +13,14 @@ mod streams;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceType, Val};
 
-use self::clocks::{Pollable, VirtualClock};
-use self::streams::{InputStream, LineBuffer, OutputStream};
+use self::streams::{InputStream, OutputStream};
 use super::fuel;
-use crate::secret::Random;
-use crate::state::StoreState;
+use crate::bindings::is_wasi;
+use crate::run::state::StoreState;
+use crate::run::wasi::Pollable;
 
 /// A resource that the host never creates: descriptors, sockets, terminals, stream errors.
 enum Absent {}
-
-/// WASI's state in one run.
-pub(crate) struct WasiState {
-    clock: VirtualClock,
-    random: Random,
-    stdout: LineBuffer,
-    stderr: LineBuffer,
-}
-
-impl WasiState {
-    pub(crate) fn new(random: Random) -> Self {
-        Self {
-            clock: VirtualClock::default(),
-            random,
-            stdout: LineBuffer::default(),
-            stderr: LineBuffer::default(),
-        }
-    }
-}
-
-/// True if the import is one of WASI's, so that it is not refused as foreign.
-pub(crate) fn is_wasi(import: &str) -> bool {
-    import.starts_with("wasi:")
-}
 
 /// Defines every `wasi:` interface that `component` imports, at the version it imports.
 pub(crate) fn add_to_linker(

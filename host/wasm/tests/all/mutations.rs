@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use pilothouse_core::{Plugin, RunError};
-use pilothouse_wasm::{CompileOptions, Compiler, LimitPolicy, LoadError};
+use pilothouse_wasm::{CompileOptions, Compiler, LimitPolicy, LoadError, load_with};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -112,8 +112,8 @@ fn load_mutated(cases: u32) {
         0..originals().len(),
         vec(mutation(), 1..4),
     );
-    // In this process a mutated file could end the tests (see `tests/files/endless-world.wasm`), so
-    // compile in a child process.
+    // In this process a mutated file could end the tests (see
+    // `tests/promises/files/endless-world.wasm`), so compile in a child process.
     let child =
         std::env::var_os("PILOTHOUSE_BIN").expect("PILOTHOUSE_BIN is not set; run `make test`");
     let compiler = Compiler::new(CompileOptions {
@@ -123,7 +123,7 @@ fn load_mutated(cases: u32) {
     runner(cases)
         .run(&choice, |(one, other, mutations)| {
             let bytes = mutate(originals()[one].clone(), &originals()[other], &mutations);
-            match compiler.load(engine(), &bytes, &policy()) {
+            match load_with(&compiler, engine(), &bytes, &policy()) {
                 Ok(plugin) => {
                     let result = plugin.reconcile(&request("a"), &mut reader());
                     prop_assert!(

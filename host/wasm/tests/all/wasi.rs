@@ -2,7 +2,7 @@
 
 use pilothouse_core::{Plugin, RunError};
 use pilothouse_wasm::{
-    CodeCache, CompileOptions, Compiler, Engine, EngineOptions, LimitPolicy, WasmPlugin,
+    CodeCache, CompileOptions, Compiler, Engine, EngineOptions, LimitPolicy, WasmPlugin, load_with,
 };
 
 use crate::logging::logged_by;
@@ -87,7 +87,7 @@ fn random_bytes_cannot_be_computed_without_the_host_s_secret() {
     let file = drawing().module();
     let draw = |compiler: &Compiler| {
         engines.each_ref().map(|engine| {
-            let plugin = compiler.load(engine, &file, &LimitPolicy::default());
+            let plugin = load_with(compiler, engine, &file, &LimitPolicy::default());
             drawn(&plugin.unwrap(), "a")
         })
     };

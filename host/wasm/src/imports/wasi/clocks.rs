@@ -7,54 +7,11 @@ use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::super::fuel;
 use super::trap;
-use crate::state::StoreState;
+use crate::run::state::StoreState;
+use crate::run::wasi::{Pollable, STEP_NS, VirtualClock};
 
-/// How far each read advances the monotonic clock.
-const STEP_NS: u64 = 1_000_000;
-const NS_PER_MS: u64 = 1_000_000;
 /// The size of a handle in the guest's memory, and of an index.
 const HANDLE_BYTES: usize = 4;
-
-/// Something that a guest can wait for. Its representation is the millisecond of the monotonic
-/// clock at which it becomes ready; 0 is ready immediately.
-pub(super) enum Pollable {}
-
-/// The monotonic clock of one run, in nanoseconds. It does not depend on real time, so reading it
-/// does not make the reconcile depend on time.
-#[derive(Default)]
-pub(super) struct VirtualClock {
-    now_ns: u64,
-}
-
-impl VirtualClock {
-    fn read(&mut self) -> u64 {
-        self.now_ns = self.now_ns.saturating_add(STEP_NS);
-        self.now_ns
-    }
-
-    fn pollable_at(deadline_ns: u64) -> Resource<Pollable> {
-        let deadline_ms = deadline_ns.div_ceil(NS_PER_MS);
-        Resource::new_own(u32::try_from(deadline_ms).unwrap_or(u32::MAX))
-    }
-
-    fn is_ready(&self, pollable: &Resource<Pollable>) -> bool {
-        deadline_ns(pollable) <= self.now_ns
-    }
-
-    /// Sleeps until the first of `pollables` is ready and returns the indices of those that are.
-    fn poll(&mut self, pollables: &[Resource<Pollable>]) -> Vec<u32> {
-        let first = pollables.iter().map(deadline_ns).min().unwrap_or_default();
-        self.now_ns = self.now_ns.max(first);
-        let ready = (0..)
-            .zip(pollables)
-            .filter(|(_, pollable)| self.is_ready(pollable));
-        ready.map(|(index, _)| index).collect()
-    }
-}
-
-fn deadline_ns(pollable: &Resource<Pollable>) -> u64 {
-    u64::from(pollable.rep()).saturating_mul(NS_PER_MS)
-}
 
 /// What a guest polls to wait for a stream. Streams never block, so it is always ready.
 pub(super) fn ready_at_once() -> Resource<Pollable> {
@@ -139,21 +96,5 @@ fn wall_clock(state: &mut StoreState) -> Datetime {
     Datetime {
         seconds: now_ms / 1_000,
         nanoseconds: u32::try_from(now_ms % 1_000).unwrap_or_default() * 1_000_000,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_look_moves_the_clock_and_a_sleep_jumps() {
-        let mut clock = VirtualClock::default();
-        assert_eq!((clock.read(), clock.read()), (STEP_NS, 2 * STEP_NS));
-        let hour = VirtualClock::pollable_at(3_600_000 * NS_PER_MS);
-        let minute = VirtualClock::pollable_at(60_000 * NS_PER_MS);
-        assert!(!clock.is_ready(&minute));
-        assert_eq!(clock.poll(&[hour, minute]), [1], "the first to be ready");
-        assert_eq!(clock.now_ns, 60_000 * NS_PER_MS);
     }
 }

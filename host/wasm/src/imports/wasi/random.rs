@@ -4,7 +4,7 @@ use wasmtime::component::LinkerInstance;
 
 use super::super::fuel;
 use super::trap;
-use crate::state::StoreState;
+use crate::run::state::StoreState;
 
 /// Most bytes returned by one call. No runtime asks for more than a few dozen.
 const BYTES_PER_CALL: u64 = 64 << 10;

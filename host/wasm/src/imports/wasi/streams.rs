@@ -4,89 +4,12 @@ use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
 use super::super::fuel;
 use super::{Absent, clocks, trap};
-use crate::log::Level;
-use crate::state::StoreState;
+use crate::run::state::{STDERR, STDOUT, StoreState};
 
 /// How many bytes an output stream accepts in one write.
 const WRITABLE_BYTES: u64 = 64 << 10;
-/// A longer line is logged in pieces, so that a guest that never ends its line cannot fill the
-/// host's memory.
-const LINE_BYTES: usize = 4 << 10;
-/// The representations of the two output streams.
-const STDOUT: u32 = 1;
-const STDERR: u32 = 2;
-
 pub(super) enum InputStream {}
 pub(super) enum OutputStream {}
-
-/// The part of a line that has been written so far.
-#[derive(Default)]
-pub(super) struct LineBuffer {
-    bytes: Vec<u8>,
-}
-
-impl LineBuffer {
-    /// Takes bytes that the guest writes and calls `line` for each complete line.
-    fn write(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
-        for piece in bytes
-            .split_inclusive(|&byte| byte == b'\n')
-            .flat_map(|line| line.chunks(LINE_BYTES))
-        {
-            self.bytes.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.bytes.len() >= LINE_BYTES {
-                self.flush(&mut line);
-            }
-        }
-    }
-
-    fn flush(&mut self, mut line: impl FnMut(&str)) {
-        if self.bytes.is_empty() {
-            return;
-        }
-        let text = String::from_utf8_lossy(&self.bytes);
-        line(text.trim_end_matches(['\r', '\n']));
-        self.bytes.clear();
-    }
-}
-
-impl StoreState {
-    fn write(&mut self, stream: u32, bytes: &[u8]) {
-        self.with_stream(stream, |buffer, line| buffer.write(bytes, line));
-    }
-
-    fn with_stream(
-        &mut self,
-        stream: u32,
-        act: impl FnOnce(&mut LineBuffer, &mut dyn FnMut(&str)),
-    ) {
-        let Self {
-            wasi,
-            log,
-            last_words,
-            ..
-        } = self;
-        let mut write = |level, line: &str| {
-            if !line.is_empty() {
-                log.line(level, line, &[]);
-            }
-        };
-        match stream {
-            STDERR => act(&mut wasi.stderr, &mut |line| {
-                last_words.printed(line);
-                write(Level::Warn, line);
-            }),
-            _ => act(&mut wasi.stdout, &mut |line| write(Level::Info, line)),
-        }
-    }
-
-    /// Logs the unfinished lines and closes the log.
-    pub(crate) fn finish_log(&mut self) {
-        for stream in [STDOUT, STDERR] {
-            self.with_stream(stream, |buffer, line| buffer.flush(line));
-        }
-        self.log.finish();
-    }
-}
 
 #[derive(ComponentType, Lift, Lower)]
 #[component(variant)]

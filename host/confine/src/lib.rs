@@ -13,15 +13,14 @@ mod calls;
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
 
-use crate::load::one_line;
-use pilothouse_core::escaped;
+use pilothouse_core::{escaped, one_line};
 
 /// Most bytes read of the child's standard error.
 const STDERR_BYTES: u64 = 16 << 10;
@@ -154,7 +153,7 @@ impl Ended {
 
 /// True if `text` contains Rust's or wasmtime's message about a failed allocation, or the kernel's
 /// ENOMEM.
-pub(crate) fn is_out_of_memory(text: &str) -> bool {
+pub fn is_out_of_memory(text: &str) -> bool {
     ["memory allocation of", "out of memory", "os error 12"]
         .iter()
         .any(|words| text.contains(words))
@@ -232,4 +231,16 @@ pub fn hide_memory() -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())
+}
+
+/// This process's executable, for [`Confined::run`].
+///
+/// On Linux this is the running executable even if its file has been replaced since. A newer one
+/// might compile for another version of wasmtime.
+pub fn own_executable() -> std::io::Result<PathBuf> {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() {
+        return Ok(own);
+    }
+    std::env::current_exe()
 }

@@ -2,7 +2,7 @@
 //! The reason is in what the guest's language runtime writes just before, to the log or to standard
 //! error.
 
-use crate::load::one_line;
+use pilothouse_core::one_line;
 use pilothouse_core::{cut, escaped};
 
 use crate::log::Level;

@@ -12,12 +12,13 @@ use std::time::Instant;
 use pilothouse_core::{ReadError, Reader, RunError};
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
-use super::{RunStats, trap};
+use super::plugin::RunStats;
+use super::trap;
 use crate::bindings::{Controller, ControllerPre};
 use crate::engine::{Engine, IdleRoom, ticks};
-use crate::limits::{HANDLES, HOSTCALL_BYTES, RunLimits};
-use crate::state::StoreState;
-use crate::stopwatch::{Expired, Stopwatch};
+use crate::run::limits::{HANDLES, HOSTCALL_BYTES, RunLimits};
+use crate::run::state::StoreState;
+use crate::run::stopwatch::{Expired, Stopwatch};
 
 /// wasmtime's message when a call exceeds [`HOSTCALL_BYTES`]. The type of the error is private.
 const HOSTCALL_FUEL: &str = "fuel allocated for hostcalls has been exhausted";

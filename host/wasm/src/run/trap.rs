@@ -2,8 +2,8 @@
 
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
-use crate::load::one_line;
 use pilothouse_core::escaped;
+use pilothouse_core::one_line;
 
 /// Most bytes of the whole text. It ends up in tables and Events.
 const BYTES: usize = 400;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use directory::CacheError;
-pub(crate) use entry::{EntryKey, hex};
+pub(crate) use entry::EntryKey;
 
-use crate::native::NativeCode;
+use crate::compile::native::NativeCode;
 use crate::secret::Secret;
 
 /// A directory of native code that belongs to one user.

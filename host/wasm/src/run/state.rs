@@ -3,11 +3,15 @@
 
 use pilothouse_core::Reader;
 
-use crate::imports::wasi::WasiState;
-use crate::last_words::LastWords;
-use crate::limits::{Limiter, RunLimits};
-use crate::log::PluginLog;
+use crate::log::{Level, PluginLog};
+use crate::run::last_words::LastWords;
+use crate::run::limits::{Limiter, RunLimits};
+use crate::run::wasi::{LineBuffer, WasiState};
 use crate::secret::Random;
+
+/// The representations of the two output streams.
+pub(crate) const STDOUT: u32 = 1;
+pub(crate) const STDERR: u32 = 2;
 
 /// The `T` of `Store<T>`.
 pub(crate) struct StoreState {
@@ -52,5 +56,43 @@ impl StoreState {
     /// Takes the reader out, with what it recorded, to give it back to the caller.
     pub(crate) fn take_reader(&mut self) -> Option<Reader> {
         self.reader.take()
+    }
+
+    /// Takes what the guest writes to one of its output streams.
+    pub(crate) fn write(&mut self, stream: u32, bytes: &[u8]) {
+        self.with_stream(stream, |buffer, line| buffer.write(bytes, line));
+    }
+
+    fn with_stream(
+        &mut self,
+        stream: u32,
+        act: impl FnOnce(&mut LineBuffer, &mut dyn FnMut(&str)),
+    ) {
+        let Self {
+            wasi,
+            log,
+            last_words,
+            ..
+        } = self;
+        let mut write = |level, line: &str| {
+            if !line.is_empty() {
+                log.line(level, line, &[]);
+            }
+        };
+        match stream {
+            STDERR => act(&mut wasi.stderr, &mut |line| {
+                last_words.printed(line);
+                write(Level::Warn, line);
+            }),
+            _ => act(&mut wasi.stdout, &mut |line| write(Level::Info, line)),
+        }
+    }
+
+    /// Logs the unfinished lines and closes the log.
+    pub(crate) fn finish_log(&mut self) {
+        for stream in [STDOUT, STDERR] {
+            self.with_stream(stream, |buffer, line| buffer.flush(line));
+        }
+        self.log.finish();
     }
 }

@@ -2,11 +2,6 @@
 //! fresh instance, so that nothing is carried over to the next. An error in a guest is an error of
 //! that run and affects nothing else.
 
-mod call;
-mod totals;
-mod trap;
-mod verify;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,17 +9,18 @@ use pilothouse_core::{
     Failure, Manifest, ObjectKey, Outcome, Plugin, Reader, Request, RunError, Scope, Snapshot, cut,
 };
 
-pub use totals::RunTotals;
+use super::totals::RunTotals;
 
+use super::call::{Call, FreshInstance, Kept, Site};
+use super::totals::Totals;
+use super::verify;
 use crate::bindings::{self, ControllerPre};
 use crate::engine::Engine;
-use crate::limits::{LimitPolicy, RunLimits};
-use crate::load::LoadReport;
 use crate::log::{LogBudget, PluginLog};
+use crate::run::limits::{LimitPolicy, RunLimits};
+use crate::run::report::LoadReport;
+use crate::run::state::StoreState;
 use crate::secret::{Random, Secret};
-use crate::state::StoreState;
-use call::{Call, FreshInstance, Kept, Site};
-use totals::Totals;
 
 /// Most bytes of an error's text. A guest can influence the text, and it ends up in status and
 /// logs.

@@ -1,6 +1,7 @@
 //! One entry: 32 bytes of HMAC-SHA256, followed by the code. The HMAC covers the key and the code,
 //! so an entry that is stored under another entry's name is refused, too.
 
+use pilothouse_core::hex;
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
@@ -10,7 +11,7 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 
-use crate::native::NativeCode;
+use crate::compile::native::NativeCode;
 
 /// Must change when the layout of an entry changes.
 const FORMAT: &[u8] = b"pilothouse code 1";
@@ -46,10 +47,6 @@ impl EntryKey {
             .finalize();
         format!("{}.code", hex(&digest))
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A `Hasher` that keeps only its input, for SHA-256. Rust's own hashers may change from one
