@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::access::permission::check_key;
-use crate::model::fields::FieldPath;
+use crate::model::fields::{FieldPath, Values};
 use crate::model::key::ObjectKey;
 use crate::model::object::Object;
 use crate::model::selector::Labels;
@@ -37,8 +37,9 @@ pub fn mark(object: &mut Value, digest: &str, plugin: &str, key: &ObjectKey) -> 
 pub fn key_of(plugin: &str, object: &Object) -> Option<ObjectKey> {
     object.label(LABEL)?;
     let path = FieldPath::parse(&format!(".metadata.annotations['{ANNOTATION}']")).ok()?;
-    let values = path.values(object.json());
-    let (whose, key) = values.first()?.split_once(' ')?;
+    let found = Values::new([[path].as_slice()]).find(object.json());
+    let (_, value) = found.first()?;
+    let (whose, key) = value.split_once(' ')?;
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
     let key = ObjectKey::new(namespace, name);
     // Anyone who may annotate the object can write this value, and it is queued, logged and passed
