@@ -2,4 +2,5 @@
 
 pub mod grants;
 pub mod permission;
+pub mod scope;
 pub mod wants;

@@ -41,11 +41,14 @@ pub use cache::{Cache, Delta, Listing, Subscribed, Subscription, Unreadable};
 // What a plugin may read and write.
 pub use access::grants::{Granted, Grants, KindName, ReadGrant, WriteGrant};
 pub use access::permission::Permissions;
+pub use access::scope::{KindScope, Scope, ScopePart};
 pub use access::wants::{Wants, reads_secret_values};
 
 // What a reconcile reads, and which keys a change wakes.
 pub use reads::ReadSets;
-pub use reads::reader::{Filter, KindScope, ListFilter, Read, ReadError, Reader, Scope, ScopePart};
+pub use reads::error::ReadError;
+pub use reads::read::{Filter, Read};
+pub use reads::reader::{ListFilter, Reader};
 
 // Which key runs next.
 pub use queue::backoff::Backoff;

@@ -13,11 +13,13 @@
 //! `unanchored`.
 
 mod bounds;
+pub mod error;
 mod few;
+pub mod read;
 pub mod reader;
+pub mod sight;
 
 use std::borrow::Borrow;
-use std::cell::OnceCell;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash};
@@ -26,9 +28,11 @@ use std::sync::Arc;
 use crate::cache::Change;
 use crate::cache::snapshot::InformerId;
 use crate::model::key::ObjectKey;
-use crate::model::object::{IndexId, Object, Side, ViewId};
-use crate::reads::reader::{Filter, MAX_READS, Read};
+use crate::model::object::{IndexId, Side, ViewId};
 
+use self::error::MAX_READS;
+use self::read::{Filter, Read};
+use self::sight::{Sight, has_changed};
 use bounds::{Held, OF_LABEL, widened};
 use few::Few;
 
@@ -64,120 +68,11 @@ pub struct Touched<'a> {
 /// then count as touched. Everything else in the host waits during these comparisons.
 pub(crate) const COMPARISONS: usize = 16_384;
 
-/// A change as a plugin sees it. Whether the plugin sees any difference is determined once, however
-/// many reads are compared with the change, because the texts may be long.
-pub struct Sight<'a> {
-    change: &'a Change,
-    view: ViewId,
-    is_visible: OnceCell<bool>,
-}
-
-impl<'a> Sight<'a> {
-    /// Combines a change with the view through which the plugin sees it.
-    pub fn new(change: &'a Change, view: ViewId) -> Self {
-        Self {
-            change,
-            view,
-            is_visible: OnceCell::new(),
-        }
-    }
-
-    fn is_visible(&self) -> bool {
-        let is_visible = || is_visible(self.change, self.view);
-        *self.is_visible.get_or_init(is_visible)
-    }
-}
-
 /// The hash of a label that the objects of a read must have, together with the informer and the
 /// namespace (`None`: all namespaces). The label itself would take as much memory as everything
 /// else of a read, and is in the read anyway. If two labels have the same hash, the reads of both
 /// are compared with the changes of either.
 type LabelAnchor = u64;
-
-impl Read {
-    /// The informer whose objects were read.
-    pub fn informer(&self) -> InformerId {
-        match self {
-            Self::Object(informer, _)
-            | Self::Applied(informer, _, _)
-            | Self::List(informer, _, _) => *informer,
-        }
-    }
-
-    /// The same read, sharing the texts of a key where they are equal. Most reads are in the
-    /// namespace of the key that is reconciled.
-    fn beside(self, key: &ObjectKey) -> Self {
-        match self {
-            Self::Object(informer, object) => {
-                Self::Object(informer, object.parts().to_key_beside(key))
-            }
-            Self::Applied(informer, object, side) => {
-                Self::Applied(informer, object.parts().to_key_beside(key), side)
-            }
-            Self::List(informer, Some(namespace), filter) if namespace == key.namespace => {
-                Self::List(informer, Some(key.namespace.clone()), filter)
-            }
-            list => list,
-        }
-    }
-
-    /// True if this object is in the read's answer.
-    pub fn has(&self, object: &Object) -> bool {
-        let key = object.key();
-        match self {
-            Self::Object(_, wanted) | Self::Applied(_, wanted, _) => key == *wanted,
-            Self::List(_, namespace, filter) => {
-                namespace
-                    .as_ref()
-                    .is_none_or(|namespace| **namespace == *key.namespace)
-                    && match filter {
-                        Filter::Everything => true,
-                        Filter::Labels(selector) => selector.matches(object),
-                        Filter::Index(index, value) => object.is_indexed_by(*index, value),
-                    }
-            }
-        }
-    }
-
-    /// The maximum number of labels, values or keys that are compared to decide whether an object
-    /// is in the read's answer.
-    pub(crate) fn comparisons(&self) -> usize {
-        match self {
-            Self::List(_, _, Filter::Labels(selector)) => 1 + selector.comparisons(),
-            _ => 1,
-        }
-    }
-
-    /// True if a change of an object of the read's kind alters the read's answer.
-    pub fn is_touched_by(&self, sight: &Sight<'_>) -> bool {
-        let change = sight.change;
-        let has =
-            |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|object| self.has(object));
-        match (has(&change.old), has(&change.new)) {
-            (false, false) => false,
-            (true, true) => match self {
-                Self::Applied(_, _, side) => has_changed(change, *side),
-                _ => sight.is_visible(),
-            },
-            _ => true,
-        }
-    }
-}
-
-fn has_changed(change: &Change, side: Side) -> bool {
-    match (&change.old, &change.new) {
-        (Some(old), Some(new)) => old.uid() != new.uid() || !old.is_same_on(side, new),
-        _ => true,
-    }
-}
-
-/// True if a plugin with this view sees a difference between the two states.
-pub fn is_visible(change: &Change, view: ViewId) -> bool {
-    match (&change.old, &change.new) {
-        (Some(old), Some(new)) => old.uid() != new.uid() || old.view(view) != new.view(view),
-        _ => true,
-    }
-}
 
 /// True if a change of this informer touches one of the reads that a reconcile has made. `reads`
 /// may contain reads of other informers. Each comparison is deducted from `left`. `None` if `left`

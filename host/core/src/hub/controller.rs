@@ -22,6 +22,7 @@ use super::status::{BrokenKey, ControllerStatus, LastError, MAX_LISTED, Reconcil
 use super::subject::SubjectKind;
 use super::{ControllerSettings, Garbage, Threads};
 use crate::access::permission::Permissions;
+use crate::access::scope::Scope;
 use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::gate::Gates;
@@ -32,7 +33,6 @@ use crate::plan::Halt;
 use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Time, WorkQueue};
 use crate::reads::ReadSets;
-use crate::reads::reader::Scope;
 
 pub use loops::LoopingKey;
 pub(super) use running::Work;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::PluginId;
 use super::share::Charge;
 use crate::access::permission::Permissions;
+use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request, RunError};
 use crate::model::manifest::Manifest;
 use crate::model::text::cut;
@@ -14,7 +15,9 @@ use crate::plan::api_server::Author;
 use crate::plan::unchanged::Applied;
 use crate::plan::{Halt, Plan, PlanContext, PlanError, WriteFailure, plan};
 use crate::queue::{Priority, Time};
-use crate::reads::reader::{Read, ReadError, Reader, Scope};
+use crate::reads::error::ReadError;
+use crate::reads::read::Read;
+use crate::reads::reader::Reader;
 
 /// Maximum bytes of the text about a refused outcome. The text may repeat any amount of the outcome
 /// and is kept for each broken key.

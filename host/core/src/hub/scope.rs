@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::access::scope::{KindScope, Scope, ScopePart};
 use crate::cache::Subscription;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::fields::FieldPath;
 use crate::model::informer_key::{Detail, InformerKey};
 use crate::model::key::Kind;
 use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb};
-use crate::reads::reader::{KindScope, Scope, ScopePart};
 
 /// The informers that a declared read needs: one for all namespaces, or one for each namespace,
 /// ordered by namespace.

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::access::scope::{Scope, ScopePart};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
 use crate::model::key::{KeyRef, Kind, ObjectKey};
 use crate::model::manifest::Selection;
 use crate::model::object::{Object, ViewId};
 use crate::model::selector::FieldSelector;
-use crate::reads::is_visible;
-use crate::reads::reader::{Read, Scope, ScopePart};
+use crate::reads::read::Read;
+use crate::reads::sight::is_visible;
 
 /// A subject that has objects (not the singleton).
 pub(super) struct SubjectKind {

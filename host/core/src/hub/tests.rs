@@ -922,14 +922,14 @@ fn a_child_leads_back_to_its_key() {
 #[test]
 fn a_reconcile_cannot_be_made_to_remember_without_end() {
     let mut rig = Rig::with(manifest("p"), |_, reader| {
-        let last = (0..=crate::reads::reader::MAX_READS)
+        let last = (0..=crate::reads::error::MAX_READS)
             .map(|number| {
                 reader
                     .get(&pod(), &ObjectKey::new("default", &format!("p{number}")))
                     .map(drop)
             })
             .find(Result::is_err);
-        assert_eq!(last, Some(Err(crate::reads::reader::ReadError::TooMany)));
+        assert_eq!(last, Some(Err(crate::reads::error::ReadError::TooMany)));
         let long = "x".repeat(1 << 20);
         assert_eq!(
             reader.get(&pod(), &ObjectKey::new("default", &long)),
@@ -940,5 +940,5 @@ fn a_reconcile_cannot_be_made_to_remember_without_end() {
     });
     rig.put(&service(), "a", "");
     rig.run();
-    assert!(rig.hub.status(rig.now)[0].recorded_reads <= crate::reads::reader::MAX_READS);
+    assert!(rig.hub.status(rig.now)[0].recorded_reads <= crate::reads::error::MAX_READS);
 }

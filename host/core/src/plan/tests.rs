@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::access::grants::{Granted, Grants, KindName, WriteGrant};
+use crate::access::scope::{KindScope, Scope};
 use crate::cache::snapshot::Snapshot;
 use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
@@ -18,7 +19,7 @@ use crate::model::outcome::{Delete, Event};
 use crate::model::selector::LabelSelector;
 use crate::plan::api_server::ReadFailure;
 use crate::plan::children;
-use crate::reads::reader::{KindScope, ListFilter, Scope};
+use crate::reads::reader::ListFilter;
 
 mod pairs;
 
@@ -888,7 +889,7 @@ fn a_guest_that_has_read_all_it_may_still_gets_its_actions_planned_on_what_is_th
     let rig = Rig::new(&[held]);
     let removal = [finalizer("x/y", false)];
     let plan = rig
-        .plan_after(crate::reads::reader::MAX_READS, &removal)
+        .plan_after(crate::reads::error::MAX_READS, &removal)
         .unwrap();
     assert_eq!(
         plan.writes().count(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::key::ObjectKey;
 use crate::model::selector::LabelSelector;
-use crate::reads::reader::{Filter, Read};
+use crate::reads::read::{Filter, Read};
 
 /// The maximum number of bytes that the reads of one plugin take, each read counted once for each
 /// key. This is some 350,000 reads with names of the usual length.

@@ -1,113 +1,18 @@
 //! The reads of a reconcile: from one snapshot, only of what the plugin may read, and with every
 //! read recorded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::cache::{Cache, Subscribed};
+use super::error::{MAX_CONDITIONS, MAX_READ_BYTES, MAX_READS, MAX_VALUES, ReadError};
+use super::read::{Filter, Read, candidates, matching};
+use crate::access::scope::{KindScope, Scope, ScopePart};
+use crate::cache::Cache;
+use crate::cache::snapshot::Snapshot;
 use crate::model::fields::part;
 use crate::model::key::{Kind, ObjectKey};
-use crate::model::object::{IndexId, Object, Side};
+use crate::model::object::{Object, Side};
 use crate::model::selector::LabelSelector;
-
-/// What one plugin may read, in terms of the host's ids. This is the permission check for reads: a
-/// kind that is not in here cannot be read.
-#[derive(Clone, Debug, Default)]
-pub struct Scope {
-    /// The readable kinds.
-    pub kinds: BTreeMap<Kind, KindScope>,
-    /// Kinds that the manifest reads but the operator has not granted.
-    pub ungranted: BTreeSet<Kind>,
-}
-
-/// One readable kind.
-#[derive(Clone, Debug, Default)]
-pub struct KindScope {
-    /// The informers that deliver its objects, ordered by namespace: either one for all namespaces,
-    /// or one for each namespace that the plugin reads.
-    pub parts: Vec<ScopePart>,
-    /// The plugin's indexes of the kind, by name. The values are positions in the `indexes` of a
-    /// part's [`Subscribed`].
-    pub indexes: BTreeMap<String, usize>,
-}
-
-/// The objects of a kind that one informer delivers.
-#[derive(Clone, Debug)]
-pub struct ScopePart {
-    /// The informer's namespace. `None` means all.
-    pub namespace: Option<Arc<str>>,
-    /// The informer's position in a snapshot.
-    pub informer: InformerId,
-    /// The ids of the plugin's view and indexes.
-    pub subscribed: Subscribed,
-    /// Whether selectors exclude objects, so that an object may exist although it is not here.
-    pub is_narrowed: bool,
-}
-
-impl Scope {
-    /// The kind itself if it is readable, otherwise a version of it that is.
-    pub(crate) fn readable_as(&self, kind: &Kind) -> Option<&Kind> {
-        let exact = self.kinds.get_key_value(kind).map(|(kind, _)| kind);
-        exact.or_else(|| self.kinds.keys().find(|have| have.is_version_of(kind)))
-    }
-}
-
-impl KindScope {
-    /// All objects of an informer, whole, without indexes.
-    pub fn whole(informer: InformerId) -> Self {
-        Self {
-            parts: vec![ScopePart {
-                namespace: None,
-                informer,
-                subscribed: Subscribed::default(),
-                is_narrowed: false,
-            }],
-            indexes: BTreeMap::new(),
-        }
-    }
-
-    /// The part that contains the objects of a namespace.
-    pub(crate) fn part_of(&self, namespace: &str) -> Option<&ScopePart> {
-        let has = |part: &&ScopePart| {
-            part.namespace
-                .as_ref()
-                .is_none_or(|own| **own == *namespace)
-        };
-        self.parts.iter().find(has)
-    }
-
-    /// The parts that a list covers.
-    fn parts_of(&self, namespace: Option<&str>) -> Vec<&ScopePart> {
-        match namespace {
-            Some(namespace) => self.part_of(namespace).into_iter().collect(),
-            None => self.parts.iter().collect(),
-        }
-    }
-}
-
-/// One read that a reconcile made from the snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Read {
-    /// One object, whether it exists or not.
-    Object(InformerId, ObjectKey),
-    /// One side of an object that was applied. Whether the apply must be repeated depends on the
-    /// whole of that side, whatever the plugin sees of it.
-    Applied(InformerId, ObjectKey, Side),
-    /// The objects that match the filter, in one namespace or in all.
-    List(InformerId, Option<Arc<str>>, Filter),
-}
-
-/// Selects the objects of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Filter {
-    /// All objects.
-    Everything,
-    /// Objects whose labels match.
-    Labels(LabelSelector),
-    /// Objects with this indexed value.
-    Index(IndexId, Arc<str>),
-}
 
 /// Selects the objects that a plugin asks for: a [`Filter`] in the plugin's terms.
 #[derive(Clone, Debug)]
@@ -120,20 +25,9 @@ pub enum ListFilter {
     Index(String, String),
 }
 
-/// The maximum number of different reads in one reconcile. A plugin that needs more objects should
-/// list them.
-pub const MAX_READS: usize = 10_000;
-
-/// The maximum number of bytes of names, selectors and values in the reads of one reconcile.
-pub const MAX_READ_BYTES: usize = 1024 * 1024;
-
 /// Fuel for each object that a list examines. This and the following costs are chosen so that a
 /// read costs about as much fuel as guest instructions that take the same time.
 const FUEL_PER_OBJECT: u64 = 200;
-/// Fuel for each condition that an object is compared with.
-const FUEL_PER_CONDITION: u64 = 40;
-/// Fuel for each value of a condition.
-const FUEL_PER_VALUE: u64 = 2;
 /// Fuel for getting one object, and for recording one read.
 const FUEL_PER_READ: u64 = 1_000;
 /// Bytes that are copied to the guest for one unit of fuel.
@@ -141,141 +35,9 @@ const BYTES_PER_FUEL: u64 = 4;
 /// Fuel for each byte that is parsed on the way to a part of an object.
 const FUEL_PER_READ_BYTE: u64 = 1;
 
-/// The maximum number of conditions in one selector.
-pub const MAX_CONDITIONS: usize = 100;
-/// The maximum number of values in all conditions of one selector.
-pub const MAX_VALUES: usize = 1_000;
-
-impl Read {
-    /// Bytes of the read's texts as they are stored.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            Self::Object(_, key) | Self::Applied(_, key, _) => key.namespace.len() + key.name.len(),
-            Self::List(_, namespace, filter) => {
-                namespace.as_ref().map_or(0, |namespace| namespace.len()) + filter.size()
-            }
-        }
-    }
-}
-
-impl Filter {
-    /// The fuel for comparing one object with the filter.
-    fn fuel(&self) -> u64 {
-        match self {
-            Self::Labels(selector) => {
-                let conditions = selector.requirements.len() as u64;
-                let values = selector.comparisons() as u64;
-                conditions * FUEL_PER_CONDITION + values * FUEL_PER_VALUE
-            }
-            Self::Everything | Self::Index(..) => 0,
-        }
-    }
-
-    /// True if one of the [`candidates`] is in the list.
-    pub(crate) fn selects(&self, object: &Object, namespace: Option<&str>) -> bool {
-        match self {
-            Self::Everything => true,
-            Self::Labels(selector) => selector.matches(object),
-            Self::Index(..) => namespace.is_none_or(|wanted| object.key().namespace == wanted),
-        }
-    }
-
-    fn size(&self) -> usize {
-        match self {
-            Self::Everything => 0,
-            Self::Labels(selector) => selector.size(),
-            Self::Index(_, value) => value.len(),
-        }
-    }
-}
-
-impl Read {
-    /// Whether the read's answer from this snapshot is not empty. Each object that is examined is
-    /// deducted from `left`. `None` if `left` does not suffice to find out.
-    pub(crate) fn has_answer(&self, snapshot: &Snapshot, left: &mut usize) -> Option<bool> {
-        let mut examine = || {
-            *left = left.checked_sub(1)?;
-            Some(())
-        };
-        match self {
-            Self::Object(informer, key) | Self::Applied(informer, key, _) => {
-                examine()?;
-                Some(snapshot.informers[*informer].get(key.parts()).is_some())
-            }
-            Self::List(informer, namespace, filter) => {
-                let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
-                for object in candidates(cache, namespace, filter) {
-                    examine()?;
-                    if filter.selects(object, namespace) {
-                        return Some(true);
-                    }
-                }
-                Some(false)
-            }
-        }
-    }
-}
-
 /// True if an object could have this key. No name is longer than 253 bytes.
 fn is_possible(key: &ObjectKey) -> bool {
     key.name.len() <= 253 && key.namespace.len() <= 253
-}
-
-/// Why a read has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The kind is not among the manifest's reads.
-    #[error("{0} is not among the manifest's reads")]
-    Denied(Kind),
-    /// The operator has not granted reads of this kind.
-    #[error("reads of {0} are not granted; the operator grants them in the plugin's settings")]
-    NotGranted(Kind),
-    /// The manifest does not read the kind in this namespace, or the operator has not granted it
-    /// there.
-    #[error("the plugin reads {kind} in other namespaces, not in {namespace:?}")]
-    OtherNamespace {
-        /// The kind that was asked for.
-        kind: Kind,
-        /// The namespace that was asked for.
-        namespace: String,
-    },
-    /// The object, or one of the objects of a list, exists but cannot be read. The guest is
-    /// stopped, because no answer would be right.
-    #[error("{kind} {key} cannot be read: {reason}")]
-    Unreadable {
-        /// The object's kind.
-        kind: Kind,
-        /// The object's key.
-        key: ObjectKey,
-        /// The reason.
-        reason: String,
-    },
-    /// The manifest does not declare this index.
-    #[error("the manifest declares no index {name:?} of {kind}")]
-    UnknownIndex {
-        /// The name of the index.
-        name: String,
-        /// The kind of which it was asked.
-        kind: Kind,
-    },
-    /// The reconcile has made more reads than are recorded. The guest is stopped.
-    #[error(
-        "more than {MAX_READS} different reads, or {MAX_READ_BYTES} bytes of them, in one reconcile"
-    )]
-    TooMany,
-    /// The selector is too large, given that every object is compared with all of it. The guest is
-    /// stopped.
-    #[error("a selector of more than {MAX_CONDITIONS} conditions, or {MAX_VALUES} values")]
-    Selector,
-    /// A list is longer than the limit of the reader. The guest is stopped.
-    #[error("a list of more than {0} bytes, which is all the memory there is for it")]
-    TooLarge(usize),
-    /// The reads have used all the fuel of the reader. The guest is stopped.
-    #[error("all fuel used in a read")]
-    OutOfFuel,
-    /// The text is not a JSON Pointer.
-    #[error("{0:?} is not a JSON Pointer; it is empty or begins with /")]
-    InvalidPointer(String),
 }
 
 /// Makes and records the reads of one reconcile.
@@ -727,27 +489,6 @@ fn resolve(
             Filter::Index(*index, value.as_str().into())
         }
     })
-}
-
-/// The objects of a list, ordered by namespace and name.
-pub fn matching<'a>(
-    cache: &'a Cache,
-    namespace: Option<&'a str>,
-    filter: &'a Filter,
-) -> impl Iterator<Item = &'a Arc<Object>> {
-    candidates(cache, namespace, filter).filter(move |object| filter.selects(object, namespace))
-}
-
-/// The objects that are examined for a list. Not all of them need to be in it.
-pub(crate) fn candidates<'a>(
-    cache: &'a Cache,
-    namespace: Option<&'a str>,
-    filter: &'a Filter,
-) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
-    match filter {
-        Filter::Everything | Filter::Labels(_) => Box::new(cache.list(namespace)),
-        Filter::Index(index, value) => Box::new(cache.list_by_index(*index, value)),
-    }
 }
 
 #[cfg(test)]

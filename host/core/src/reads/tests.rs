@@ -5,6 +5,7 @@ use crate::cache::{Cache, Delta, Subscription};
 use crate::model::fields::FieldPath;
 use crate::model::informer_key::{Detail, InformerKey};
 use crate::model::key::Kind;
+use crate::model::object::Object;
 use crate::model::selector::{LabelSelector, Requirement};
 
 const PODS: InformerId = 0;

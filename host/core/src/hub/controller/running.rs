@@ -22,8 +22,10 @@ use crate::model::outcome::Failure;
 use crate::plan::{AcceptedWrite, Effect, Executed};
 use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Taken, Time};
-use crate::reads::reader::{Read, Reader};
-use crate::reads::{Sight, touches_any};
+use crate::reads::read::Read;
+use crate::reads::reader::Reader;
+use crate::reads::sight::Sight;
+use crate::reads::touches_any;
 
 /// How long a key waits after its writes could not reach the cluster.
 const PARKED: Backoff = Backoff {

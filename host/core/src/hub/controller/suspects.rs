@@ -19,7 +19,7 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::{Fetch, PluginId, Purpose, Question};
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
-use crate::reads::reader::{Read, candidates};
+use crate::reads::read::{Read, candidates};
 
 /// Number of consecutive failures from which on the objects that a key has read are fetched.
 pub(super) const SUSPECT_AFTER: u32 = 3;

@@ -14,7 +14,7 @@ use crate::model::key::{Kind, ObjectKey};
 use crate::model::object::Object;
 use crate::plan::children;
 use crate::queue::{LOW, NORMAL, Priority, Time};
-use crate::reads::is_visible;
+use crate::reads::sight::is_visible;
 
 impl Controller {
     /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.

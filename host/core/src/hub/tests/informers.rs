@@ -1,7 +1,7 @@
 //! Informers, which plugins share and the hub counts.
 
 use super::*;
-use crate::reads::reader::ReadError;
+use crate::reads::error::ReadError;
 
 /// A manifest that reads these fields of pods in these namespaces.
 fn reads_pods(name: &str, fields: &[&str], namespaces: &[&str]) -> Manifest {

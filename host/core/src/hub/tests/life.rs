@@ -989,7 +989,7 @@ fn names(
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "as map_err wants it")]
-fn unreadable(error: crate::reads::reader::ReadError) -> RunError {
+fn unreadable(error: crate::reads::error::ReadError) -> RunError {
     Failure::Retry(error.to_string()).into()
 }
 

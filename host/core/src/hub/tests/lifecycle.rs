@@ -4,7 +4,7 @@ use super::*;
 use crate::access::grants::{Granted, Grants};
 use crate::hub::status::MAX_LISTED;
 use crate::plan::unchanged::{Applied, AppliedState, ApplyTarget};
-use crate::reads::reader::ReadError;
+use crate::reads::error::ReadError;
 
 fn fake(
     manifest: Manifest,

@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::*;
+use crate::access::scope::{KindScope, Scope};
 use crate::cache::snapshot::Snapshot;
 use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
-use crate::reads::reader::{KindScope, Scope};
 
 fn config_map() -> Kind {
     Kind::new("", "v1", "ConfigMap")
