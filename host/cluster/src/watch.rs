@@ -216,7 +216,7 @@ impl ListWatch {
             if self.alarm.was_raised() {
                 self.is_told = true;
                 self.why = Some("the API server has been rolled back".to_owned());
-                self.state.doubt();
+                self.state.suspect_rollback();
             }
             let next = self.state.next();
             let delay = match &next {
