@@ -16,14 +16,16 @@ use kube::client::ClientBuilder;
 use kube::config::InClusterError;
 use serde::Deserialize;
 
-use crate::client::Client;
+use crate::client::{Client, RequestError, one_line};
 use crate::discovery::DiscoveryError;
-use crate::request::{RequestError, fetch, one_line};
 use kubeconfig::configure;
 
 /// Time allowed for setting up a connection. Short, because a retry follows: after an outage, the
 /// first attempt must not wait long for a packet that was lost while the server was down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Largest answer to the question for the server's version, in bytes.
+const MAX_ANSWER: usize = 1024 * 1024;
 
 /// The flags that choose the cluster.
 #[derive(Clone, Debug, Default)]
@@ -208,7 +210,7 @@ impl Connection {
         let request = http::Request::get("/version")
             .body(Vec::new())
             .expect("a constant path");
-        match fetch(&self.client, request, deadline, 1024 * 1024).await {
+        match self.client.fetch_once(&request, deadline, MAX_ANSWER).await {
             Ok(body) => match serde_json::from_slice::<Version>(&body) {
                 Ok(version) => Ok(version.git_version),
                 Err(cause) => Err(ConnectError::NotKubernetes {

@@ -7,6 +7,7 @@
 
 mod catalog;
 mod documents;
+pub(crate) mod path;
 
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -16,9 +17,9 @@ use pilothouse_core::Kind;
 use tokio::time::Instant;
 
 pub use catalog::{Resource, Subresource};
+pub use path::ResourcePathError;
 
-use crate::client::{CanRepeat, Client, Terms};
-use crate::request::RequestError;
+use crate::client::{CanRepeat, Client, RequestError, Terms};
 use catalog::Catalog;
 use documents::Root;
 

@@ -12,21 +12,19 @@
 pub mod client;
 pub mod connect;
 pub mod discovery;
-mod event;
-pub mod identity;
-pub mod limit;
-mod path;
-mod read;
-pub mod request;
+#[cfg(test)]
+mod testing;
+mod text;
 pub mod watch;
-pub mod write;
+mod write;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use jiff::Timestamp;
 use pilothouse_core::{Detail, InformerKey};
 
-pub use path::ResourcePathError;
+pub use write::WriteError;
+pub use write::identity::{Identity, IdentityError, ReviewError};
 
 use client::Client;
 use discovery::{Discovery, DiscoveryError};
@@ -36,7 +34,7 @@ use watch::{Alarm, ListWatch, WatchSettings};
 pub struct ApiCluster {
     client: Client,
     discovery: Discovery,
-    events: event::Recorder,
+    events: write::event::Recorder,
     alarm: Alarm,
     /// Name of this process in the Events it writes.
     instance: String,
@@ -52,7 +50,7 @@ impl ApiCluster {
         Self {
             discovery: Discovery::new(client.clone()),
             client,
-            events: event::Recorder::default(),
+            events: write::event::Recorder::default(),
             alarm: Alarm::default(),
             instance: instance.to_owned(),
             now: Timestamp::now,
@@ -93,6 +91,3 @@ impl ApiCluster {
         Ok(list_watch.sharing(&self.alarm))
     }
 }
-
-#[cfg(test)]
-mod fake;

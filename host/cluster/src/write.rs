@@ -10,7 +10,10 @@
 //! A write without an answer is [`ActionResult::Unavailable`]: before its key runs again, the
 //! object is fetched from the API server.
 
-pub(crate) mod answer;
+mod answer;
+pub(crate) mod event;
+mod fetch;
+pub(crate) mod identity;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +27,10 @@ use pilothouse_core::{
 use serde_json::json;
 
 use crate::ApiCluster;
-use crate::client::{CanRepeat, Terms};
+use crate::client::{CanRepeat, RequestError, Terms};
+use crate::discovery::path::{self, ResourcePathError};
 use crate::discovery::{DiscoveryError, Resource};
-use crate::event::EventBody;
-use crate::identity;
-use crate::path::{self, ResourcePathError};
-use crate::request::RequestError;
+use event::EventBody;
 
 /// Deadline of one request. The API server itself gives up after 60 s, its webhooks after at most
 /// 30 s.

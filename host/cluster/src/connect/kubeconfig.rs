@@ -6,7 +6,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::{ConnectError, Environment, Options};
-use crate::request::flatten;
+use crate::text::flatten;
 
 /// The configuration, and a name for its source.
 pub(super) async fn configure(

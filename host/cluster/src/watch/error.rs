@@ -1,9 +1,8 @@
 //! The reasons why a list or a watch ends, each as one line.
 
-use super::failure_class::FailureClass;
-use super::lines::StreamError;
-use super::step::BadList;
-use crate::request::RequestError;
+use super::machine::{BadList, FailureClass};
+use super::wire::lines::StreamError;
+use crate::client::{RequestError, Status};
 
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
@@ -272,6 +271,15 @@ impl WatchFailure {
         };
         let error = WatchError::Stream { resource, source };
         Self::new(error, class)
+    }
+
+    /// The failure of a watch or stream that has ended with an ERROR event.
+    pub(super) fn of_event(resource: String, status: &Status) -> Self {
+        let error = WatchError::Ended {
+            resource,
+            message: status.to_string(),
+        };
+        Self::new(error, FailureClass::of_event(status))
     }
 
     /// The failure of a list that exceeds the room.

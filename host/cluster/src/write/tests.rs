@@ -2,7 +2,7 @@ use pilothouse_core::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Scenario, ScriptedAnswer, Seen, json as answer, stalled, status, text};
+use crate::testing::{Scenario, ScriptedAnswer, Seen, json as answer, stalled, status, text};
 
 fn discovery() -> [ScriptedAnswer; 2] {
     discovery_with("Cluster")
