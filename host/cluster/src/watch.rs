@@ -24,10 +24,9 @@ use std::time::Duration;
 use pilothouse_core::{Delta, Detail, InformerKey, Kind, Listing, ResourceVersion};
 use tokio::time::Instant;
 
-pub use error::WatchError;
+pub use error::{StreamError, WatchError};
 pub use settings::WatchSettings;
 pub use sink::{CacheSink, WatchState};
-pub use wire::lines::StreamError;
 
 use crate::client::Client;
 use crate::discovery::Resource;

@@ -4,7 +4,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pilothouse_core::{Kind, ObjectKey};
 
-use super::Resource;
+use super::catalog::Resource;
 
 /// All characters except the unreserved ones of RFC 3986. `system:node` becomes `system%3Anode`, as
 /// client-go sends it.

@@ -1,7 +1,6 @@
 //! The reasons why a list or a watch ends, each as one line.
 
 use super::machine::{BadList, FailureClass};
-use super::wire::lines::StreamError;
 use crate::client::{RequestError, Status};
 
 /// Why a list or a watch ended.
@@ -179,6 +178,17 @@ pub enum WatchError {
         /// The cause.
         source: StreamError,
     },
+}
+
+/// Why no more lines can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The connection broke.
+    #[error("{0}")]
+    Broken(#[source] RequestError),
+    /// A line is longer than the limit, in bytes.
+    #[error("an event is longer than {0} bytes")]
+    TooLong(usize),
 }
 
 /// A failed request, and the class of its failure.

@@ -1,6 +1,7 @@
 //! Reads one object from the API server itself, past every cache. Used when a watch does not show
 //! what was written, or when its state is under suspicion.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -9,10 +10,8 @@ use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
 
-use crate::ApiCluster;
-use crate::client::{CanRepeat, RequestError, Terms};
-use crate::discovery::Resource;
-use crate::discovery::path;
+use crate::client::{CanRepeat, Client, RequestError, Terms};
+use crate::discovery::{Discovery, Resource, path};
 
 /// Deadline of one request. Short: a key waits for the answer, and the read is repeated.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -38,7 +37,17 @@ struct Names {
     name: String,
 }
 
-impl ApiCluster {
+/// Fetches objects, one at a time.
+pub(crate) struct ObjectFetcher {
+    client: Client,
+    discovery: Arc<Discovery>,
+}
+
+impl ObjectFetcher {
+    pub(crate) fn new(client: Client, discovery: Arc<Discovery>) -> Self {
+        Self { client, discovery }
+    }
+
     /// The object as the server has it now (a quorum read), or `None` if it does not exist. An
     /// account that may list a kind need not have the right to get its objects one by one; then the
     /// object is listed by its name.
@@ -47,7 +56,7 @@ impl ApiCluster {
         kind: &Kind,
         key: &ObjectKey,
     ) -> Result<Option<String>, ReadFailure> {
-        let resource = self.discovery().resolve(kind).await;
+        let resource = self.discovery.resolve(kind).await;
         let resource = resource.map_err(|error| match error.is_unanswered() {
             true => no_answer(&error),
             false => refused(&error),

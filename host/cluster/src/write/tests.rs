@@ -1,7 +1,11 @@
-use pilothouse_core::{Kind, ObjectKey};
+use std::time::Duration;
+
+use pilothouse_core::{ApiServer, Kind, ObjectKey, Propagation};
 use serde_json::{Value, json};
 
+use super::request::MAX_ANSWER;
 use super::*;
+use crate::ApiCluster;
 use crate::testing::{Scenario, ScriptedAnswer, Seen, json as answer, stalled, status, text};
 
 fn discovery() -> [ScriptedAnswer; 2] {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use kube::client::Body;
 use tokio::time::Instant;
 
-use crate::watch::wire::lines::{LineRead, Lines, StreamError};
+use crate::watch::error::StreamError;
+use crate::watch::wire::lines::{LineRead, Lines};
 
 /// How much longer than requested the server may take to close a watch.
 const OVERTIME: Duration = Duration::from_secs(30);

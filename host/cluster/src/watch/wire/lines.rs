@@ -10,6 +10,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 
 use crate::client::RequestError;
+use crate::watch::error::StreamError;
 
 /// The result of reading once.
 #[derive(Debug)]
@@ -20,17 +21,6 @@ pub(crate) enum LineRead {
     End,
     /// Nothing came for as long as the caller was ready to wait.
     Quiet,
-}
-
-/// Why no more lines can be read.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    /// The connection broke.
-    #[error("{0}")]
-    Broken(#[source] RequestError),
-    /// A line is longer than the limit, in bytes.
-    #[error("an event is longer than {0} bytes")]
-    TooLong(usize),
 }
 
 /// Why a body was not read to its end.

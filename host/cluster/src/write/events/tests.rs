@@ -1,7 +1,12 @@
-use pilothouse_core::{ApiServer, Author, Operation, Write};
+use std::time::Duration;
+
+use pilothouse_core::{ApiServer, Author, ObjectKey, Operation, Write};
 use serde_json::json;
 
+use super::body::{MAX_NOTE, cut};
+use super::series::SERIES_TIMEOUT;
 use super::*;
+use crate::ApiCluster;
 use crate::testing::{Scenario, ScriptedAnswer, json as answer, stalled, status, text};
 
 fn event(key: ObjectKey, note: &str) -> Write {
@@ -31,10 +36,7 @@ fn web() -> ObjectKey {
 
 fn cluster(scenario: &Scenario) -> ApiCluster {
     let now = || "2026-01-02T03:04:05.000006789Z".parse().unwrap();
-    ApiCluster {
-        now,
-        ..ApiCluster::new(scenario.client(), "host-1")
-    }
+    ApiCluster::at(scenario.client().into(), "host-1", now)
 }
 
 fn created() -> ScriptedAnswer {
@@ -287,15 +289,4 @@ fn names_are_made_such_as_the_api_server_accepts() {
         controller_name(&"x".repeat(100)).len(),
         "pilothouse.dev/".len() + 63
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn series_are_forgotten_beyond_a_bound() {
-    let recorder = Recorder::default();
-    for number in 0..MAX_SERIES + 10 {
-        let mut key = [0; 32];
-        key[..8].copy_from_slice(&number.to_be_bytes());
-        recorder.begin(key, String::new(), Instant::now());
-    }
-    assert_eq!(recorder.series.lock().unwrap().len(), MAX_SERIES);
 }
