@@ -12,7 +12,8 @@ use super::error::RequestError;
 /// Maximum number of bytes read of an answer that only explains a refusal.
 pub(super) const MAX_REFUSAL: usize = 256 * 1024;
 
-/// The whole body, which must not be larger than `limit` bytes.
+/// The whole body, which must not be larger than `limit` bytes. (`http_body_util::Limited` would
+/// return a `Box<dyn Error>`, of which the transport's error would have to be guessed again.)
 pub(super) async fn collect(body: Body, limit: usize) -> Result<Vec<u8>, RequestError> {
     let mut data = body.into_data_stream();
     let mut all = Vec::new();

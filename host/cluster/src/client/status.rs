@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 use serde::Deserialize;
 
 use crate::text::flatten;
@@ -34,27 +35,16 @@ impl std::fmt::Display for Status {
     }
 }
 
+/// As much of a `metav1.Status` as is of interest, in any JSON object. Not kube's type or that of
+/// k8s-openapi: the one refuses a `null` and the other an object without the right kind, and then a
+/// refusal would lose its reason.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawStatus {
     code: u16,
     reason: Option<String>,
     message: Option<String>,
-    details: Option<RawDetails>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawDetails {
-    causes: Option<Vec<RawCause>>,
-    retry_after_seconds: Option<u32>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawCause {
-    reason: Option<String>,
-    message: Option<String>,
+    details: Option<StatusDetails>,
 }
 
 impl Status {
@@ -74,8 +64,9 @@ impl Status {
         let causes = details.causes.unwrap_or_default().into_iter();
         let asked = details
             .retry_after_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
             .filter(|seconds| *seconds > 0)
-            .map(|seconds| Duration::from_secs(seconds.into()));
+            .map(Duration::from_secs);
         Self {
             code: if code == 0 { raw.code } else { code },
             reason: raw.reason.unwrap_or_default(),
@@ -130,6 +121,17 @@ mod tests {
         );
         assert!(Status::parse(410, None, b"").is_expired());
         assert!(Status::parse(0, None, br#"{"code":410,"reason":"Expired"}"#).is_expired());
+    }
+
+    #[test]
+    fn a_status_with_nulls_or_of_another_kind_still_says_why() {
+        for body in [
+            r#"{"kind":"Status","reason":"NotFound","message":null,"details":{"causes":null}}"#,
+            r#"{"kind":"Refusal","apiVersion":"acme.io/v1","reason":"NotFound"}"#,
+        ] {
+            let status = Status::parse(404, None, body.as_bytes());
+            assert_eq!((&*status.reason, &*status.message), ("NotFound", ""));
+        }
     }
 
     #[test]

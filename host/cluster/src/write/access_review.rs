@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
+use k8s_openapi::Resource as _;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use pilothouse_core::Kind;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::identity::Identity;
@@ -17,19 +20,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Largest answer, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
-
-/// A SubjectAccessReview, as the server answers it.
-#[derive(Debug, Deserialize)]
-struct Review {
-    #[serde(default)]
-    status: ReviewStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct ReviewStatus {
-    #[serde(default)]
-    allowed: bool,
-}
 
 /// Asks the server what an identity may do.
 pub(crate) struct AccessReviewer {
@@ -53,11 +43,15 @@ impl AccessReviewer {
     ) -> Result<bool, ReviewError> {
         let resource = self.discovery.resolve(kind).await?;
         for verb in ["list", "watch"] {
-            let attributes = json!({
-                "verb": verb, "group": &*kind.group, "version": &*kind.version,
-                "resource": resource.plural, "namespace": namespace,
-            });
-            if !self.review(identity, &attributes).await? {
+            let attributes = ResourceAttributes {
+                verb: Some(verb.to_owned()),
+                group: Some(kind.group.to_string()),
+                version: Some(kind.version.to_string()),
+                resource: Some(resource.plural.clone()),
+                namespace: Some(namespace.to_owned()),
+                ..ResourceAttributes::default()
+            };
+            if !self.review(identity, attributes).await? {
                 return Ok(false);
             }
         }
@@ -67,15 +61,18 @@ impl AccessReviewer {
     async fn review(
         &self,
         identity: &Identity,
-        attributes: &serde_json::Value,
+        attributes: ResourceAttributes,
     ) -> Result<bool, RequestError> {
+        let spec = SubjectAccessReviewSpec {
+            user: Some(identity.to_string()),
+            groups: Some(identity.groups().into()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        // Not the whole type: it would send empty metadata too.
         let review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": {
-                "user": identity.to_string(),
-                "groups": identity.groups(),
-                "resourceAttributes": attributes,
-            },
+            "apiVersion": SubjectAccessReview::API_VERSION, "kind": SubjectAccessReview::KIND,
+            "spec": spec,
         });
         let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
             .header(http::header::CONTENT_TYPE, "application/json")
@@ -89,9 +86,10 @@ impl AccessReviewer {
             }
             answer => answer?,
         };
-        let review: Result<Review, _> = serde_json::from_slice(&body);
+        let review: Result<SubjectAccessReview, _> = serde_json::from_slice(&body);
+        let status = review.ok().and_then(|review| review.status);
         // An unreadable answer counts as a no.
-        Ok(review.is_ok_and(|review| review.status.allowed))
+        Ok(status.is_some_and(|status| status.allowed))
     }
 }
 
@@ -114,5 +112,93 @@ impl ReviewError {
             Self::Kind(DiscoveryError::Unanswered { .. })
                 | Self::Request(RequestError::Transport(_) | RequestError::Deadline(_))
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::testing::{Scenario, json as answer, status, text};
+
+    fn reviewer(scenario: &Scenario) -> AccessReviewer {
+        let client = Client::from(scenario.client());
+        let discovery = Arc::new(Discovery::new(client.clone()));
+        AccessReviewer::new(client, discovery)
+    }
+
+    fn group(group: &str, resources: &Value) -> Value {
+        json!({"kind": "APIGroupDiscoveryList", "items": [
+            {"metadata": {"name": group}, "versions": [{"version": "v1", "resources": resources}]},
+        ]})
+    }
+
+    fn discovery() -> [Value; 2] {
+        let deployments = json!([{
+            "resource": "deployments", "scope": "Namespaced",
+            "responseKind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+            "verbs": ["list", "watch"],
+        }]);
+        [group("", &json!([])), group("apps", &deployments)]
+    }
+
+    async fn review(
+        answers: impl IntoIterator<Item = crate::testing::ScriptedAnswer>,
+    ) -> (bool, Vec<Value>) {
+        let documents = discovery();
+        let script = documents.iter().map(answer).chain(answers);
+        let scenario = Scenario::new(script);
+        let identity = "serviceaccount:web/deployer".parse().unwrap();
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let reviewer = reviewer(&scenario);
+        let may = reviewer.may_read(&identity, &kind, "shop").await.unwrap();
+        let bodies = scenario.seen().into_iter().skip(2).map(|seen| seen.body);
+        (may, bodies.collect())
+    }
+
+    fn allowed(is_allowed: bool) -> crate::testing::ScriptedAnswer {
+        answer(&json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "metadata": {"creationTimestamp": null}, "spec": {},
+            "status": {"allowed": is_allowed, "reason": "RBAC"},
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_asks_for_list_and_then_for_watch_as_the_account_with_its_groups() {
+        let (may, bodies) = review([allowed(true), allowed(true)]).await;
+        assert!(may);
+        let of = |verb: &str| {
+            json!({
+                "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+                "spec": {
+                    "user": "system:serviceaccount:web:deployer",
+                    "groups": [
+                        "system:serviceaccounts", "system:serviceaccounts:web",
+                        "system:authenticated",
+                    ],
+                    "resourceAttributes": {
+                        "verb": verb, "group": "apps", "version": "v1",
+                        "resource": "deployments", "namespace": "shop",
+                    },
+                },
+            })
+        };
+        assert_eq!(bodies, [of("list"), of("watch")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_answered_with_a_yes_is_a_no() {
+        assert!(!review([allowed(true), allowed(false)]).await.0);
+        for no in [
+            allowed(false),
+            answer(&json!({"kind": "SubjectAccessReview"})),
+            text(200, "<html>"),
+            status(403, "Forbidden", "no"),
+        ] {
+            let (may, bodies) = review([no]).await;
+            assert!(!may && bodies.len() == 1);
+        }
     }
 }

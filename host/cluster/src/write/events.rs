@@ -18,6 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::Method;
 use jiff::Timestamp;
+use k8s_openapi::api::events::v1::EventSeries;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use pilothouse_core::{ActionResult, HOST, Kind};
 use serde_json::json;
 use tokio::time::Instant;
@@ -87,9 +89,9 @@ impl EventWriter {
                 answer => return answer::result(false, answer),
             }
         }
-        let time = micro_time((self.now)());
-        let name = event_name(&event.key.name, &key, &time);
-        let body = event.body(&name, &self.instance, &time).to_string();
+        let now = (self.now)();
+        let name = event_name(&event.key.name, &key, &micro_time(now));
+        let body = json!(event.object(&name, &self.instance, now)).to_string();
         let answer = self
             .send_event(Method::POST, &event, None, "application/json", body)
             .await;
@@ -111,7 +113,11 @@ impl EventWriter {
         event: &EventBody<'_>,
         series: &Series,
     ) -> Result<Vec<u8>, RequestError> {
-        let body = json!({"series": {"count": series.count, "lastObservedTime": micro_time((self.now)())}}).to_string();
+        let series_now = EventSeries {
+            count: i32::try_from(series.count).unwrap_or(i32::MAX),
+            last_observed_time: MicroTime((self.now)()),
+        };
+        let body = json!({ "series": series_now }).to_string();
         self.send_event(
             Method::PATCH,
             event,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, Request};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use pilothouse_core::{Operation, PatchType, Propagation, Write};
 use serde_json::json;
 
@@ -151,23 +152,22 @@ fn delete_options(
     propagation: Option<Propagation>,
     grace_period_seconds: Option<u32>,
 ) -> String {
-    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-    if let Some(uid) = uid {
-        options["preconditions"]["uid"] = uid.into();
-    }
-    if let Some(resource_version) = resource_version {
-        options["preconditions"]["resourceVersion"] = resource_version.into();
-    }
-    if let Some(propagation) = propagation {
-        options["propagationPolicy"] = match propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
-        }
-        .into();
-    }
-    if let Some(seconds) = grace_period_seconds {
-        options["gracePeriodSeconds"] = seconds.into();
-    }
-    options.to_string()
+    let propagation = propagation.map(|propagation| match propagation {
+        Propagation::Background => "Background",
+        Propagation::Foreground => "Foreground",
+        Propagation::Orphan => "Orphan",
+    });
+    let preconditions = Preconditions {
+        uid: uid.map(str::to_owned),
+        resource_version: resource_version.map(str::to_owned),
+    };
+    let options = DeleteOptions {
+        api_version: Some("v1".to_owned()),
+        kind: Some("DeleteOptions".to_owned()),
+        preconditions: Some(preconditions).filter(|some| *some != Preconditions::default()),
+        propagation_policy: propagation.map(str::to_owned),
+        grace_period_seconds: grace_period_seconds.map(i64::from),
+        ..DeleteOptions::default()
+    };
+    json!(options).to_string()
 }

@@ -35,6 +35,9 @@ pub(crate) enum BodyError {
 }
 
 /// The lines of a body.
+///
+/// Not tokio-util's `LinesCodec`: at the end of the stream that returns an incomplete line as if it
+/// were whole, and it takes a line that is not UTF-8 for an error of the connection.
 pub(crate) struct Lines {
     body: BodyDataStream<Body>,
     buffer: BytesMut,

@@ -1,8 +1,10 @@
 //! The content of an Event, and the names that follow from it.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use pilothouse_core::{Author, FIELD_MANAGER_PREFIX, Kind, ObjectKey, Operation, Write};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// Limits of the API server's validation, in bytes.
@@ -85,29 +87,32 @@ impl<'a> EventBody<'a> {
         }
     }
 
-    pub(super) fn body(&self, name: &str, instance: &str, time: &str) -> Value {
-        let mut regarding = json!({"apiVersion": self.kind.api_version(), "kind": &*self.kind.kind, "name": &*self.key.name});
-        for (field, value) in [
-            ("namespace", &*self.key.namespace),
-            ("uid", self.uid.unwrap_or_default()),
-        ] {
-            if !value.is_empty() {
-                regarding[field] = value.into();
-            }
+    /// The Event as an object.
+    pub(super) fn object(&self, name: &str, instance: &str, time: Timestamp) -> Event {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                namespace: Some(self.namespace().to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(time)),
+            reporting_controller: Some(controller_name(self.manager)),
+            reporting_instance: Some(cut(instance, MAX_WORD).to_owned()),
+            type_: Some(event_type(self.is_warning).to_owned()),
+            reason: Some(cut(self.reason, MAX_WORD).to_owned()),
+            action: Some(cut(self.action, MAX_WORD).to_owned()),
+            note: Some(cut(self.note, MAX_NOTE).to_owned()),
+            regarding: Some(ObjectReference {
+                api_version: Some(self.kind.api_version()),
+                kind: Some(self.kind.kind.to_string()),
+                name: Some(self.key.name.to_string()),
+                namespace: given(&self.key.namespace),
+                uid: given(self.uid.unwrap_or_default()),
+                ..ObjectReference::default()
+            }),
+            ..Event::default()
         }
-        json!({
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": self.namespace()},
-            "eventTime": time,
-            "reportingController": controller_name(self.manager),
-            "reportingInstance": cut(instance, MAX_WORD),
-            "type": event_type(self.is_warning),
-            "reason": cut(self.reason, MAX_WORD),
-            "action": cut(self.action, MAX_WORD),
-            "note": cut(self.note, MAX_NOTE),
-            "regarding": regarding,
-        })
     }
 }
 
