@@ -38,7 +38,7 @@ use machine::{
     CompleteList, End, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchMachine,
 };
 pub(crate) use session::Alarm;
-use session::{Connection, Initial, Listener, Pages, Requests, StateReport, UnreadableObjects};
+use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
 use wire::change::WatchChange;
 use wire::event::{self, WatchEvent};
 use wire::lines::LineRead;
@@ -198,7 +198,7 @@ impl ListWatch {
     /// Collects the initial objects until the marker, and hands them to the sink.
     async fn collect(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut WatchStream,
         sink: &mut impl CacheSink,
     ) -> Result<(), (Unfinished, WatchFailure)> {
         let room = self.report.room(sink);
@@ -286,7 +286,7 @@ impl ListWatch {
     /// Follows the changes until the connection ends, normally or with a failure.
     async fn follow(
         &mut self,
-        mut connection: Connection,
+        mut connection: WatchStream,
         started: Instant,
         sink: &mut impl CacheSink,
     ) -> Pause {
@@ -317,7 +317,7 @@ impl ListWatch {
 
     async fn deliver(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut WatchStream,
         lines: &mut u64,
         sink: &mut impl CacheSink,
     ) -> Result<End, WatchFailure> {

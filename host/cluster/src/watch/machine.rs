@@ -4,7 +4,7 @@
 //! Five smaller machines each decide one thing: whether the server was rolled back
 //! ([`RollbackSuspicion`]), when it is to be probed ([`WatchSilence`]), when watches bring nothing
 //! ([`FruitlessWatches`]), how long to wait ([`RequestPacing`]), and in which form to list
-//! ([`RelistForm`]). [`Reached`] holds the versions. This module only joins them.
+//! ([`RelistForm`]). [`ReachedVersions`] holds the versions. This module only joins them.
 //!
 //! ```text
 //!          ┌──────── any other refusal, no marker in time ────────▶ List ──┐
@@ -64,7 +64,7 @@ use fruitless::FruitlessWatches;
 pub(crate) use jitter::Jitter;
 use pacing::{PACE, RequestPacing};
 pub(crate) use position::{Order, is_leap, is_older};
-use reached::Reached;
+use reached::ReachedVersions;
 use relist::RelistForm;
 use rollback::RollbackSuspicion;
 use silence::WatchSilence;
@@ -86,7 +86,7 @@ pub(crate) struct WatchMachine {
     phase: Phase,
     /// True if a watch from the position would bring all changes that are missing.
     is_complete: bool,
-    reached: Reached,
+    reached: ReachedVersions,
     rollback: RollbackSuspicion,
     silence: WatchSilence,
     fruitless: FruitlessWatches,
@@ -99,7 +99,7 @@ impl WatchMachine {
         let mut state = Self {
             phase: Phase::Stream,
             is_complete: false,
-            reached: Reached::default(),
+            reached: ReachedVersions::default(),
             rollback: RollbackSuspicion::default(),
             silence: WatchSilence::default(),
             fruitless: FruitlessWatches::new(settings.quiet_limit),

@@ -3,19 +3,19 @@
 
 mod alarm;
 mod ask;
-mod connection;
 mod initial;
 mod pages;
 mod report;
 mod requests;
+mod stream;
 mod unreadable;
 
 pub(crate) use alarm::{Alarm, Listener};
-pub(super) use connection::Connection;
 pub(super) use initial::Initial;
 #[cfg(test)]
 pub(super) use pages::MAX_EMPTY_PAGES;
 pub(super) use pages::Pages;
 pub(super) use report::StateReport;
 pub(super) use requests::Requests;
+pub(super) use stream::WatchStream;
 pub(super) use unreadable::UnreadableObjects;

@@ -11,7 +11,7 @@ const MAX_VERSION: usize = 1024;
 
 /// The versions that the cache has reached.
 #[derive(Debug, Default)]
-pub(super) struct Reached {
+pub(super) struct ReachedVersions {
     /// The resourceVersion up to which the cache is current.
     position: Option<Position>,
     /// The newest version of an object that was fetched by name. The events up to there may still
@@ -23,7 +23,7 @@ pub(super) struct Reached {
     is_unusable: bool,
 }
 
-impl Reached {
+impl ReachedVersions {
     /// Nothing older than this version is accepted from the start.
     pub(super) fn begin_at(&mut self, version: &ResourceVersion) {
         if !version.is_empty() {
@@ -136,8 +136,8 @@ mod tests {
         ResourceVersion::new(&number.to_string())
     }
 
-    fn at(number: u64) -> Reached {
-        let mut reached = Reached::default();
+    fn at(number: u64) -> ReachedVersions {
+        let mut reached = ReachedVersions::default();
         reached.listed(&version(number));
         reached
     }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_list_without_a_version_or_with_one_that_fits_no_request_is_not_accepted() {
-        let reached = Reached::default();
+        let reached = ReachedVersions::default();
         let long = ResourceVersion::new(&"9".repeat(MAX_VERSION + 1));
         for bad in [ResourceVersion::new(""), long] {
             assert!(reached.check_list(&bad, true).is_err());

@@ -8,8 +8,8 @@ use pilothouse_core::{Detail, Listing, ObjectKey, ResourceVersion};
 
 use tokio::time::Instant;
 
-use super::connection::Connection;
 use super::requests::Requests;
+use super::stream::WatchStream;
 use super::unreadable::UnreadableObjects;
 use crate::watch::error::{WatchError, WatchFailure};
 use crate::watch::machine::{CompleteList, Unfinished, is_leap, is_older};
@@ -45,7 +45,7 @@ impl Initial {
     /// `quiet_limit`.
     pub(crate) async fn collect(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut WatchStream,
         requests: &mut Requests,
         unreadable: &mut UnreadableObjects,
         sink: &mut impl CacheSink,

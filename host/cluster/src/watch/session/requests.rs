@@ -9,7 +9,7 @@ use pilothouse_core::{Detail, InformerKey, ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
 use super::ask::{Asker, Opened, WatchRequest};
-use super::connection::Connection;
+use super::stream::WatchStream;
 use crate::client::{Client, OpenResponse, RequestError};
 use crate::discovery::Resource;
 use crate::watch::error::{WatchError, WatchFailure};
@@ -80,10 +80,10 @@ impl Requests {
         &mut self,
         next: &NextRequest,
         timeout: Duration,
-    ) -> Result<Connection, WatchFailure> {
+    ) -> Result<WatchStream, WatchFailure> {
         let started = Instant::now();
         let opened = self.open(next, timeout).await?;
-        Ok(Connection::new(
+        Ok(WatchStream::new(
             opened.response.into_body(),
             self.settings.max_line,
             opened.timeout,

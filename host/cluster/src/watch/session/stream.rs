@@ -12,7 +12,7 @@ use crate::watch::wire::lines::{LineRead, Lines};
 const OVERTIME: Duration = Duration::from_secs(30);
 
 /// An open connection.
-pub(crate) struct Connection {
+pub(crate) struct WatchStream {
     lines: Lines,
     /// The time after which the server is to close it, counted from the head of the answer.
     timeout: Duration,
@@ -22,7 +22,7 @@ pub(crate) struct Connection {
     quiet_limit: Duration,
 }
 
-impl Connection {
+impl WatchStream {
     /// The answer to a request that was sent at `started`.
     pub(super) fn new(
         body: Body,

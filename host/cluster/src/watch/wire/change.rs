@@ -106,7 +106,7 @@ pub(crate) fn upsert(
             },
         }),
         Err(error) => match identify(resource, raw) {
-            Some(Identity { key, version, .. }) => Ok(WatchChange {
+            Some(ObjectIdentity { key, version, .. }) => Ok(WatchChange {
                 key,
                 version,
                 what: WatchChangeKind::Unreadable(error.to_string()),
@@ -145,7 +145,7 @@ fn undecodable(resource: &Resource, raw: &RawValue, cause: &str) -> WatchError {
 }
 
 /// The identity of an object, whatever else in it is unreadable.
-struct Identity {
+struct ObjectIdentity {
     key: ObjectKey,
     /// Empty if it cannot be read.
     version: ResourceVersion,
@@ -175,7 +175,7 @@ struct RawNames<'a> {
     resource_version: Option<&'a RawValue>,
 }
 
-fn identify(resource: &Resource, raw: &RawValue) -> Option<Identity> {
+fn identify(resource: &Resource, raw: &RawValue) -> Option<ObjectIdentity> {
     let raw: RawIdentity<'_> = serde_json::from_str(raw.get()).ok()?;
     let namespace = raw.metadata.namespace.as_deref().unwrap_or_default();
     let key = ObjectKey::new(namespace, &raw.metadata.name);
@@ -191,7 +191,7 @@ fn identify(resource: &Resource, raw: &RawValue) -> Option<Identity> {
         let api_version = text(raw.api_version).unwrap_or_else(|| wanted.api_version());
         Some(Kind::from_api_version(&api_version, &kind)).filter(|found| found != wanted)
     };
-    Some(Identity {
+    Some(ObjectIdentity {
         key,
         version: ResourceVersion::new(&text(raw.metadata.resource_version).unwrap_or_default()),
         found,
