@@ -1,8 +1,9 @@
 //! Talks to an API server: reads which kinds it serves, watches their objects, and writes changes.
 //!
 //! [`connect`] finds the server. [`client`] sends every request within the limits. [`discovery`]
-//! knows the kinds, and [`watch`] keeps one cache current. `write` sends the writes of a plan, under
-//! an [`Identity`], and fetches single objects. [`ApiCluster`] holds them together.
+//! knows the kinds, and [`watch`] keeps one cache current. `write` sends the writes of a plan,
+//! under an [`Identity`], and fetches single objects. [`ApiCluster`] holds them together.
+//!
 //! Requests are built here and not by `kube::Api`, for two reasons: objects stay the bytes that the
 //! server sent, and each request's retry is decided where its meaning is known.
 //!

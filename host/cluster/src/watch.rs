@@ -1,10 +1,10 @@
 //! The list-watch of one source: first all its objects, then every change, until it is dropped.
 //!
 //! `machine` decides which request comes next. `session` sends it and reads what comes (`wire`),
-//! and this module hands the results to a [`CacheSink`] in the order of their arrival. The cache never becomes stale unnoticed. An object
-//! that cannot be read is reported as a [`Delta::Unreadable`] if its name is known. Every other
-//! failure is a [`WatchState::Error`] or [`WatchState::Unreachable`] until a list or a watch has
-//! worked again.
+//! and this module hands the results to a [`CacheSink`] in the order of their arrival. The cache
+//! never becomes stale unnoticed. An object that cannot be read is reported as a
+//! [`Delta::Unreadable`] if its name is known. Every other failure is a [`WatchState::Error`] or
+//! [`WatchState::Unreachable`] until a list or a watch has worked again.
 //!
 //! A server that stops answering is noticed within [`WatchSettings::quiet_limit`] plus
 //! [`WatchSettings::head_deadline`], even if its TCP stack still works: a watch that brings nothing

@@ -18,6 +18,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Largest answer, in bytes. An object is at most 3 MiB.
 pub(super) const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
+const JSON: &str = "application/json";
+
 /// How a write of a plugin is to be sent.
 pub(super) fn terms(plugin: &str, can_repeat: CanRepeat) -> Terms<'_> {
     Terms {
@@ -52,20 +54,15 @@ pub(super) fn request(
 ) -> Result<Request<Vec<u8>>, WriteError> {
     let object = || path::object(resource, &write.key, write.subresource.as_deref());
     let by_manager = ("fieldManager", manager.to_owned());
-    let (method, path, query, content_type, body) = match &write.operation {
+    match &write.operation {
         Operation::Apply {
             object: body,
             force,
         } => {
-            let query = vec![by_manager, ("force", force.to_string())];
+            let query = [by_manager, ("force", force.to_string())];
             // JSON is YAML. A JSON media type for apply exists only since 1.33.
-            (
-                Method::PATCH,
-                object()?,
-                query,
-                "application/apply-patch+yaml",
-                body.clone(),
-            )
+            let content_type = "application/apply-patch+yaml";
+            with_query(Method::PATCH, &object()?, &query, content_type, body)
         }
         Operation::Create { object: body } => {
             let path = if write.subresource.is_some() {
@@ -73,28 +70,15 @@ pub(super) fn request(
             } else {
                 path::siblings(resource, &write.key)?
             };
-            (
-                Method::POST,
-                path,
-                vec![by_manager],
-                "application/json",
-                body.clone(),
-            )
+            with_query(Method::POST, &path, &[by_manager], JSON, body)
         }
-        Operation::Update { object: body } => (
-            Method::PUT,
-            object()?,
-            vec![by_manager],
-            "application/json",
-            body.clone(),
-        ),
-        Operation::Patch { patch_type, body } => (
-            Method::PATCH,
-            object()?,
-            vec![by_manager],
-            content_type(*patch_type),
-            body.clone(),
-        ),
+        Operation::Update { object: body } => {
+            with_query(Method::PUT, &object()?, &[by_manager], JSON, body)
+        }
+        Operation::Patch { patch_type, body } => {
+            let content_type = content_type(*patch_type);
+            with_query(Method::PATCH, &object()?, &[by_manager], content_type, body)
+        }
         Operation::Delete {
             uid,
             resource_version,
@@ -107,20 +91,23 @@ pub(super) fn request(
                 *propagation,
                 *grace_period_seconds,
             );
-            (
-                Method::DELETE,
-                object()?,
-                vec![],
-                "application/json",
-                options,
-            )
+            with_query(Method::DELETE, &object()?, &[], JSON, &options)
         }
         Operation::Event { .. } => {
             unreachable!("an Event is not written to the object it is about")
         }
-    };
-    let uri = format!("{path}{}", path::query(&query));
-    Ok(build(method, uri, content_type, body.into_bytes())?)
+    }
+}
+
+fn with_query(
+    method: Method,
+    path: &str,
+    query: &[(&str, String)],
+    content_type: &str,
+    body: &str,
+) -> Result<Request<Vec<u8>>, WriteError> {
+    let uri = format!("{path}{}", path::query(query));
+    Ok(build(method, uri, content_type, body.into())?)
 }
 
 /// A request with a body.
@@ -133,7 +120,7 @@ pub(super) fn build(
     Request::builder()
         .method(method)
         .uri(uri)
-        .header(http::header::ACCEPT, "application/json")
+        .header(http::header::ACCEPT, JSON)
         .header(http::header::CONTENT_TYPE, content_type)
         .body(body)
 }

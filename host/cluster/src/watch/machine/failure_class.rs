@@ -18,7 +18,7 @@ pub(crate) enum FailureClass {
     Refused { retry_after: Option<Duration> },
     /// No answer, or no complete one. The position stays valid, unless the server has changed.
     Lost,
-    /// WatchChangeKind is known may be wrong: list everything.
+    /// What is known may be wrong: list everything.
     Broken,
     /// There is no room for all objects.
     Full,

@@ -39,9 +39,9 @@ pub(super) struct Opened {
     pub(super) reading: Option<OpenResponse>,
 }
 
-type ScriptedAnswer = Result<Opened, RequestError>;
+type Asked = Result<Opened, RequestError>;
 
-type Pending = FuturesUnordered<BoxFuture<'static, ScriptedAnswer>>;
+type Pending = FuturesUnordered<BoxFuture<'static, Asked>>;
 
 /// Sends requests, and keeps those that are not answered yet.
 pub(super) struct Asker {
@@ -72,7 +72,7 @@ impl Asker {
         question: WatchRequest,
         patience: Duration,
         life: Duration,
-    ) -> ScriptedAnswer {
+    ) -> Asked {
         let is_probe = *next == NextRequest::Probe;
         if !is_probe
             && !self
@@ -122,7 +122,7 @@ fn asks_same(one: &NextRequest, other: &NextRequest) -> bool {
 }
 
 /// The first answer. A broken connection only counts if no other request is answered in time.
-async fn first(pending: &mut Pending, patience: Duration) -> ScriptedAnswer {
+async fn first(pending: &mut Pending, patience: Duration) -> Asked {
     let until = Instant::now() + patience;
     let mut last = RequestError::Deadline(patience);
     while let Ok(Some(answer)) = tokio::time::timeout_at(until, pending.next()).await {
@@ -139,16 +139,16 @@ async fn first(pending: &mut Pending, patience: Duration) -> ScriptedAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Scenario, ScriptedAnswer as Scripted, text};
+    use crate::testing::{Scenario, ScriptedAnswer, text};
 
     const PATIENCE: Duration = Duration::from_secs(4);
     const LIFE: Duration = Duration::from_secs(60);
 
-    fn late(seconds: u64) -> Scripted {
-        Scripted::Late(Duration::from_secs(seconds), Box::new(text(200, "late")))
+    fn late(seconds: u64) -> ScriptedAnswer {
+        ScriptedAnswer::Late(Duration::from_secs(seconds), Box::new(text(200, "late")))
     }
 
-    async fn ask(asker: &mut Asker, next: &NextRequest) -> ScriptedAnswer {
+    async fn ask(asker: &mut Asker, next: &NextRequest) -> Asked {
         let question = WatchRequest {
             request: Request::default(),
             timeout: Duration::ZERO,
@@ -159,7 +159,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_comes_late_counts_for_the_next_question() {
-        let scenario = Scenario::new([late(6), Scripted::Silence]);
+        let scenario = Scenario::new([late(6), ScriptedAnswer::Silence]);
         let mut asker = Asker::new(scenario.client().into());
         let began = Instant::now();
         let first = ask(&mut asker, &NextRequest::Probe).await;
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_to_another_question_does_not_count() {
-        let scenario = Scenario::new([late(6), Scripted::Silence]);
+        let scenario = Scenario::new([late(6), ScriptedAnswer::Silence]);
         let mut asker = Asker::new(scenario.client().into());
         assert!(ask(&mut asker, &NextRequest::Probe).await.is_err());
         let stream = NextRequest::Stream {
@@ -182,7 +182,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_without_an_answer_do_not_pile_up() {
-        let scenario = Scenario::new((0..100).map(|_| Scripted::Silence));
+        let scenario = Scenario::new((0..100).map(|_| ScriptedAnswer::Silence));
         let mut asker = Asker::new(scenario.client().into());
         let mut most = 0;
         for _ in 0..100 {

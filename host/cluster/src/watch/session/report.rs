@@ -151,3 +151,68 @@ impl StateReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_core::Kind;
+
+    use super::*;
+    use crate::client::{RequestError, Status};
+    use crate::testing::{Cramped, Record};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn report() -> StateReport {
+        StateReport::new(InformerKey::all(Kind::new("", "v1", "Pod")))
+    }
+
+    fn refusal(message: &str) -> WatchFailure {
+        let status = Status {
+            code: 429,
+            message: message.to_owned(),
+            ..Status::default()
+        };
+        let error = RequestError::Status(Box::new(status));
+        WatchFailure::of_request("list", "pods".to_owned(), error)
+    }
+
+    #[test]
+    fn only_the_first_list_that_a_cache_holds_is_limited() {
+        let (mut report, sink) = (report(), Cramped::default());
+        assert!(report.room(&sink) < usize::MAX);
+        report.set_replacing(true);
+        assert_eq!(report.room(&sink), usize::MAX, "of another list-watch");
+        report.set_replacing(false);
+        assert!(report.room(&sink) < usize::MAX);
+        report.listed(&Listing::default());
+        assert_eq!(report.room(&sink), usize::MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_being_set_up_is_no_error_for_ten_seconds_unless_it_was_listed() {
+        let failure = refusal("storage is (re)initializing");
+        let (mut report, mut sink) = (report(), Record::default());
+        report.failed(&mut sink, &failure, SECOND);
+        tokio::time::advance(INITIALIZING - SECOND).await;
+        report.failed(&mut sink, &failure, SECOND);
+        assert_eq!(sink.0.len(), 0);
+        tokio::time::advance(SECOND).await;
+        report.failed(&mut sink, &failure, SECOND);
+        assert_eq!(sink.0.len(), 1);
+        let (mut report, mut sink) = (self::report(), Record::default());
+        report.listed(&Listing::default());
+        report.failed(&mut sink, &failure, SECOND);
+        assert_eq!(sink.0.len(), 1);
+    }
+
+    #[test]
+    fn an_error_is_told_once_and_hidden_by_no_new_attempt() {
+        let (mut report, mut sink) = (report(), Record::default());
+        for _ in 0..2 {
+            report.announce(&mut sink, WatchState::Listing);
+            report.failed(&mut sink, &refusal("later"), SECOND);
+        }
+        report.announce(&mut sink, WatchState::Watching);
+        assert_eq!(sink.0, ["Listing", "! cannot list pods: later", "Watching"]);
+    }
+}

@@ -12,7 +12,7 @@ use crate::text::flatten;
 use crate::watch::error::WatchError;
 use crate::watch::machine::is_leap;
 
-/// WatchChangeKind happened to one object.
+/// What happened to one object.
 #[derive(Debug)]
 pub(crate) struct WatchChange {
     pub(crate) key: ObjectKey,

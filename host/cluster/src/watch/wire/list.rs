@@ -42,8 +42,7 @@ fn parse<'a>(query: &Query, body: &'a [u8]) -> Result<RawList<'a>, WatchError> {
         resource: query.name(),
         cause,
     };
-    let list: RawList<'_> =
-        serde_json::from_slice(body).map_err(|informer_key| bad(informer_key.to_string()))?;
+    let list: RawList<'_> = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     // `TestIsUnsupportedTableObject`.
     if matches!(&*list.kind, "Table" | "Status") {
         return Err(bad(format!("it is a {}", list.kind)));
