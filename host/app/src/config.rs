@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use pilothouse_cluster::client::{Limit, RateLimits};
 use pilothouse_cluster::connect;
-use pilothouse_cluster::limit::{Limit, RateLimits};
 use pilothouse_core::is_dns_label;
 
 use crate::address::Address;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context;
-use pilothouse_cluster::identity::Identity;
+use pilothouse_cluster::Identity;
 use pilothouse_core::{Granted, Grants, Kind, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use pilothouse_cluster::identity::Identity;
+use pilothouse_cluster::Identity;
 use pilothouse_core::{ControllerSettings, Granted, Grants, Kind, Manifest};
 use pilothouse_wasm::{LimitPolicy, RunOptions};
 use serde::Deserialize;

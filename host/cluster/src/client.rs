@@ -7,6 +7,11 @@
 //! being repeated, the other requests of the same plugin wait. A server that turns requests away
 //! therefore gets one request at a time from a plugin, not all of them.
 
+mod answer;
+mod error;
+mod limit;
+mod status;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +19,12 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
 
-use crate::limit::{Lane, RateLimits};
-use crate::request::{MAX_REFUSAL, RequestError, Status, collect, retry_after};
+use answer::{MAX_REFUSAL, collect, retry_after};
+pub use error::RequestError;
+pub(crate) use error::one_line;
+use limit::Lane;
+pub use limit::{DEFAULT_BURST, Limit, LimitError, RateLimits};
+pub use status::Status;
 
 /// How often a request that was turned away is sent again.
 const MAX_REPEATS: u32 = 3;
@@ -212,6 +221,23 @@ impl Client {
             self.observer.received(request.method(), body.len());
         }
         answer
+    }
+
+    /// Sends a request of the host once and returns the whole body of the answer, at most `limit`
+    /// bytes.
+    pub(crate) async fn fetch_once(
+        &self,
+        request: &Request<Vec<u8>>,
+        deadline: Duration,
+        limit: usize,
+    ) -> Result<Vec<u8>, RequestError> {
+        let terms = Terms {
+            deadline,
+            limit,
+            can_repeat: CanRepeat::Never,
+            plugin: None,
+        };
+        self.fetch(request, terms).await
     }
 
     async fn repeat(

@@ -4,149 +4,28 @@
 //! `~/.kube/config`, the pod's service account. Every error is one line that names the file or the
 //! server and the remedy.
 
+mod error;
 mod kubeconfig;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::HeaderValue;
 use kube::Config;
 use kube::client::ClientBuilder;
-use kube::config::InClusterError;
 use serde::Deserialize;
 
-use crate::client::Client;
+use crate::client::{Client, RequestError, one_line};
 use crate::discovery::DiscoveryError;
-use crate::request::{RequestError, fetch, one_line};
+pub use error::ConnectError;
 use kubeconfig::configure;
+pub use kubeconfig::{Environment, Options};
 
 /// Time allowed for setting up a connection. Short, because a retry follows: after an outage, the
 /// first attempt must not wait long for a packet that was lost while the server was down.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The flags that choose the cluster.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Use this file and no other.
-    pub kubeconfig: Option<PathBuf>,
-    /// Use this context instead of the current one.
-    pub context: Option<String>,
-}
-
-/// The part of the process environment that chooses the cluster.
-#[derive(Clone, Debug, Default)]
-pub struct Environment {
-    /// `KUBECONFIG`: a list of files.
-    pub kubeconfig: Option<OsString>,
-    /// The home directory.
-    pub home: Option<PathBuf>,
-    /// True if `KUBERNETES_SERVICE_HOST` is set, as it is in a pod.
-    pub is_in_cluster: bool,
-}
-
-impl Environment {
-    /// The environment of this process.
-    pub fn of_process() -> Self {
-        Self {
-            kubeconfig: std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()),
-            home: std::env::home_dir(),
-            is_in_cluster: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
-        }
-    }
-}
-
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The file does not exist.
-    #[error("kubeconfig {} ({origin}) does not exist: correct the path or create the file", .path.display())]
-    Missing { path: PathBuf, origin: &'static str },
-    /// The file cannot be read.
-    #[error("kubeconfig {} cannot be read: {source}: check its permissions", .path.display())]
-    Unreadable {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    /// The file is not YAML, or not a kubeconfig.
-    #[error("kubeconfig {} is not valid: {cause}: correct the file", .path.display())]
-    Broken { path: PathBuf, cause: String },
-    /// The file has no context of this name.
-    #[error("kubeconfig {file} has no context {context:?}: choose one of {known}")]
-    UnknownContext {
-        file: String,
-        context: String,
-        known: String,
-    },
-    /// The file has no current context, and no context was chosen.
-    #[error("kubeconfig {file} has no current context: set one, or choose one of {known}")]
-    NoContext { file: String, known: String },
-    /// A file or credential that the context refers to is missing or cannot be read.
-    #[error("kubeconfig {file}, context {context:?}: {cause}: correct the file")]
-    Context {
-        file: String,
-        context: String,
-        cause: String,
-    },
-    /// No configuration was found anywhere.
-    #[error(
-        "no cluster configuration found: pass a kubeconfig file, set KUBECONFIG, create {default}, or run in a pod with a service account"
-    )]
-    NoConfiguration { default: String },
-    /// The process is in a pod, but its service account cannot be used.
-    #[error(
-        "in-cluster configuration cannot be used: {0}: check that the pod's service account token is mounted"
-    )]
-    InCluster(#[source] InClusterError),
-    /// TLS or credentials cannot be set up.
-    #[error("{origin}: no client can be made for {server}: {cause}")]
-    Client {
-        origin: String,
-        server: String,
-        cause: String,
-    },
-    /// The server gives no answer.
-    #[error(
-        "API server {server} (from {origin}) cannot be reached: {cause}: check that it runs, its address and its certificate authority"
-    )]
-    Unreachable {
-        origin: String,
-        server: String,
-        cause: RequestError,
-    },
-    /// The server answers, but cannot serve yet.
-    #[error("API server {server} (from {origin}) is not ready: {cause}")]
-    NotReady {
-        origin: String,
-        server: String,
-        cause: String,
-    },
-    /// The server answers 401.
-    #[error(
-        "API server {server} refuses the credentials in {origin} (401): renew the token or certificate ({message})"
-    )]
-    Unauthorized {
-        origin: String,
-        server: String,
-        message: String,
-    },
-    /// The server answers, but not with a Kubernetes version.
-    #[error(
-        "{server} (from {origin}) does not answer like a Kubernetes API server: {cause}: check the address"
-    )]
-    NotKubernetes {
-        origin: String,
-        server: String,
-        cause: String,
-    },
-}
-
-impl ConnectError {
-    /// True if the server refuses the credentials (401).
-    pub fn is_of_credentials(&self) -> bool {
-        matches!(self, Self::Unauthorized { .. })
-    }
-}
+/// Largest answer to the question for the server's version, in bytes.
+const MAX_ANSWER: usize = 1024 * 1024;
 
 /// A client, and the server that it talks to.
 #[derive(Clone)]
@@ -208,7 +87,7 @@ impl Connection {
         let request = http::Request::get("/version")
             .body(Vec::new())
             .expect("a constant path");
-        match fetch(&self.client, request, deadline, 1024 * 1024).await {
+        match self.client.fetch_once(&request, deadline, MAX_ANSWER).await {
             Ok(body) => match serde_json::from_slice::<Version>(&body) {
                 Ok(version) => Ok(version.git_version),
                 Err(cause) => Err(ConnectError::NotKubernetes {

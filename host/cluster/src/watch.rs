@@ -1,137 +1,75 @@
 //! The list-watch of one source: first all its objects, then every change, until it is dropped.
 //!
-//! `state` decides which request comes next. This module sends it and hands the results to a
-//! [`CacheSink`] in the order of their arrival. The cache never becomes stale unnoticed. An object
-//! that cannot be read is reported as a [`Delta::Unreadable`] if its name is known. Every other
-//! failure is a [`WatchState::Error`] or [`WatchState::Unreachable`] until a list or a watch has
-//! worked again.
+//! `machine` decides which request comes next. `session` sends it and reads what comes (`wire`),
+//! and this module hands the results to a [`CacheSink`] in the order of their arrival. The cache
+//! never becomes stale unnoticed. An object that cannot be read is reported as a
+//! [`Delta::Unreadable`] if its name is known. Every other failure is a [`WatchState::Error`] or
+//! [`WatchState::Unreachable`] until a list or a watch has worked again.
 //!
 //! A server that stops answering is noticed within [`WatchSettings::quiet_limit`] plus
 //! [`WatchSettings::head_deadline`], even if its TCP stack still works: a watch that brings nothing
 //! is opened again, and the server must answer that request.
 
-mod alarm;
-mod ask;
-mod change;
 mod error;
-mod event;
-mod failure_class;
-mod follow;
-mod initial;
-mod jitter;
-mod lines;
-mod list;
-mod pages;
-mod position;
-mod probe;
-mod query;
-mod reread;
+mod machine;
+mod session;
 mod settings;
-mod state;
-mod step;
+mod sink;
+mod wire;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use pilothouse_core::{Delta, Detail, InformerKey, Kind, Listing, ResourceVersion, Schema};
+use pilothouse_core::{Delta, Detail, InformerKey, Kind, Listing, ResourceVersion};
 use tokio::time::Instant;
 
-pub use error::WatchError;
-pub use lines::StreamError;
+pub use error::{StreamError, WatchError};
 pub use settings::WatchSettings;
+pub use sink::{CacheSink, WatchState};
 
-use crate::client::{Client, OpenResponse};
+use crate::client::Client;
 use crate::discovery::Resource;
-use crate::request::RequestError;
-pub(crate) use alarm::Alarm;
-use alarm::Listener;
-use ask::{Asker, Opened, WatchRequest};
+use crate::text::flatten;
 use error::WatchFailure;
-use failure_class::FailureClass;
-use lines::BodyError;
-use pages::Pages;
-use query::Query;
-use reread::Unread;
-use state::ListWatchState;
-use step::{NextRequest, Paging};
-
-/// A new kind that is still not served after this time is reported as an error.
-const INITIALIZING: Duration = Duration::from_secs(10);
-
-/// Receives what a list-watch learns: the one writer of the kind's cache.
-pub trait CacheSink: Send {
-    /// How objects are to be parsed now.
-    fn schema(&self) -> Arc<Schema>;
-    /// Applies a change, a list or a bookmark.
-    fn apply(&mut self, delta: Delta);
-    /// The state of the list-watch. Called only when it changes.
-    fn state(&mut self, state: WatchState);
-    /// The bytes that the objects of a first list may take
-    /// ([`pilothouse_core::Object::size`]). A first list beyond that is abandoned while it
-    /// is being collected. Later lists are not limited: they replace an earlier one.
-    fn room(&self) -> usize {
-        usize::MAX
-    }
-    /// An event of this version was older than the cache, and has been dropped.
-    fn stale(&mut self, _version: &ResourceVersion) {}
-    /// The server was rolled back, as happens when etcd is restored from a snapshot. The next
-    /// [`Delta::Replace`] holds its state. `_is_news` is false if another list-watch of the same
-    /// server has already reported it.
-    fn rolled_back(&mut self, _from: &ResourceVersion, _to: &ResourceVersion, _is_news: bool) {}
-}
-
-/// The state of a list-watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchState {
-    /// It fetches all objects.
-    Listing,
-    /// It follows the changes.
-    Watching,
-    /// It does neither, and retries; the cache may be behind. The text is one line for status and
-    /// logs.
-    Error(String),
-    /// Like `Error`, but the cause is not the kind: the server is down, does not answer or is
-    /// overloaded.
-    Unreachable(String),
-}
-
-impl WatchState {
-    fn is_trouble(&self) -> bool {
-        matches!(self, Self::Error(_) | Self::Unreachable(_))
-    }
-}
+#[cfg(test)]
+pub(crate) use machine::Jitter;
+use machine::{
+    CompleteList, End, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchMachine,
+};
+pub(crate) use session::Alarm;
+use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
+use wire::change::WatchChange;
+use wire::event::{self, WatchEvent};
+use wire::lines::LineRead;
+use wire::query::Query;
 
 /// Lists and watches one source.
 pub struct ListWatch {
-    asker: Asker,
-    alarm: Listener,
-    query: Query,
-    settings: WatchSettings,
-    state: ListWatchState,
-    /// The state that the sink was last told.
-    announced: Option<WatchState>,
+    machine: WatchMachine,
+    requests: Requests,
     /// The pages of the current list so far.
     pages: Pages,
-    unread: Unread,
-    /// When the server last sent something.
-    heard: Instant,
-    has_missed_marker: bool,
+    unreadable: UnreadableObjects,
+    report: StateReport,
+    alarm: Listener,
+}
+
+/// What follows a request.
+struct Pause {
+    /// The delay before the next request.
+    delay: Duration,
     /// The kind's path is no longer served, or the kind's scope has changed.
     is_gone: bool,
-    has_listed: bool,
-    /// The cache already holds a complete list with as much of each object, so that a new list
-    /// replaces it however much room there is. Otherwise a cache that has outgrown the limit could
-    /// never follow its kind again.
-    is_replacing: bool,
-    /// Everything is listed because another list-watch has found that the server was rolled back.
-    is_told: bool,
-    /// Since when the server has been preparing to serve a kind that was never listed.
-    initializing: Option<Instant>,
-    /// The first failure since the last watch that worked. If everything is listed again, this is
-    /// the reason.
-    why: Option<String>,
+}
+
+impl From<Duration> for Pause {
+    fn from(delay: Duration) -> Self {
+        Self {
+            delay,
+            is_gone: false,
+        }
+    }
 }
 
 impl ListWatch {
@@ -144,27 +82,18 @@ impl ListWatch {
         settings: WatchSettings,
         seed: u64,
     ) -> Self {
+        let query = Query {
+            informer_key: informer_key.clone(),
+            resource,
+            detail,
+        };
         Self {
-            asker: Asker::new(client),
-            alarm: Listener::new(Alarm::default()),
-            query: Query {
-                informer_key,
-                resource,
-                detail,
-            },
-            state: ListWatchState::new(settings.clone(), seed),
-            settings,
-            announced: None,
+            machine: WatchMachine::new(settings.clone(), seed),
+            requests: Requests::new(client, query, settings),
             pages: Pages::default(),
-            unread: Unread::default(),
-            heard: Instant::now(),
-            has_missed_marker: false,
-            is_gone: false,
-            has_listed: false,
-            is_replacing: false,
-            is_told: false,
-            initializing: None,
-            why: None,
+            unreadable: UnreadableObjects::default(),
+            report: StateReport::new(informer_key),
+            alarm: Listener::new(Alarm::default()),
         }
     }
 
@@ -173,7 +102,7 @@ impl ListWatch {
     #[must_use]
     pub fn not_older_than(mut self, known: Option<&ResourceVersion>) -> Self {
         if let Some(version) = known {
-            self.state.begin_at(version);
+            self.machine.begin_at(version);
         }
         self
     }
@@ -182,7 +111,7 @@ impl ListWatch {
     /// list is not limited by [`CacheSink::room`] either.
     #[must_use]
     pub fn replacing(mut self, is_replacing: bool) -> Self {
-        self.is_replacing = is_replacing;
+        self.report.set_replacing(is_replacing);
         self
     }
 
@@ -195,7 +124,7 @@ impl ListWatch {
 
     /// The kind that is listed and watched.
     pub fn kind(&self) -> &Kind {
-        &self.query.informer_key.kind
+        &self.requests.informer_key().kind
     }
 
     /// Runs for ever. Dropping the future closes the watch; nothing is left running. If the kind is
@@ -210,22 +139,21 @@ impl ListWatch {
     /// from it. The kind was then removed, or recreated with another plural or scope, and must be
     /// discovered again. By then the sink has been told an error.
     pub async fn run_until_gone(&mut self, sink: &mut impl CacheSink) {
-        tokio::time::sleep(self.state.start_delay()).await;
-        self.heard = Instant::now();
+        tokio::time::sleep(self.machine.start_delay()).await;
+        self.requests.hear();
         loop {
             if self.alarm.was_raised() {
-                self.is_told = true;
-                self.why = Some("the API server has been rolled back".to_owned());
-                self.state.doubt();
+                self.report.alarmed();
+                self.machine.suspect_rollback();
             }
-            let next = self.state.next();
-            let delay = match &next {
+            let next = self.machine.next();
+            let Pause { delay, is_gone } = match &next {
                 NextRequest::Stream { .. } => self.stream(&next, sink).await,
                 NextRequest::List { paging, .. } => self.list(&next, paging, sink).await,
                 NextRequest::Watch { .. } => self.watch(&next, sink).await,
-                NextRequest::Probe => self.probe(&next, sink).await,
+                NextRequest::Probe => self.probe(sink).await.into(),
             };
-            if std::mem::take(&mut self.is_gone) {
+            if is_gone {
                 return tokio::time::sleep(delay).await;
             }
             if !delay.is_zero() {
@@ -234,211 +162,323 @@ impl ListWatch {
         }
     }
 
-    fn announce(&mut self, sink: &mut impl CacheSink, state: WatchState) {
-        // During an outage the error stays visible until something works.
-        let is_in_trouble = self.announced.as_ref().is_some_and(WatchState::is_trouble);
-        let hides_error = state == WatchState::Listing && is_in_trouble;
-        if self.announced.as_ref() != Some(&state) && !hides_error {
-            self.announced = Some(state.clone());
-            sink.state(state);
-        }
-    }
-
-    /// Reports a failure to the sink. A failure that is followed by another request at once (such
-    /// as an expired version) is routine and not reported.
-    fn report(&mut self, sink: &mut impl CacheSink, failure: &WatchFailure, delay: Duration) {
-        let WatchFailure { error, class } = failure;
-        let text = error.to_string();
-        self.is_gone |= failure.is_of_other_scope();
-        self.why.get_or_insert_with(|| text.clone());
-        if delay.is_zero() || *class == FailureClass::Behind || self.is_initializing(failure) {
-            tracing::debug!(informer = %self.query.informer_key, %error, "asking for something else");
-        } else if failure.is_of_server() {
-            self.announce(sink, WatchState::Unreachable(text));
-        } else {
-            self.announce(sink, WatchState::Error(text));
-        }
-    }
-
-    /// Returns whether the server is only preparing to serve a new kind. That is no error, unless
-    /// it takes longer than [`INITIALIZING`] or the kind has been served before.
-    fn is_initializing(&mut self, failure: &WatchFailure) -> bool {
-        if self.has_listed || self.is_replacing || !failure.is_initializing() {
-            return false;
-        }
-        let since = self.initializing.get_or_insert_with(Instant::now);
-        since.elapsed() < INITIALIZING
-    }
-
-    /// Sends the request for `next` and waits until an answer begins.
-    async fn ask(&mut self, next: &NextRequest) -> Result<Opened, WatchFailure> {
-        let timeout = self.state.timeout(next);
-        let request = self.query.request(next, timeout, &self.settings);
-        let request = request.map_err(|error| self.unaskable(next, &error))?;
-        let head_deadline = self.settings.head_deadline;
-        let reading = self.begin_read(next, &request).await;
-        let reading = reading.map_err(|error| self.unanswered(next, error))?;
-        let question = WatchRequest {
-            request,
-            timeout,
-            reading,
-        };
-        let (patience, life) = match next {
-            // For a slow server, more time helps; repeating the largest possible request does not.
-            NextRequest::List {
-                paging: Paging::Whole,
-                ..
-            } => (head_deadline * 4, self.settings.page_deadline * 10),
-            _ => (head_deadline, self.settings.page_deadline),
-        };
-        let asked = self.asker.ask(next, question, patience, life);
-        match asked.await {
-            Ok(answer) => {
-                self.heard = Instant::now();
-                Ok(answer)
+    /// Asks for all objects over the connection that then brings every change.
+    async fn stream(&mut self, next: &NextRequest, sink: &mut impl CacheSink) -> Pause {
+        let started = Instant::now();
+        self.report.announce(sink, WatchState::Listing);
+        self.unreadable.begin_anew();
+        let timeout = self.machine.timeout(next);
+        let mut connection = match self.requests.connect(next, timeout).await {
+            Ok(connection) => connection,
+            Err(failure) => {
+                let how = Unfinished::Unopened(failure.class);
+                return self.unfinished(how, &failure, started, sink);
             }
-            Err(error) => Err(self.unanswered(next, error)),
+        };
+        match self.collect(&mut connection, sink).await {
+            Ok(()) => self.follow(connection, started, sink).await,
+            Err((how, failure)) => self.unfinished(how, &failure, started, sink),
         }
     }
 
-    /// Waits for the client's rate limits, which do not apply to watches. For a probe the wait is
-    /// bounded, because a watch waits for the probe.
-    async fn begin_read(
+    fn unfinished(
+        &mut self,
+        how: Unfinished,
+        failure: &WatchFailure,
+        started: Instant,
+        sink: &mut impl CacheSink,
+    ) -> Pause {
+        let delay = self.machine.stream_ended(how, started.elapsed());
+        if how == Unfinished::Overdue {
+            self.report.missed_marker(failure);
+        }
+        self.failed(failure, delay, sink)
+    }
+
+    /// Collects the initial objects until the marker, and hands them to the sink.
+    async fn collect(
+        &mut self,
+        connection: &mut WatchStream,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), (Unfinished, WatchFailure)> {
+        let room = self.report.room(sink);
+        let mut initial = Initial::default();
+        let (requests, unreadable) = (&mut self.requests, &mut self.unreadable);
+        let collected = initial.collect(connection, requests, unreadable, sink, room);
+        let version = collected.await?;
+        let listed = self.machine.streamed(&version).map_err(|bad| {
+            let failure = WatchFailure::of_list(self.requests.name(), &bad);
+            (Unfinished::Failed(failure.class), failure)
+        })?;
+        let listing = initial.into_listing(listed, self.requests.detail());
+        self.replace_all(listing, sink);
+        Ok(())
+    }
+
+    /// Asks for a page of a list.
+    async fn list(
         &mut self,
         next: &NextRequest,
-        request: &Request<Vec<u8>>,
-    ) -> Result<Option<OpenResponse>, RequestError> {
-        let patience = match next {
-            NextRequest::Stream { .. } | NextRequest::Watch { .. } => return Ok(None),
-            NextRequest::List { .. } => Duration::MAX,
-            NextRequest::Probe => self.settings.head_deadline,
-        };
-        let begun = tokio::time::timeout(patience, self.asker.client.begin_read(request)).await;
-        begun
-            .map(Some)
-            .map_err(|_| RequestError::Deadline(patience))
+        paging: &Paging,
+        sink: &mut impl CacheSink,
+    ) -> Pause {
+        let started = Instant::now();
+        self.report.announce(sink, WatchState::Listing);
+        if !matches!(paging, Paging::After { .. }) {
+            self.pages = Pages::default();
+            self.unreadable.begin_anew();
+        }
+        match self.fetch_page(next, sink).await {
+            Ok(None) => Duration::ZERO.into(),
+            Ok(Some(listed)) => {
+                let pages = std::mem::take(&mut self.pages);
+                let listing = pages.into_listing(listed, self.requests.detail());
+                self.replace_all(listing, sink);
+                Duration::ZERO.into()
+            }
+            Err(failure) => {
+                if failure.class == FailureClass::Full {
+                    self.pages = Pages::default();
+                }
+                let delay = self.machine.list_failed(failure.class, started.elapsed());
+                let pause = self.failed(&failure, delay, sink);
+                Pause {
+                    is_gone: pause.is_gone || failure.is_path_gone(),
+                    ..pause
+                }
+            }
+        }
     }
 
-    fn unaskable(&self, next: &NextRequest, error: &http::Error) -> WatchFailure {
-        let class = match next {
-            // The version may be the cause: the newest state can be requested without a version.
-            NextRequest::Stream { .. }
-            | NextRequest::List {
-                paging: Paging::First | Paging::Whole,
-                ..
-            } => FailureClass::BadVersion,
-            _ => FailureClass::Broken,
-        };
-        let error = WatchError::Unaskable {
-            verb: Query::verb(next),
-            resource: self.query.name(),
-            cause: error.to_string(),
-        };
-        WatchFailure::new(error, class)
+    async fn fetch_page(
+        &mut self,
+        next: &NextRequest,
+        sink: &mut impl CacheSink,
+    ) -> Result<Option<CompleteList>, WatchFailure> {
+        let room = self.report.room(sink);
+        let timeout = self.machine.timeout(next);
+        let (requests, unreadable) = (&mut self.requests, &mut self.unreadable);
+        let fetched = self
+            .pages
+            .fetch(next, timeout, requests, unreadable, sink, room);
+        let page = fetched.await?;
+        let listed = self.machine.page(&page.version, page.token);
+        listed.map_err(|bad| WatchFailure::of_list(self.requests.name(), &bad))
     }
 
-    /// The bytes that the objects of a list may take.
-    fn room(&self, sink: &impl CacheSink) -> usize {
-        if self.is_replacing {
-            usize::MAX
-        } else {
-            sink.room()
+    /// Asks for every change after the position.
+    async fn watch(&mut self, next: &NextRequest, sink: &mut impl CacheSink) -> Pause {
+        if self.unreadable.reread_open(&mut self.requests, sink).await {
+            self.note_reread();
+        }
+        let started = Instant::now();
+        let timeout = self.machine.timeout(next);
+        match self.requests.connect(next, timeout).await {
+            Ok(connection) => self.follow(connection, started, sink).await,
+            Err(failure) => {
+                let end = End::Failed(failure.class);
+                let delay = self.machine.watch_ended(end, started.elapsed(), 0);
+                self.failed(&failure, delay, sink)
+            }
+        }
+    }
+
+    /// Follows the changes until the connection ends, normally or with a failure.
+    async fn follow(
+        &mut self,
+        mut connection: WatchStream,
+        started: Instant,
+        sink: &mut impl CacheSink,
+    ) -> Pause {
+        self.report.announce(sink, WatchState::Watching);
+        self.report.works();
+        self.unreadable.begin();
+        self.note_reread();
+        let mut lines = 0;
+        let ended = self.deliver(&mut connection, &mut lines, sink).await;
+        // Close the connection before the delay starts.
+        drop(connection);
+        let end = match &ended {
+            Ok(end) => *end,
+            Err(failure) => End::Failed(failure.class),
+        };
+        let delay = self.machine.watch_ended(end, started.elapsed(), lines);
+        let pause = match &ended {
+            Ok(_) => delay.into(),
+            Err(failure) => self.failed(failure, delay, sink),
+        };
+        if let Some(watches) = self.machine.take_fruitless() {
+            let resource = self.requests.name();
+            let error = WatchError::Fruitless { resource, watches };
+            self.report.fruitless(sink, &error);
+        }
+        pause
+    }
+
+    async fn deliver(
+        &mut self,
+        connection: &mut WatchStream,
+        lines: &mut u64,
+        sink: &mut impl CacheSink,
+    ) -> Result<End, WatchFailure> {
+        loop {
+            let read = tokio::select! {
+                biased;
+                () = self.alarm.is_raised() => return Ok(End::Doubted),
+                read = connection.next() => read,
+            };
+            let line = match read {
+                Ok(LineRead::Line(line)) => line,
+                Ok(LineRead::End) => return Ok(End::Closed),
+                Ok(LineRead::Quiet) if connection.is_overdue() => {
+                    return Err(self.requests.silent_watch());
+                }
+                Ok(LineRead::Quiet) => return Ok(End::Quiet),
+                Err(source) => return Err(WatchFailure::of_stream(self.requests.name(), source)),
+            };
+            self.requests.hear();
+            *lines += 1;
+            match event::parse(self.requests.resource(), &line, &sink.schema())? {
+                WatchEvent::Change(change) => self.change(change, sink).await?,
+                WatchEvent::Bookmark { version, .. } => self.bookmark(version, sink)?,
+                WatchEvent::Error(status) => {
+                    return Err(WatchFailure::of_event(self.requests.name(), &status));
+                }
+            }
+            // Many lines may be buffered: let other tasks run.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    async fn change(
+        &mut self,
+        change: WatchChange,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), WatchFailure> {
+        match self.machine.advance(&change.version, true) {
+            Order::New => {
+                let schema = sink.schema();
+                let reread = self.unreadable.reread(change, &schema, &mut self.requests);
+                sink.apply(reread.await.into_delta());
+                self.note_reread();
+                Ok(())
+            }
+            Order::Known => {
+                sink.stale(&change.version);
+                Ok(())
+            }
+            Order::Leap => Err(self.leap(&change.version)),
+            Order::Missed => {
+                // The cache never had this event: only a list shows what it misses.
+                sink.stale(&change.version);
+                let error = WatchError::OutOfOrder {
+                    resource: self.requests.name(),
+                    version: change.version.to_string(),
+                };
+                Err(error.into())
+            }
+        }
+    }
+
+    fn bookmark(
+        &mut self,
+        version: ResourceVersion,
+        sink: &mut impl CacheSink,
+    ) -> Result<(), WatchFailure> {
+        match self.machine.advance(&version, false) {
+            Order::New => {
+                sink.apply(Delta::Bookmark(version));
+                return Ok(());
+            }
+            Order::Leap => return Err(self.leap(&version)),
+            Order::Known | Order::Missed => {}
+        }
+        sink.stale(&version);
+        let error = WatchError::Behind {
+            resource: self.requests.name(),
+            version: version.to_string(),
+        };
+        Err(WatchFailure::new(error, FailureClass::Behind))
+    }
+
+    /// The failure for a version that cannot be right. A list brings the server's real version and
+    /// the object of this event.
+    fn leap(&self, version: &ResourceVersion) -> WatchFailure {
+        let error = WatchError::Leap {
+            resource: self.requests.name(),
+            version: flatten(&version.to_string(), 80),
+        };
+        error.into()
+    }
+
+    /// Asks for the server's version with a quorum read, and compares it with the cache's. A
+    /// failure is not reported as an error: the next request will fail too, and tell what is wrong.
+    async fn probe(&mut self, sink: &mut impl CacheSink) -> Duration {
+        let started = Instant::now();
+        let timeout = self.machine.timeout(&NextRequest::Probe);
+        let version = match self.requests.fetch_version(timeout).await {
+            Ok(version) => version,
+            Err(WatchFailure { error, class }) => {
+                let informer = self.requests.informer_key();
+                tracing::debug!(%informer, %error, "cannot probe the server");
+                return self.machine.probe_failed(class, started.elapsed());
+            }
+        };
+        let (probed, delay) = self.machine.probed(&version);
+        let informer = self.requests.informer_key();
+        match probed {
+            Probed::Current => {}
+            Probed::Suspicious => {
+                tracing::debug!(%informer, resource_version = %version, "the server is behind the cache; asking once more");
+            }
+            Probed::Incomparable => {
+                tracing::warn!(%informer, resource_version = %version, "the versions of the server's lists cannot be compared; not asking any more whether it has gone back in time");
+            }
+            Probed::RolledBack { from, is_news } => {
+                sink.rolled_back(&from, &version, is_news);
+                if is_news {
+                    self.alarm.raise();
+                    let error = WatchError::RolledBack {
+                        resource: self.requests.name(),
+                        from: from.to_string(),
+                        to: version.to_string(),
+                    };
+                    self.report
+                        .announce(sink, WatchState::Error(error.to_string()));
+                }
+            }
+        }
+        delay
+    }
+
+    /// Reports a failure after which the next request is sent in `delay`.
+    fn failed(
+        &mut self,
+        failure: &WatchFailure,
+        delay: Duration,
+        sink: &mut impl CacheSink,
+    ) -> Pause {
+        self.report.failed(sink, failure, delay);
+        Pause {
+            delay,
+            is_gone: failure.is_of_other_scope(),
         }
     }
 
     /// Hands a complete list to the sink.
     fn replace_all(&mut self, listing: Listing, sink: &mut impl CacheSink) {
-        self.is_replacing = true;
-        self.unread.keep_hopeless(&listing);
-        if std::mem::replace(&mut self.has_listed, true) {
-            let reason = self.why.take().unwrap_or_default();
-            let objects = listing.objects.len();
-            if std::mem::take(&mut self.is_told) {
-                tracing::debug!(kind = %self.query.informer_key, reason, objects, "relisted, as all others");
-            } else {
-                tracing::info!(kind = %self.query.informer_key, reason, objects, "relisted");
-            }
-        }
+        self.unreadable.keep_hopeless(&listing);
+        self.report.listed(&listing);
         sink.apply(Delta::Replace(listing));
     }
 
-    fn unanswered(&self, next: &NextRequest, error: RequestError) -> WatchFailure {
-        match error {
-            RequestError::Deadline(_) => self.silent(next),
-            error => WatchFailure::of_request(Query::verb(next), self.query.name(), error),
+    /// The fetched objects are in the cache now, so no later list may be older than they are.
+    fn note_reread(&mut self) {
+        if let Some(newest) = self.unreadable.take_newest() {
+            self.machine.see(newest);
         }
-    }
-
-    fn silent(&self, next: &NextRequest) -> WatchFailure {
-        let error = WatchError::Silent {
-            verb: Query::verb(next),
-            resource: self.query.name(),
-            seconds: self.heard.elapsed().as_secs(),
-        };
-        WatchFailure::new(error, FailureClass::Lost)
-    }
-
-    /// The failure of an answer that was to be complete after `life`.
-    fn unread(&self, next: &NextRequest, error: BodyError, life: Duration) -> WatchFailure {
-        let (verb, resource) = (Query::verb(next), self.query.name());
-        match error {
-            BodyError::Failed(error) => WatchFailure::of_request(verb, resource, error),
-            BodyError::Quiet => self.silent(next),
-            BodyError::Late => {
-                let seconds = life.as_secs();
-                let error = WatchError::Slow {
-                    verb,
-                    resource,
-                    seconds,
-                };
-                WatchFailure::new(error, FailureClass::Lost)
-            }
-        }
-    }
-
-    /// Sends the request for `next` and reads the whole answer.
-    async fn fetch(
-        &mut self,
-        next: &NextRequest,
-        life: Duration,
-        limit: usize,
-    ) -> Result<Vec<u8>, WatchFailure> {
-        let until = Instant::now() + life;
-        let Opened {
-            response, reading, ..
-        } = self.ask(next).await?;
-        let body = lines::read_all(
-            response.into_body(),
-            self.settings.quiet_limit,
-            until,
-            limit,
-            &mut self.heard,
-        );
-        let body = body.await.map_err(|error| self.unread(next, error, life))?;
-        if let Some(reading) = reading {
-            reading.received(body.len());
-        }
-        Ok(body)
     }
 }
 
 #[cfg(test)]
-mod alarm_tests;
-#[cfg(test)]
-mod bounds_tests;
-#[cfg(test)]
-mod faults_tests;
-#[cfg(test)]
-mod limit_tests;
-#[cfg(test)]
-mod liveness_tests;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod play;
-#[cfg(test)]
-mod stream_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod unreadable_tests;

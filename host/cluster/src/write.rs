@@ -10,113 +10,57 @@
 //! A write without an answer is [`ActionResult::Unavailable`]: before its key runs again, the
 //! object is fetched from the API server.
 
-pub(crate) mod answer;
+mod access_review;
+mod answer;
+mod error;
+mod events;
+mod fetch;
+mod identity;
+mod request;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::future::BoxFuture;
-use http::{Method, Request};
-use pilothouse_core::{
-    ActionResult, ApiServer, Author, Kind, ObjectKey, Operation, PatchType, Propagation,
-    ReadFailure, Write, WriteAnswer,
-};
-use serde_json::json;
+use http::Request;
+use pilothouse_core::{ActionResult, Author, Operation, PatchType, Write, WriteAnswer};
 
-use crate::ApiCluster;
-use crate::client::{CanRepeat, Terms};
-use crate::discovery::{DiscoveryError, Resource};
-use crate::event::EventBody;
-use crate::identity;
-use crate::path::{self, ResourcePathError};
-use crate::request::RequestError;
+pub(crate) use access_review::AccessReviewer;
+pub use access_review::ReviewError;
+pub use error::WriteError;
+pub(crate) use events::{EventBody, EventWriter};
+pub(crate) use fetch::ObjectFetcher;
+pub use identity::{Identity, IdentityError};
 
-/// Deadline of one request. The API server itself gives up after 60 s, its webhooks after at most
-/// 30 s.
-const DEADLINE: Duration = Duration::from_secs(30);
+use crate::client::Client;
+use crate::discovery::{Discovery, Resource};
 
-/// Largest answer, in bytes. An object is at most 3 MiB.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
-
-/// Why a write was not sent.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The object has no path.
-    #[error(transparent)]
-    Path(#[from] ResourcePathError),
-    /// Discovery does not know the kind.
-    #[error(transparent)]
-    Discovery(#[from] DiscoveryError),
-    /// The parts do not make a valid HTTP request.
-    #[error("not a request: {0}")]
-    Request(#[from] http::Error),
+/// Sends the writes of plugins, except Events.
+pub(crate) struct ObjectWriter {
+    client: Client,
+    discovery: Arc<Discovery>,
 }
 
-impl WriteError {
-    fn into_result(self) -> ActionResult {
-        let text = self.to_string();
-        match self {
-            Self::Path(_)
-            | Self::Request(_)
-            | Self::Discovery(DiscoveryError::Ambiguous { .. }) => ActionResult::Invalid(text),
-            Self::Discovery(DiscoveryError::UnknownKind { .. }) => ActionResult::NotFound(text),
-            // Discovery has no answer. The write itself may be right.
-            Self::Discovery(error) if error.is_unanswered() => ActionResult::Unavailable(text),
-            Self::Discovery(_) => ActionResult::Failed(text),
-        }
-    }
-}
-
-impl ApiServer for ApiCluster {
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
-        Box::pin(async move {
-            if let Operation::Event {
-                uid,
-                is_warning,
-                reason,
-                action,
-                note,
-            } = &write.operation
-            {
-                let (kind, key) = (&write.kind, &write.key);
-                let event = EventBody {
-                    manager: &author.plugin,
-                    kind,
-                    key,
-                    uid: uid.as_deref(),
-                    is_warning: *is_warning,
-                    reason,
-                    action,
-                    note,
-                };
-                return self.event(event).await.into();
-            }
-            self.change(author, write)
-                .await
-                .unwrap_or_else(|error| error.into_result().into())
-        })
+impl ObjectWriter {
+    pub(crate) fn new(client: Client, discovery: Arc<Discovery>) -> Self {
+        Self { client, discovery }
     }
 
-    fn read<'a>(
-        &'a self,
-        kind: &'a Kind,
-        key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
-        Box::pin(self.get(kind, key))
+    /// Sends a write, and sends it again where the rules of this room allow that.
+    pub(crate) async fn write(&self, author: &Author, write: &Write) -> WriteAnswer {
+        let changed = self.change(author, write).await;
+        changed.unwrap_or_else(|error| error.into_result().into())
     }
-}
 
-impl ApiCluster {
     async fn change(&self, author: &Author, write: &Write) -> Result<WriteAnswer, WriteError> {
         let (resource, mut request) = self.request(&author.field_manager, write).await?;
         if let Some(user) = &author.user {
             identity::impersonate(user, &mut request)?;
         }
-        let answer = self.send(&author.plugin, &request, can_repeat(write)).await;
+        let terms = request::terms(&author.plugin, request::can_repeat(write));
+        let answer = self.client.fetch(&request, terms).await;
         if let Err(error) = &answer
             && answer::is_no_such_path(error)
         {
-            self.discovery().forget(&resource.kind);
+            self.discovery.forget(&resource.kind);
         }
         let is_delete = matches!(write.operation, Operation::Delete { .. });
         let body = match (&write.operation, &answer) {
@@ -165,174 +109,16 @@ impl ApiCluster {
         write: &Write,
     ) -> Result<(Arc<Resource>, Request<Vec<u8>>), WriteError> {
         let (kind, subresource) = (&write.kind, write.subresource.as_deref());
-        let resource = self.discovery().resolve_write(kind, subresource).await?;
-        match request(&resource, manager, write) {
+        let resource = self.discovery.resolve_write(kind, subresource).await?;
+        match request::request(&resource, manager, write) {
             Err(WriteError::Path(error))
-                if error.is_of_scope() && self.discovery().doubt(&resource.kind).await => {}
+                if error.is_of_scope() && self.discovery.doubt(&resource.kind).await => {}
             made => return Ok((resource, made?)),
         }
-        let resource = self.discovery().resolve_write(kind, subresource).await?;
-        let request = request(&resource, manager, write)?;
+        let resource = self.discovery.resolve_write(kind, subresource).await?;
+        let request = request::request(&resource, manager, write)?;
         Ok((resource, request))
     }
-
-    /// Sends a write of a plugin, and sends it again where the module's rules allow that.
-    pub(crate) async fn send(
-        &self,
-        plugin: &str,
-        request: &Request<Vec<u8>>,
-        can_repeat: CanRepeat,
-    ) -> Result<Vec<u8>, RequestError> {
-        let terms = Terms {
-            deadline: DEADLINE,
-            limit: MAX_ANSWER,
-            can_repeat,
-            plugin: Some(plugin),
-        };
-        self.client.fetch(request, terms).await
-    }
-}
-
-fn can_repeat(write: &Write) -> CanRepeat {
-    match &write.operation {
-        _ if write.subresource.as_deref() == Some("eviction") => CanRepeat::Never,
-        Operation::Apply { .. }
-        | Operation::Update { .. }
-        | Operation::Patch {
-            patch_type: PatchType::Merge,
-            ..
-        } => CanRepeat::Always,
-        // Without the uid, a repeat could delete a new object of the same name.
-        Operation::Delete { uid: Some(_), .. } => CanRepeat::Always,
-        _ => CanRepeat::IfRefused,
-    }
-}
-
-fn request(
-    resource: &Resource,
-    manager: &str,
-    write: &Write,
-) -> Result<Request<Vec<u8>>, WriteError> {
-    let object = || path::object(resource, &write.key, write.subresource.as_deref());
-    let by_manager = ("fieldManager", manager.to_owned());
-    let (method, path, query, content_type, body) = match &write.operation {
-        Operation::Apply {
-            object: body,
-            force,
-        } => {
-            let query = vec![by_manager, ("force", force.to_string())];
-            // JSON is YAML. A JSON media type for apply exists only since 1.33.
-            (
-                Method::PATCH,
-                object()?,
-                query,
-                "application/apply-patch+yaml",
-                body.clone(),
-            )
-        }
-        Operation::Create { object: body } => {
-            let path = if write.subresource.is_some() {
-                object()?
-            } else {
-                path::siblings(resource, &write.key)?
-            };
-            (
-                Method::POST,
-                path,
-                vec![by_manager],
-                "application/json",
-                body.clone(),
-            )
-        }
-        Operation::Update { object: body } => (
-            Method::PUT,
-            object()?,
-            vec![by_manager],
-            "application/json",
-            body.clone(),
-        ),
-        Operation::Patch { patch_type, body } => (
-            Method::PATCH,
-            object()?,
-            vec![by_manager],
-            content_type(*patch_type),
-            body.clone(),
-        ),
-        Operation::Delete {
-            uid,
-            resource_version,
-            propagation,
-            grace_period_seconds,
-        } => {
-            let options = delete_options(
-                uid.as_deref(),
-                resource_version.as_deref(),
-                *propagation,
-                *grace_period_seconds,
-            );
-            (
-                Method::DELETE,
-                object()?,
-                vec![],
-                "application/json",
-                options,
-            )
-        }
-        Operation::Event { .. } => {
-            unreachable!("an Event is not written to the object it is about")
-        }
-    };
-    let uri = format!("{path}{}", path::query(&query));
-    Ok(build(method, uri, content_type, body.into_bytes())?)
-}
-
-pub(crate) fn build(
-    method: Method,
-    uri: String,
-    content_type: &str,
-    body: Vec<u8>,
-) -> http::Result<Request<Vec<u8>>> {
-    Request::builder()
-        .method(method)
-        .uri(uri)
-        .header(http::header::ACCEPT, "application/json")
-        .header(http::header::CONTENT_TYPE, content_type)
-        .body(body)
-}
-
-fn content_type(patch_type: PatchType) -> &'static str {
-    match patch_type {
-        PatchType::Json => "application/json-patch+json",
-        PatchType::Merge => "application/merge-patch+json",
-        PatchType::Strategic => "application/strategic-merge-patch+json",
-    }
-}
-
-fn delete_options(
-    uid: Option<&str>,
-    resource_version: Option<&str>,
-    propagation: Option<Propagation>,
-    grace_period_seconds: Option<u32>,
-) -> String {
-    let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-    if let Some(uid) = uid {
-        options["preconditions"]["uid"] = uid.into();
-    }
-    if let Some(resource_version) = resource_version {
-        options["preconditions"]["resourceVersion"] = resource_version.into();
-    }
-    if let Some(propagation) = propagation {
-        options["propagationPolicy"] = match propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
-        }
-        .into();
-    }
-    if let Some(seconds) = grace_period_seconds {
-        options["gracePeriodSeconds"] = seconds.into();
-    }
-    options.to_string()
 }
 
 #[cfg(test)]

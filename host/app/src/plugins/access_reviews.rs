@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pilothouse_cluster::ApiCluster;
-use pilothouse_cluster::identity::{Identity, ReviewError};
+use pilothouse_cluster::{ApiCluster, Identity, ReviewError};
 use pilothouse_core::Kind;
 use tokio::time::Instant;
 

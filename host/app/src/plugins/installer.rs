@@ -6,8 +6,7 @@ mod acceptance;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pilothouse_cluster::ApiCluster;
-use pilothouse_cluster::identity::Identity;
+use pilothouse_cluster::{ApiCluster, Identity};
 use pilothouse_core::{ControllerSettings, JoinError, Kind, Manifest, PluginId};
 use pilothouse_wasm::WasmPlugin;
 use tracing::{error, info, warn};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pilothouse_cluster::identity::Identity;
+use pilothouse_cluster::Identity;
 use pilothouse_core::{HOST, ManifestError, is_dns_label};
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};

@@ -3,8 +3,7 @@ use std::sync::Mutex;
 use futures::future::join_all;
 
 use super::*;
-use crate::fake::{Scenario, ScriptedAnswer, stalled, status, text};
-use crate::limit::Limit;
+use crate::testing::{Scenario, ScriptedAnswer, stalled, status, text};
 
 /// Records each call as one line.
 #[derive(Default)]

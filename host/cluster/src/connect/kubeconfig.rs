@@ -1,12 +1,44 @@
 //! Chooses the cluster and the credentials, from kubeconfig files or from a pod's service account.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::{ConnectError, Environment, Options};
-use crate::request::flatten;
+use super::error::ConnectError;
+use crate::text::flatten;
+
+/// The flags that choose the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Use this file and no other.
+    pub kubeconfig: Option<PathBuf>,
+    /// Use this context instead of the current one.
+    pub context: Option<String>,
+}
+
+/// The part of the process environment that chooses the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `KUBECONFIG`: a list of files.
+    pub kubeconfig: Option<OsString>,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+    /// True if `KUBERNETES_SERVICE_HOST` is set, as it is in a pod.
+    pub is_in_cluster: bool,
+}
+
+impl Environment {
+    /// The environment of this process.
+    pub fn of_process() -> Self {
+        Self {
+            kubeconfig: std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()),
+            home: std::env::home_dir(),
+            is_in_cluster: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        }
+    }
+}
 
 /// The configuration, and a name for its source.
 pub(super) async fn configure(

@@ -3,7 +3,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use super::*;
-use crate::fake::{Scenario, ScriptedAnswer, json as answer, stalled, status, text};
+use crate::testing::{Scenario, ScriptedAnswer, json as answer, stalled, status, text};
 
 const KUBECONFIG: &str = r#"
 apiVersion: v1
@@ -184,7 +184,9 @@ async fn a_write_that_the_server_fails_is_sent_once_and_under_the_hosts_name() {
     let request = http::Request::post("/api/v1/namespaces/default/pods")
         .body(Vec::new())
         .unwrap();
-    let error = fetch(&connection.client, request, Duration::from_secs(5), 1024)
+    let error = connection
+        .client
+        .fetch_once(&request, Duration::from_secs(5), 1024)
         .await
         .unwrap_err();
     assert_eq!(error.code(), Some(504));

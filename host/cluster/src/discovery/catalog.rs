@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_core::Kind;
 
-use super::DiscoveryError;
+use super::error::DiscoveryError;
 
 /// How objects of a kind are addressed, and which verbs they support.
 #[derive(Clone, Debug, PartialEq, Eq)]

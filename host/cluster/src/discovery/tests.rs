@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Scenario, ScriptedAnswer, json as answer, stalled, status, text};
+use crate::testing::{Scenario, ScriptedAnswer, json as answer, stalled, status, text};
 
 fn aggregated(groups: &Value) -> ScriptedAnswer {
     answer(

@@ -1,9 +1,7 @@
 //! The reasons why a list or a watch ends, each as one line.
 
-use super::failure_class::FailureClass;
-use super::lines::StreamError;
-use super::step::BadList;
-use crate::request::RequestError;
+use super::machine::{BadList, FailureClass};
+use crate::client::{RequestError, Status};
 
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
@@ -182,6 +180,17 @@ pub enum WatchError {
     },
 }
 
+/// Why no more lines can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The connection broke.
+    #[error("{0}")]
+    Broken(#[source] RequestError),
+    /// A line is longer than the limit, in bytes.
+    #[error("an event is longer than {0} bytes")]
+    TooLong(usize),
+}
+
 /// A failed request, and the class of its failure.
 pub(super) struct WatchFailure {
     pub(super) error: Box<WatchError>,
@@ -272,6 +281,15 @@ impl WatchFailure {
         };
         let error = WatchError::Stream { resource, source };
         Self::new(error, class)
+    }
+
+    /// The failure of a watch or stream that has ended with an ERROR event.
+    pub(super) fn of_event(resource: String, status: &Status) -> Self {
+        let error = WatchError::Ended {
+            resource,
+            message: status.to_string(),
+        };
+        Self::new(error, FailureClass::of_event(status))
     }
 
     /// The failure of a list that exceeds the room.

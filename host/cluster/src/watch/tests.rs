@@ -1,10 +1,20 @@
+mod alarms;
+mod bounds;
+mod faults;
+mod limits;
+mod liveness;
+mod streams;
+mod unreadable;
+
 use serde_json::json;
 
-use super::play::{Record, bookmark, error_event, event, list_watch, lists, page, play, pod};
 use super::*;
 use pilothouse_core::{LabelSelector, Requirement};
 
-use crate::fake::{Scenario, ScriptedAnswer, Seen, WirePart, json as answer, status, stream, text};
+use crate::testing::{
+    Record, Scenario, ScriptedAnswer, Seen, WirePart, bookmark, error_event, event, json as answer,
+    list_watch, lists, page, play, pod, status, stream, text,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {

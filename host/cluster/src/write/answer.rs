@@ -4,7 +4,8 @@ use pilothouse_core::ActionResult;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::request::{RequestError, Status, flatten};
+use crate::client::{RequestError, Status};
+use crate::text::flatten;
 
 /// The answer of a server that has carried out a write: the object, or a Status.
 #[derive(Deserialize)]

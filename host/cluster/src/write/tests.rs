@@ -1,8 +1,12 @@
-use pilothouse_core::{Kind, ObjectKey};
+use std::time::Duration;
+
+use pilothouse_core::{ApiServer, Kind, ObjectKey, Propagation};
 use serde_json::{Value, json};
 
+use super::request::MAX_ANSWER;
 use super::*;
-use crate::fake::{Scenario, ScriptedAnswer, Seen, json as answer, stalled, status, text};
+use crate::ApiCluster;
+use crate::testing::{Scenario, ScriptedAnswer, Seen, json as answer, stalled, status, text};
 
 fn discovery() -> [ScriptedAnswer; 2] {
     discovery_with("Cluster")

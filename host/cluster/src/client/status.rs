@@ -1,0 +1,146 @@
+//! A refusal of the API server, whatever form it has.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
+use serde::Deserialize;
+
+use crate::text::flatten;
+
+/// A refusal: a `metav1.Status`, or the nearest equivalent made of an answer that is not one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// `AlreadyExists`, `Expired`, …; empty if the server gave no reason.
+    pub reason: String,
+    /// One line, for people.
+    pub message: String,
+    /// `details.causes`, as pairs of reason and message.
+    pub causes: Vec<(String, String)>,
+    /// Delay after which the server wants to be asked again.
+    pub retry_after: Option<Duration>,
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.message.is_empty() {
+            return f.write_str(&self.message);
+        }
+        let text = StatusCode::from_u16(self.code)
+            .ok()
+            .and_then(|code| code.canonical_reason());
+        write!(f, "HTTP {} {}", self.code, text.unwrap_or(&self.reason))
+    }
+}
+
+/// As much of a `metav1.Status` as is of interest, in any JSON object. Not kube's type or that of
+/// k8s-openapi: the one refuses a `null` and the other an object without the right kind, and then a
+/// refusal would lose its reason.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatus {
+    code: u16,
+    reason: Option<String>,
+    message: Option<String>,
+    details: Option<StatusDetails>,
+}
+
+impl Status {
+    /// Reads a Status object. Of any other text, such as a proxy's page or the mux's plain text,
+    /// the text becomes the message.
+    pub(crate) fn parse(code: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        let Ok(raw) = serde_json::from_slice::<RawStatus>(body) else {
+            let message = flatten(&String::from_utf8_lossy(body), 200);
+            return Self {
+                code,
+                message,
+                retry_after,
+                ..Self::default()
+            };
+        };
+        let details = raw.details.unwrap_or_default();
+        let causes = details.causes.unwrap_or_default().into_iter();
+        let asked = details
+            .retry_after_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .filter(|seconds| *seconds > 0)
+            .map(Duration::from_secs);
+        Self {
+            code: if code == 0 { raw.code } else { code },
+            reason: raw.reason.unwrap_or_default(),
+            message: flatten(&raw.message.unwrap_or_default(), 2000),
+            causes: causes
+                .map(|cause| {
+                    (
+                        cause.reason.unwrap_or_default(),
+                        cause.message.unwrap_or_default(),
+                    )
+                })
+                .collect(),
+            retry_after: retry_after.or(asked),
+        }
+    }
+
+    /// True if the requested resourceVersion or `continue` token has been compacted away.
+    pub fn is_expired(&self) -> bool {
+        self.code == 410 || matches!(&*self.reason, "Expired" | "Gone")
+    }
+
+    /// True if this server has not reached the requested resourceVersion. Newer servers report it
+    /// as a cause, older ones in the message (client-go's `TestReflectorFullListIfTooLarge`).
+    pub fn is_too_large_resource_version(&self) -> bool {
+        let says = |text: &str| text.contains("Too large resource version");
+        let by_cause = self
+            .causes
+            .iter()
+            .any(|(reason, message)| reason == "ResourceVersionTooLarge" || says(message));
+        by_cause || ((self.code == 504 || self.reason == "Timeout") && says(&self.message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whether_its_resource_version_is_too_old_or_too_new() {
+        let parse = |body: &str| Status::parse(504, None, body.as_bytes());
+        let by_cause = r#"{"reason":"Timeout","message":"x","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"y"}],"retryAfterSeconds":1}}"#;
+        assert!(parse(by_cause).is_too_large_resource_version());
+        assert_eq!(parse(by_cause).retry_after, Some(Duration::from_secs(1)));
+        let by_cause_text = r#"{"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#;
+        assert!(parse(by_cause_text).is_too_large_resource_version());
+        let by_text =
+            r#"{"reason":"Timeout","message":"Too large resource version: 9, current: 3"}"#;
+        assert!(parse(by_text).is_too_large_resource_version());
+        assert!(
+            !parse(r#"{"reason":"Timeout","message":"etcd is slow"}"#)
+                .is_too_large_resource_version()
+        );
+        assert!(Status::parse(410, None, b"").is_expired());
+        assert!(Status::parse(0, None, br#"{"code":410,"reason":"Expired"}"#).is_expired());
+    }
+
+    #[test]
+    fn a_status_with_nulls_or_of_another_kind_still_says_why() {
+        for body in [
+            r#"{"kind":"Status","reason":"NotFound","message":null,"details":{"causes":null}}"#,
+            r#"{"kind":"Refusal","apiVersion":"acme.io/v1","reason":"NotFound"}"#,
+        ] {
+            let status = Status::parse(404, None, body.as_bytes());
+            assert_eq!((&*status.reason, &*status.message), ("NotFound", ""));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_status_object_is_its_own_message() {
+        let status = Status::parse(502, None, b"<html>\n<h1>Bad   Gateway</h1>\n</html>");
+        assert_eq!(status.to_string(), "<html> <h1>Bad Gateway</h1> </html>");
+        assert_eq!(
+            Status::parse(503, None, b"").to_string(),
+            "HTTP 503 Service Unavailable"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! The API server as the rest of the host sees it. Joins the parts of this crate, and does nothing
+//! by itself.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use pilothouse_core::{
+    ApiServer, Author, Detail, InformerKey, Kind, ObjectKey, ReadFailure, Write, WriteAnswer,
+};
+
+use crate::client::Client;
+use crate::discovery::{Discovery, DiscoveryError};
+use crate::watch::{Alarm, ListWatch, WatchSettings};
+use crate::write::{
+    AccessReviewer, EventBody, EventWriter, Identity, ObjectFetcher, ObjectWriter, ReviewError,
+};
+
+/// An API server, as the host uses it.
+pub struct ApiCluster {
+    client: Client,
+    discovery: Arc<Discovery>,
+    alarm: Alarm,
+    writer: ObjectWriter,
+    events: EventWriter,
+    fetcher: ObjectFetcher,
+    reviewer: AccessReviewer,
+}
+
+impl ApiCluster {
+    /// `instance` is the name of the pod or the machine. It tells this process from others that
+    /// report Events under the same controller names.
+    pub fn new(client: impl Into<Client>, instance: &str) -> Self {
+        Self::at(client.into(), instance, Timestamp::now)
+    }
+
+    /// With a clock that dates Events.
+    pub(crate) fn at(client: Client, instance: &str, now: fn() -> Timestamp) -> Self {
+        let discovery = Arc::new(Discovery::new(client.clone()));
+        Self {
+            writer: ObjectWriter::new(client.clone(), discovery.clone()),
+            events: EventWriter::new(client.clone(), instance, now),
+            fetcher: ObjectFetcher::new(client.clone(), discovery.clone()),
+            reviewer: AccessReviewer::new(client.clone(), discovery.clone()),
+            alarm: Alarm::default(),
+            client,
+            discovery,
+        }
+    }
+
+    /// Drops everything kept for a plugin that was removed.
+    pub fn forget(&self, plugin: &str) {
+        self.client.forget(plugin);
+    }
+
+    /// The kinds that the server serves.
+    pub fn discovery(&self) -> &Discovery {
+        &self.discovery
+    }
+
+    /// The list-watch of a source, with `detail` as the part kept of each object. It sends nothing
+    /// before it is run; this call asks discovery if the kind is not known yet.
+    pub async fn list_watch(
+        &self,
+        informer_key: &InformerKey,
+        detail: Detail,
+        settings: WatchSettings,
+    ) -> Result<ListWatch, DiscoveryError> {
+        let resource = self.discovery.resolve(&informer_key.kind).await?;
+        if !resource.is_watchable() {
+            return Err(DiscoveryError::Unwatchable(informer_key.kind.clone()));
+        }
+        let seed = RandomState::new().build_hasher().finish();
+        let list_watch = ListWatch::new(
+            self.client.clone(),
+            resource,
+            informer_key.clone(),
+            detail,
+            settings,
+            seed,
+        );
+        Ok(list_watch.sharing(&self.alarm))
+    }
+
+    /// Returns whether an identity may list and watch a kind in a namespace (the empty one means
+    /// all namespaces). Asks with one SubjectAccessReview per verb. An error means that the review
+    /// was not answered.
+    pub async fn may_read(
+        &self,
+        identity: &Identity,
+        kind: &Kind,
+        namespace: &str,
+    ) -> Result<bool, ReviewError> {
+        self.reviewer.may_read(identity, kind, namespace).await
+    }
+}
+
+impl ApiServer for ApiCluster {
+    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
+        Box::pin(async move {
+            match EventBody::of(author, write) {
+                Some(event) => self.events.write(event).await.into(),
+                None => self.writer.write(author, write).await,
+            }
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
+        Box::pin(self.fetcher.get(kind, key))
+    }
+}

@@ -1,0 +1,138 @@
+//! Reads one object from the API server itself, past every cache. Used when a watch does not show
+//! what was written, or when its state is under suspicion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use pilothouse_core::{Kind, ObjectKey, ReadFailure};
+use serde::Deserialize;
+use serde::de::Error;
+use serde_json::value::RawValue;
+
+use crate::client::{CanRepeat, Client, RequestError, Terms};
+use crate::discovery::{Discovery, Resource, path};
+
+/// Deadline of one request. Short: a key waits for the answer, and the read is repeated.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Largest answer, in bytes. An object is at most 3 MiB.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// A list with at most one object.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Names,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Names {
+    namespace: String,
+    name: String,
+}
+
+/// Fetches objects, one at a time.
+pub(crate) struct ObjectFetcher {
+    client: Client,
+    discovery: Arc<Discovery>,
+}
+
+impl ObjectFetcher {
+    pub(crate) fn new(client: Client, discovery: Arc<Discovery>) -> Self {
+        Self { client, discovery }
+    }
+
+    /// The object as the server has it now (a quorum read), or `None` if it does not exist. An
+    /// account that may list a kind need not have the right to get its objects one by one; then the
+    /// object is listed by its name.
+    pub(crate) async fn get(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+    ) -> Result<Option<String>, ReadFailure> {
+        let resource = self.discovery.resolve(kind).await;
+        let resource = resource.map_err(|error| match error.is_unanswered() {
+            true => no_answer(&error),
+            false => refused(&error),
+        })?;
+        let path = path::object(&resource, key, None).map_err(|error| refused(&error))?;
+        let error = match self.fetch_text(&path).await {
+            Ok(text) => return Ok(Some(text)),
+            Err(error) => error,
+        };
+        match error.status() {
+            // A 404 without a reason means that the path does not exist; it proves nothing about
+            // the object.
+            Some(status) if status.code == 404 && !status.reason.is_empty() => Ok(None),
+            Some(status) if matches!(status.code, 403 | 405) => self.list_one(&resource, key).await,
+            _ => Err(failure(&error)),
+        }
+    }
+
+    async fn list_one(
+        &self,
+        resource: &Resource,
+        key: &ObjectKey,
+    ) -> Result<Option<String>, ReadFailure> {
+        let path = path::siblings(resource, key).map_err(|error| refused(&error))?;
+        let selector = format!("metadata.name={}", key.name);
+        let path = path + &path::query(&[("fieldSelector", selector)]);
+        let text = self.fetch_text(&path).await;
+        let text = text.map_err(|error| failure(&error))?;
+        let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
+        // A server that ignores the field selector lists other objects too.
+        let found = list.items.iter().find(|item| is_of(item, key));
+        Ok(found.map(|item| item.get().to_owned()))
+    }
+
+    async fn fetch_text(&self, path: &str) -> Result<String, RequestError> {
+        let request = Request::get(path)
+            .header(http::header::ACCEPT, "application/json")
+            .body(Vec::new())
+            .expect("the path is percent-encoded");
+        let terms = Terms {
+            deadline: DEADLINE,
+            limit: MAX_ANSWER,
+            can_repeat: CanRepeat::Never,
+            plugin: None,
+        };
+        let body = self.client.fetch(&request, terms).await?;
+        // Never with other bytes in their place: that would be another object.
+        String::from_utf8(body).map_err(|error| RequestError::Answer(Error::custom(error)))
+    }
+}
+
+fn is_of(item: &RawValue, key: &ObjectKey) -> bool {
+    let item = serde_json::from_str::<Item>(item.get());
+    item.is_ok_and(|Item { metadata }| {
+        metadata.namespace == *key.namespace && metadata.name == *key.name
+    })
+}
+
+/// Sorts an error: `Refused` if the server will never answer this request, `NoAnswer` if it may do
+/// so later.
+fn failure(error: &RequestError) -> ReadFailure {
+    match error.status().map(|status| status.code) {
+        // Credentials may be renewed (401); a timeout (408) and throttling (429) pass.
+        Some(401 | 408 | 429) => no_answer(error),
+        Some(400..500) => refused(error),
+        _ => no_answer(error),
+    }
+}
+
+fn refused(error: &dyn std::fmt::Display) -> ReadFailure {
+    ReadFailure::Refused(error.to_string())
+}
+
+fn no_answer(error: &dyn std::fmt::Display) -> ReadFailure {
+    ReadFailure::NoAnswer(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

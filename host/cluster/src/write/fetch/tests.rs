@@ -1,0 +1,156 @@
+use pilothouse_core::ApiServer;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ApiCluster;
+use crate::testing::{Scenario, ScriptedAnswer, WirePart, json as answer, status, text};
+
+fn discovery() -> ScriptedAnswer {
+    answer(
+        &json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": ""}, "versions": [{"version": "v1", "resources": [
+            {"resource": "pods", "scope": "Namespaced", "responseKind": {"kind": "Pod"}, "verbs": ["list", "watch"]},
+        ]}]}]}),
+    )
+}
+
+fn no_groups() -> ScriptedAnswer {
+    answer(&json!({"kind": "APIGroupDiscoveryList", "items": []}))
+}
+
+async fn get(
+    answers: impl IntoIterator<Item = ScriptedAnswer>,
+) -> Result<Option<String>, ReadFailure> {
+    let script = [discovery(), no_groups()].into_iter().chain(answers);
+    let scenario = Scenario::new(script);
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let kind = Kind::new("", "v1", "Pod");
+    cluster.read(&kind, &ObjectKey::new("n", "a")).await
+}
+
+fn pod() -> Value {
+    json!({"metadata": {"namespace": "n", "name": "a", "resourceVersion": "7"}})
+}
+
+fn forbidden() -> ScriptedAnswer {
+    status(403, "Forbidden", "pods \"a\" is forbidden: cannot get")
+}
+
+fn is_refused(result: &Result<Option<String>, ReadFailure>) -> bool {
+    matches!(result, Err(ReadFailure::Refused(_)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_got_is_listed_by_its_name() {
+    for refusal in [forbidden(), status(405, "MethodNotAllowed", "no get")] {
+        let found = get([refusal.clone(), answer(&json!({"items": [pod()]}))]).await;
+        assert_eq!(found, Ok(Some(pod().to_string())));
+        let gone = get([refusal, answer(&json!({"items": []}))]).await;
+        assert_eq!(gone, Ok(None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_neither_got_nor_listed_will_never_be_known() {
+    assert!(is_refused(&get([forbidden(), forbidden()]).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_served_no_more_will_never_be_known() {
+    assert!(is_refused(&get([text(404, "404 page not found")]).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_may_answer_later() {
+    for failure in [
+        status(500, "InternalError", "etcd"),
+        status(401, "Unauthorized", "token"),
+        ScriptedAnswer::Refused,
+    ] {
+        let result = get([failure]).await;
+        assert!(
+            matches!(result, Err(ReadFailure::NoAnswer(_))),
+            "{result:?}"
+        );
+    }
+    let not_found = status(404, "NotFound", "pods \"a\" not found");
+    assert_eq!(get([not_found]).await, Ok(None));
+}
+
+/// For example after a kind was forgotten because its server was going down.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_say_which_kinds_there_are_may_answer_later() {
+    for failure in [
+        ScriptedAnswer::Refused,
+        status(401, "Unauthorized", "token"),
+        status(503, "", "later"),
+    ] {
+        let scenario = Scenario::new(std::iter::repeat_n(failure, 10));
+        let cluster = ApiCluster::new(scenario.client(), "host-1");
+        let kind = Kind::new("", "v1", "Pod");
+        // The second call fails without a request.
+        for _ in 0..2 {
+            let result = cluster.read(&kind, &ObjectKey::new("n", "a")).await;
+            assert!(
+                matches!(result, Err(ReadFailure::NoAnswer(_))),
+                "{result:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_will_say_of_each_such_request_will_never_be_known() {
+    for refusal in [
+        status(400, "BadRequest", "no"),
+        status(406, "NotAcceptable", "no"),
+        status(410, "Gone", "no"),
+        status(422, "Invalid", "no"),
+    ] {
+        assert!(is_refused(&get([refusal.clone()]).await));
+        assert!(is_refused(&get([forbidden(), refusal]).await));
+    }
+    for later in [
+        status(408, "Timeout", "later"),
+        status(429, "TooManyRequests", "later"),
+    ] {
+        for script in [vec![later.clone()], vec![forbidden(), later]] {
+            let result = get(script).await;
+            assert!(
+                matches!(result, Err(ReadFailure::NoAnswer(_))),
+                "{result:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_utf_8_is_none() {
+    let garbled = ScriptedAnswer::Http {
+        code: 200,
+        headers: vec![],
+        parts: vec![WirePart::Bytes(
+            b"{\"metadata\":{\"namespace\":\"n\",\"name\":\"a\"},\"data\":{\"k\":\"\xff\"}}",
+        )],
+    };
+    for script in [vec![garbled.clone()], vec![forbidden(), garbled]] {
+        let result = get(script).await;
+        assert!(
+            matches!(&result, Err(ReadFailure::NoAnswer(reason)) if reason.contains("utf-8")),
+            "{result:?}"
+        );
+    }
+}
+
+/// Not every aggregated API server supports field selectors.
+#[tokio::test(start_paused = true)]
+async fn of_a_list_only_the_object_that_was_asked_for_counts() {
+    let mut other = pod();
+    other["metadata"]["name"] = json!("b");
+    let mut elsewhere = pod();
+    elsewhere["metadata"]["namespace"] = json!("m");
+    let others = || vec![other.clone(), elsewhere.clone()];
+    let listed = |items: Vec<Value>| [forbidden(), answer(&json!({"items": items}))];
+    assert_eq!(get(listed(others())).await, Ok(None));
+    let all = others().into_iter().chain([pod()]).collect();
+    assert_eq!(get(listed(all)).await, Ok(Some(pod().to_string())));
+}
