@@ -2,6 +2,7 @@
 //! the async runtime.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::StreamExt;
-use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{
-    ActionResult, ApiServer, Executed, Fetch, LoopingKey, Plan, Purpose, Question, ReadError,
+    ActionResult, Executed, Execution, Fetch, LoopingKey, Plan, Purpose, Question, ReadError,
     ReadFailure, Reconcile, ReconcileError, RunError,
 };
 use tokio::sync::mpsc;
@@ -67,7 +68,7 @@ impl Workers {
     pub fn start(
         count: usize,
         shared: Arc<Shared>,
-        cluster: Arc<dyn ApiServer>,
+        cluster: Arc<ApiCluster>,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let tools = WorkerContext {
@@ -228,7 +229,7 @@ impl WorkerContext {
         }
     }
 
-    async fn perform(&self, cluster: &dyn ApiServer, job: Job) {
+    async fn perform(&self, cluster: &ApiCluster, job: Job) {
         match job {
             Job::Write(writing) => {
                 let span = writing.span.clone();
@@ -238,8 +239,11 @@ impl WorkerContext {
         }
     }
 
-    async fn fetch(&self, cluster: &dyn ApiServer, fetch: &Fetch) {
-        let answers = answers(cluster, &fetch.questions).await;
+    async fn fetch(&self, cluster: &ApiCluster, fetch: &Fetch) {
+        let answers = answers(&fetch.questions, |question| {
+            cluster.read(&question.kind, &question.key)
+        });
+        let answers = answers.await;
         if matches!(fetch.purpose, Purpose::Gate(_)) {
             let is_cut_off = self
                 .shared
@@ -254,7 +258,7 @@ impl WorkerContext {
         }
     }
 
-    async fn write(&self, cluster: &dyn ApiServer, writing: Writing) {
+    async fn write(&self, cluster: &ApiCluster, writing: Writing) {
         let Writing {
             reconcile,
             span: _,
@@ -270,14 +274,13 @@ impl WorkerContext {
                 warn!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "part of the outcome had no effect");
             }
         }
-        let mut executed = plan
-            .execute(
-                cluster,
-                reconcile.author(),
-                reconcile.applied(),
-                reconcile.halt(),
-            )
-            .await;
+        let execution = Execution::new(
+            plan,
+            reconcile.author().clone(),
+            reconcile.applied().clone(),
+            reconcile.halt().clone(),
+        );
+        let mut executed = carry_out(execution, cluster).await;
         self.metrics.ran(reconcile.plugin_name(), started.elapsed());
         self.report(&reconcile, &executed.results);
         self.metrics
@@ -344,13 +347,26 @@ impl WorkerContext {
 /// The API server's answer to one question.
 type Fetched = Result<Option<String>, ReadFailure>;
 
-/// Asks the API server all questions, and returns the answers in the same order. Only [`MAX_READS`]
-/// run at a time, because each takes a connection.
-async fn answers(cluster: &dyn ApiServer, questions: &[Question]) -> Vec<Fetched> {
-    let reads = questions.iter();
-    let reads: Vec<BoxFuture<'_, _>> = reads
-        .map(|question| cluster.read(&question.kind, &question.key))
-        .collect();
+/// Sends the writes of a plan, one after the other.
+async fn carry_out(mut execution: Execution, cluster: &ApiCluster) -> Executed {
+    loop {
+        match execution.advance() {
+            ControlFlow::Continue(pending) => {
+                let answer = cluster.write(pending.author(), pending.write()).await;
+                execution = pending.answered(answer);
+            }
+            ControlFlow::Break(executed) => return executed,
+        }
+    }
+}
+
+/// Asks the API server all questions with `read`, and returns the answers in the same order. Only
+/// [`MAX_READS`] run at a time, because each takes a connection.
+async fn answers<'a, R: Future<Output = Fetched>>(
+    questions: &'a [Question],
+    read: impl Fn(&'a Question) -> R,
+) -> Vec<Fetched> {
+    let reads: Vec<R> = questions.iter().map(read).collect();
     futures::stream::iter(reads)
         .buffered(MAX_READS)
         .collect()
@@ -393,14 +409,14 @@ fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
 /// concurrency, because a key is held until its plan is done.
 async fn write(
     tools: WorkerContext,
-    cluster: Arc<dyn ApiServer>,
+    cluster: Arc<ApiCluster>,
     mut queue: mpsc::UnboundedReceiver<Job>,
 ) {
     let mut running = FuturesUnordered::new();
     loop {
         tokio::select! {
             job = queue.recv() => match job {
-                Some(job) => running.push(tools.perform(&*cluster, job)),
+                Some(job) => running.push(tools.perform(&cluster, job)),
                 None => break,
             },
             Some(()) = running.next() => {}

@@ -40,14 +40,10 @@ struct Names {
 }
 
 impl ApiCluster {
-    /// The object as the server has it now (a quorum read), or `None` if it does not exist. An
+    /// The object's JSON as the server has it now (a quorum read), or `None` if it does not exist. An
     /// account that may list a kind need not have the right to get its objects one by one; then the
     /// object is listed by its name.
-    pub(crate) async fn get(
-        &self,
-        kind: &Kind,
-        key: &ObjectKey,
-    ) -> Result<Option<String>, ReadFailure> {
+    pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadFailure> {
         let resource = self.discovery().resolve(kind).await;
         let resource = resource.map_err(|error| match error.is_unanswered() {
             true => no_answer(&error),

@@ -15,11 +15,9 @@ pub(crate) mod answer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use http::{Method, Request};
 use pilothouse_core::{
-    ActionResult, ApiServer, Author, Kind, ObjectKey, Operation, PatchType, Propagation,
-    ReadFailure, Write, WriteAnswer,
+    ActionResult, Author, Operation, PatchType, Propagation, Write, WriteAnswer,
 };
 use serde_json::json;
 
@@ -67,46 +65,36 @@ impl WriteError {
     }
 }
 
-impl ApiServer for ApiCluster {
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
-        Box::pin(async move {
-            if let Operation::Event {
-                uid,
-                is_warning,
+impl ApiCluster {
+    /// Makes one write and returns its result. There is always an answer: an error is a kind of
+    /// [`ActionResult`]. A write whose outcome is unknown is not repeated.
+    pub async fn write(&self, author: &Author, write: &Write) -> WriteAnswer {
+        if let Operation::Event {
+            uid,
+            is_warning,
+            reason,
+            action,
+            note,
+        } = &write.operation
+        {
+            let (kind, key) = (&write.kind, &write.key);
+            let event = EventBody {
+                manager: &author.plugin,
+                kind,
+                key,
+                uid: uid.as_deref(),
+                is_warning: *is_warning,
                 reason,
                 action,
                 note,
-            } = &write.operation
-            {
-                let (kind, key) = (&write.kind, &write.key);
-                let event = EventBody {
-                    manager: &author.plugin,
-                    kind,
-                    key,
-                    uid: uid.as_deref(),
-                    is_warning: *is_warning,
-                    reason,
-                    action,
-                    note,
-                };
-                return self.event(event).await.into();
-            }
-            self.change(author, write)
-                .await
-                .unwrap_or_else(|error| error.into_result().into())
-        })
+            };
+            return self.event(event).await.into();
+        }
+        self.change(author, write)
+            .await
+            .unwrap_or_else(|error| error.into_result().into())
     }
 
-    fn read<'a>(
-        &'a self,
-        kind: &'a Kind,
-        key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
-        Box::pin(self.get(kind, key))
-    }
-}
-
-impl ApiCluster {
     async fn change(&self, author: &Author, write: &Write) -> Result<WriteAnswer, WriteError> {
         let (resource, mut request) = self.request(&author.field_manager, write).await?;
         if let Some(user) = &author.user {

@@ -29,12 +29,13 @@ use crate::model::informer_key::{Detail, InformerKey};
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::manifest::Manifest;
 use crate::model::object::{Object, Schema};
-use crate::plan::Executed;
-use crate::plan::api_server::{Author, FIELD_MANAGER_PREFIX, ReadFailure};
+use crate::plan::execution::Executed;
+use crate::plan::write::{Author, FIELD_MANAGER_PREFIX};
 use crate::queue::{LOW, NORMAL, Time};
 
 mod changelog;
 mod controller;
+mod fetch;
 pub mod gate;
 mod health;
 mod joining;
@@ -52,6 +53,7 @@ mod subject;
 use changelog::Changelog;
 pub use controller::LoopingKey;
 use controller::{Controller, Work};
+pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
@@ -127,66 +129,6 @@ pub enum Next {
     Fetch(Fetch),
     /// Nothing can run before this time, or before something changes.
     Idle(Option<Time>),
-}
-
-/// Objects to be fetched from the API server itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    /// The plugin of the key.
-    pub plugin: PluginId,
-    /// The key that the objects are fetched for.
-    pub key: ObjectKey,
-    /// Why they are fetched.
-    pub purpose: Purpose,
-    /// The objects.
-    pub questions: Vec<Question>,
-}
-
-/// What a fetch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The key waits at this write gate: it has written the objects, and no watch shows the writes.
-    Gate(GateId),
-    /// The key keeps failing on what the caches show of the objects. It does not wait for the
-    /// answers.
-    Repair,
-}
-
-/// An object to be fetched from the API server, and what the cache showed of it when the question
-/// was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// The informer whose cache is in question.
-    pub informer: InformerId,
-    /// The object's kind.
-    pub kind: Kind,
-    /// The object's key.
-    pub key: ObjectKey,
-    /// The resourceVersion that was cached; `None` if there was no object. An answer describes the
-    /// time at which the question was asked. If the watch has brought something since, it is not
-    /// known which of the two is newer.
-    pub cached: Option<ResourceVersion>,
-    /// The cache's resourceVersion when the question was asked.
-    pub at: ResourceVersion,
-    /// The object's uid, if it is known: that of the cached object, or that of the object which was
-    /// deleted.
-    pub uid: Option<Box<str>>,
-}
-
-impl Question {
-    /// Asks what the API server has of this object, recording what the snapshot shows of it.
-    pub(crate) fn of(snapshot: &Snapshot, informer: InformerId, key: ObjectKey) -> Self {
-        let cache = &snapshot.informers[informer];
-        let cached = cache.get(key.parts());
-        Self {
-            informer,
-            kind: cache.kind().clone(),
-            cached: cached.map(|object| object.resource_version().clone()),
-            at: cache.resource_version().clone(),
-            uid: cached.map(|object| object.uid().into()),
-            key,
-        }
-    }
 }
 
 /// Limits on the threads that guests may keep busy.

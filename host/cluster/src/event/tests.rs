@@ -1,4 +1,4 @@
-use pilothouse_core::{ApiServer, Author, Operation, Write};
+use pilothouse_core::{Author, Operation, Write};
 use serde_json::json;
 
 use super::*;

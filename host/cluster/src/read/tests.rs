@@ -22,7 +22,7 @@ async fn get(
     let scenario = Scenario::new(script);
     let cluster = ApiCluster::new(scenario.client(), "host-1");
     let kind = Kind::new("", "v1", "Pod");
-    cluster.get(&kind, &ObjectKey::new("n", "a")).await
+    cluster.read(&kind, &ObjectKey::new("n", "a")).await
 }
 
 fn pod() -> Value {
@@ -87,7 +87,7 @@ async fn a_server_that_does_not_say_which_kinds_there_are_may_answer_later() {
         let kind = Kind::new("", "v1", "Pod");
         // The second call fails without a request.
         for _ in 0..2 {
-            let result = cluster.get(&kind, &ObjectKey::new("n", "a")).await;
+            let result = cluster.read(&kind, &ObjectKey::new("n", "a")).await;
             assert!(
                 matches!(result, Err(ReadFailure::NoAnswer(_))),
                 "{result:?}"

@@ -10,9 +10,10 @@ use crate::access::permission::Permissions;
 use crate::hub::plugin::{Plugin, Request, RunError};
 use crate::model::manifest::Manifest;
 use crate::model::text::cut;
-use crate::plan::api_server::Author;
+use crate::plan::execution::WriteFailure;
 use crate::plan::unchanged::Applied;
-use crate::plan::{Halt, Plan, PlanContext, PlanError, WriteFailure, plan};
+use crate::plan::write::Author;
+use crate::plan::{Halt, Plan, PlanContext, PlanError, plan};
 use crate::queue::{Priority, Time};
 use crate::reads::reader::{Read, ReadError, Reader, Scope};
 
@@ -27,7 +28,7 @@ pub(super) struct PluginVersion {
     pub manifest: Manifest,
     pub permissions: Permissions,
     pub applied: Arc<Applied>,
-    pub author: Author,
+    pub author: Arc<Author>,
     pub scope: Arc<Scope>,
 }
 
@@ -161,7 +162,7 @@ impl Reconcile {
     }
 
     /// The author of the reconcile's writes, as it was when the reconcile began.
-    pub fn author(&self) -> &Author {
+    pub fn author(&self) -> &Arc<Author> {
         &self.version.author
     }
 
@@ -171,7 +172,7 @@ impl Reconcile {
     }
 
     /// What the plugin last applied.
-    pub fn applied(&self) -> &Applied {
+    pub fn applied(&self) -> &Arc<Applied> {
         &self.version.applied
     }
 

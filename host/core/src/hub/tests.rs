@@ -11,7 +11,7 @@ use crate::model::manifest::{
 use crate::model::object::Object;
 use crate::model::outcome::{Action, ActionResult, Failure, Outcome};
 use crate::model::selector::{LabelSelector, Requirement};
-use crate::plan::{AcceptedWrite, Effect};
+use crate::plan::accepted::{AcceptedWrite, Effect};
 use crate::reads::reader::{ListFilter, Reader};
 
 mod gate;

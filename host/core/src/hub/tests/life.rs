@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::access::grants::Grants;
 use crate::model::manifest::IndexDeclaration;
-use crate::plan::api_server::{Operation, Write};
 use crate::plan::children;
+use crate::plan::write::{Operation, Write};
 
 const NAMESPACES: [&str; 2] = ["x", "y"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
