@@ -40,9 +40,9 @@ struct Names {
 }
 
 impl ApiCluster {
-    /// The object's JSON as the server has it now (a quorum read), or `None` if it does not exist. An
-    /// account that may list a kind need not have the right to get its objects one by one; then the
-    /// object is listed by its name.
+    /// Fetches one object as the server has it now (a quorum read), past every cache. Returns its
+    /// JSON, or `None` if there is no such object. An account that may list a kind need not have
+    /// the right to get its objects one by one; then the object is listed by its name.
     pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadFailure> {
         let resource = self.discovery().resolve(kind).await;
         let resource = resource.map_err(|error| match error.is_unanswered() {

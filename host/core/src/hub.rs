@@ -18,6 +18,7 @@
 //!   failure.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,6 @@ use crate::model::informer_key::{Detail, InformerKey};
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::manifest::Manifest;
 use crate::model::object::{Object, Schema};
-use crate::plan::execution::Executed;
 use crate::plan::write::{Author, FIELD_MANAGER_PREFIX};
 use crate::queue::{LOW, NORMAL, Time};
 
@@ -57,7 +57,9 @@ pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
-pub use reconcile::{Decision, Reconcile, ReconcileError};
+pub use reconcile::{
+    Conclusion, Finished, HeldKey, Ran, Reconcile, ReconcileError, Sending, Writing,
+};
 pub use status::{BrokenKey, ControllerStatus, InformerStatus, LastError, ReconcileCounts};
 
 /// Identifies a plugin in a hub. Never reused.
@@ -326,7 +328,7 @@ impl Hub {
                 Work::Fetch(fetch) => return Next::Fetch(fetch),
                 Work::Run(reconcile) => {
                     self.floor = floor;
-                    self.changelog.open(reconcile.sequence());
+                    self.changelog.open(reconcile.held().sequence);
                     return Next::Run(reconcile);
                 }
             }
@@ -364,33 +366,27 @@ impl Hub {
         }
     }
 
-    /// Registers what a reconcile read. The key stays held until [`settled`](Self::settled) or
-    /// [`failed`](Self::failed) gives it back.
-    pub fn decided(&mut self, reconcile: &Reconcile, decision: &Decision, now: Time) {
+    /// Registers what a reconcile read. Its writes can be sent now; or it has finished already,
+    /// because there is no outcome.
+    pub fn ran(&mut self, ran: Ran, now: Time) -> ControlFlow<Finished, Writing> {
         {
-            let missed = self.changelog.close(reconcile.sequence());
-            if let Some(controller) = self.controllers.get_mut(&reconcile.plugin) {
-                controller.register(reconcile, decision, missed, now);
+            let missed = self.changelog.close(ran.held.sequence);
+            if let Some(controller) = self.controllers.get_mut(&ran.held.plugin) {
+                controller.register(&ran, missed, now);
             }
         }
         drop(self.changelog.trim());
+        ran.into_writing()
     }
 
-    /// The reconcile, or one of its writes, failed. The key runs again with back-off, unless the
+    /// Gives the key of a reconcile back. After a failure it runs again with back-off, unless the
     /// failure is terminal. If the cluster could not be reached, the plugin only tries one such key
-    /// a second until one succeeds. Returns whether this failure put the plugin's version in
-    /// quarantine.
-    pub fn failed(
-        &mut self,
-        reconcile: &Reconcile,
-        error: &ReconcileError,
-        executed: Executed,
-        now: Time,
-    ) -> bool {
-        let controller = self.controllers.get_mut(&reconcile.plugin);
-        controller.is_some_and(|controller| {
-            controller.failed(reconcile, error, executed, &self.snapshot, now)
-        })
+    /// a second until one succeeds. A key whose writes were stopped on the way is queued again.
+    pub fn finished(&mut self, finished: Finished, now: Time) -> Conclusion {
+        let controller = self.controllers.get_mut(&finished.held.plugin);
+        controller
+            .map(|controller| controller.finished(finished, &self.snapshot, now))
+            .unwrap_or_default()
     }
 
     /// The plugin with this name.
@@ -428,26 +424,6 @@ impl Hub {
         let quarantined = controllers
             .filter_map(|(id, controller)| Some((*id, controller.quarantine(now)?.clone())));
         quarantined.collect()
-    }
-
-    /// The reconcile and all its writes have succeeded. Returns the key if it is now found to loop:
-    /// nothing but its own writes has run it many times in a row.
-    pub fn settled(
-        &mut self,
-        reconcile: &Reconcile,
-        requeue_after: Option<Duration>,
-        executed: Executed,
-        now: Time,
-    ) -> Option<LoopingKey> {
-        let controller = self.controllers.get_mut(&reconcile.plugin)?;
-        controller.settled(reconcile, requeue_after, executed, &self.snapshot, now)
-    }
-
-    /// The reconcile was stopped on the way because its plugin was halted. Its key is queued again.
-    pub fn halted(&mut self, reconcile: &Reconcile, executed: Executed, now: Time) {
-        if let Some(controller) = self.controllers.get_mut(&reconcile.plugin) {
-            controller.halted(reconcile, executed, &self.snapshot, now);
-        }
     }
 
     /// Takes the answers to a [`Fetch`], one for each object: its JSON, `None` if there is no such
@@ -763,18 +739,6 @@ fn is_of(json: &str, key: &ObjectKey) -> bool {
     let text = |path| object.pointer(path).and_then(serde_json::Value::as_str);
     text("/metadata/name") == Some(&*key.name)
         && text("/metadata/namespace").unwrap_or_default() == &*key.namespace
-}
-
-/// Plugin and key, for messages.
-impl std::fmt::Debug for Reconcile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            self.version.plugin.manifest().name,
-            self.request.key
-        )
-    }
 }
 
 #[cfg(test)]

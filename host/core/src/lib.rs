@@ -60,7 +60,8 @@ pub use plan::{Halt, Plan, PlanContext, plan};
 // Where all of it meets.
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
-    BrokenKey, ControllerSettings, ControllerStatus, Decision, Exchange, Fetch, Hub,
-    InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
-    Quarantine, Question, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
+    BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished,
+    HeldKey, Hub, InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation,
+    Purpose, Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
+    Sending, Writing,
 };

@@ -1,8 +1,9 @@
 //! Carrying out a plan: which write comes next, and what its answer means for the others.
 //!
-//! Nothing is sent here. Whoever carries the plan out takes the next write from [`Execution`], sends
-//! it, and gives its answer to the [`PendingWrite`]. Each of them is consumed by the next step, so
-//! no write is taken twice, none stays without an answer, and there is no result before the end.
+//! Nothing is sent here. Whoever carries the plan out takes the next write from [`Execution`],
+//! sends it, and gives its answer to the [`PendingWrite`]. Each of them is consumed by the next
+//! step, so no write is taken twice, none is left without an answer, and there is no result
+//! before the end.
 
 mod own;
 mod stop;
@@ -25,8 +26,8 @@ use stop::Stop;
 /// A plan that is being carried out, while no write is under way.
 ///
 /// The writes are sent one after the other. After a failed one nothing more is sent, except as
-/// described at [`stop`]. Once the plugin is halted, nothing more is sent at all. An Event that
-/// fails stops nothing. But after a write or an Event that cannot reach the cluster no further
+/// described in `execution::stop`. Once the plugin is halted, nothing more is sent at all. An Event
+/// that fails stops nothing. But after a write or an Event that cannot reach the cluster no further
 /// Event is sent, because there may be many.
 #[must_use = "its writes are sent only if it advances"]
 pub struct Execution {
