@@ -1,18 +1,18 @@
 //! `make bench`: the cost of the host, of the boundary to the guest and of the whole loop. Compare
 //! the figures of one run only; those of other machines differ.
 
-use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_core::{
-    Action, ControllerSettings, Delta, Executed, Failure, Hub, Kind, LabelSelector, ListFilter,
-    Listing, Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Reconcile, Request,
-    Requirement, ResourceVersion, RunError,
+    Action, ControllerSettings, Delta, Failure, Hub, Kind, LabelSelector, ListFilter, Listing,
+    Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Request, Requirement,
+    ResourceVersion, RunError,
 };
 use pilothouse_sdk as sdk;
-use pilothouse_tests::{Host, Neighbour, Server, guest, plugin_directory};
+use pilothouse_tests::{AgainSoon, Host, Neighbour, Server, guest, plugin_directory, unwritten};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, WasmPlugin};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ fn hub(plugin: Arc<dyn Plugin>, config: &str, objects: &[Value]) -> Result<Hub> 
         config: config.to_owned(),
         ..ControllerSettings::default()
     };
-    hub.join(plugin, &settings, Duration::ZERO)?;
+    hub.join(Arc::new(AgainSoon(plugin)), &settings, Duration::ZERO)?;
     for (informer, (informer_key, _)) in hub.wanted() {
         let kind = informer_key.kind;
         let of_kind = objects.iter().filter(|object| object["kind"] == *kind.kind);
@@ -83,31 +83,19 @@ fn time_turns(
     while times.len() < reconciles {
         now += Duration::from_secs(3600);
         let started = Instant::now();
-        let Next::Run(mut reconcile) = hub.next(now, 0) else {
+        let Next::Run(reconcile) = hub.next(now, 0) else {
             anyhow::bail!("nothing to run");
         };
-        let decision = reconcile.decide();
-        hub.decided(&reconcile, &decision, now);
-        black_box(
-            decision
-                .result
-                .map_err(|error| anyhow::anyhow!("{error}"))?,
-        );
-        times.push(started.elapsed());
-        again(&mut hub, &reconcile, now);
+        match hub.ran(reconcile.run(), now) {
+            ControlFlow::Continue(writing) => {
+                times.push(started.elapsed());
+                hub.finished(unwritten(writing), now);
+            }
+            ControlFlow::Break(failed) => anyhow::bail!("{:?}", failed.error()),
+        }
     }
     times.sort();
     Ok(times[times.len() / 2])
-}
-
-/// Ends the reconcile so that the key runs again a second later, whatever its outcome was.
-fn again(hub: &mut Hub, reconcile: &Reconcile, now: Duration) {
-    hub.settled(
-        reconcile,
-        Some(Duration::from_secs(1)),
-        Executed::default(),
-        now,
-    );
 }
 
 fn pod(number: usize, app: &str) -> Value {

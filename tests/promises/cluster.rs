@@ -5,6 +5,7 @@
     reason = "clippy knows the tests of an integration test, but not its helpers"
 )]
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
 use pilothouse_core::{
-    Action, ActionResult, ApiServer, Applied, Author, Cache, Delta, Detail, Grants, Halt,
+    Action, ActionResult, Applied, Author, Cache, Delta, Detail, Execution, Grants, Halt,
     InformerKey, Kind, LabelSelector, Limits, Manifest, ObjectKey, Operation, PatchType,
     Permissions, PlanContext, Reader, Requirement, ResourceVersion, Schema, Scope, Snapshot,
     Subject, Verb, Write, WriteDeclaration, plan,
@@ -258,10 +259,17 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
     };
     let mut reader = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
     let plan = plan(context, &[action], &mut reader)?;
-    let (author, applied) = (Author::named("p"), Applied::default());
-    let halt = Halt::default();
-    let executed = plan.execute(&rig.cluster, &author, &applied, &halt);
-    let executed = executed.await;
+    let author = Arc::new(Author::named("p"));
+    let mut execution = Execution::new(plan, author, Arc::default(), Halt::default());
+    let executed = loop {
+        match execution.advance() {
+            ControlFlow::Continue(pending) => {
+                let answer = rig.cluster.write(pending.author(), pending.write()).await;
+                execution = pending.answered(answer);
+            }
+            ControlFlow::Break(executed) => break executed,
+        }
+    };
     let plugin = executed.results.first().and_then(ActionResult::error);
     let log = executed.failure.map(|failure| failure.message);
     Ok((

@@ -3,14 +3,15 @@
 //! writes, and another plugin in the same hub keeps running.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ControllerSettings, Decision, Delta, Executed, Failure, Hub, Listing, Next, Object, Plugin,
-    PluginId, ReadFailure, Reconcile, ReconcileError, ResourceVersion, RunError,
+    ControllerSettings, Delta, Hub, Listing, Next, Object, Plugin, PluginId, Ran, ReadFailure,
+    Reconcile, ReconcileError, ResourceVersion, RunError,
 };
-use pilothouse_tests::guest;
+use pilothouse_tests::{AgainSoon, guest, unwritten};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, RunOptions, WasmPlugin, load};
 use serde_json::json;
 use tokio::time::Instant;
@@ -163,13 +164,18 @@ struct Rig {
 impl Rig {
     fn new(hostile: Arc<WasmPlugin>, neighbour: Option<Arc<WasmPlugin>>, names: &[&str]) -> Self {
         let mut hub = Hub::default();
-        let settings = ControllerSettings::default();
-        let hostile = hub
-            .join(hostile, &settings, Duration::ZERO)
-            .expect("it joins");
+        // A version that breaks on most of its keys would be quarantined and not run again.
+        let settings = ControllerSettings {
+            quarantine: false,
+            ..ControllerSettings::default()
+        };
+        let mut join = |plugin| {
+            hub.join(Arc::new(AgainSoon(plugin)), &settings, Duration::ZERO)
+                .expect("it joins")
+        };
+        let hostile = join(hostile);
         if let Some(neighbour) = neighbour {
-            hub.join(neighbour, &settings, Duration::ZERO)
-                .expect("it joins");
+            join(neighbour);
         }
         for (informer, (informer_key, _)) in hub.wanted() {
             let parse = |name: &&str| {
@@ -205,11 +211,11 @@ impl Rig {
         self.now += Duration::from_secs(3_600);
         let (mut hostile, mut others) = (vec![], vec![]);
         while let Some(reconcile) = self.next(1_700_000_000_000) {
-            let ran = self.run(reconcile);
-            if ran.plugin == self.hostile {
-                hostile.push((ran.name, ran.verdict));
+            let run = self.run(reconcile);
+            if run.plugin == self.hostile {
+                hostile.push((run.name, run.verdict));
             } else {
-                others.push(ran.greeting_took());
+                others.push(run.greeting_took());
             }
         }
         (hostile, others)
@@ -241,45 +247,34 @@ impl Rig {
         }
     }
 
-    fn run(&mut self, mut reconcile: Reconcile) -> Ran {
+    fn run(&mut self, reconcile: Reconcile) -> Run {
         let started = Instant::now();
-        let decision = reconcile.decide();
+        let ran = reconcile.run();
         let took = started.elapsed();
-        self.hub.decided(&reconcile, &decision, self.now);
-        let verdict = verdict(&decision);
-        match &decision.result {
-            Ok(_) => {
-                let soon = Some(Duration::from_secs(1));
-                self.hub
-                    .settled(&reconcile, soon, Executed::default(), self.now);
-            }
-            Err(error) => {
-                // Reported as the guest's own failure. A version that breaks on most of its keys
-                // would be quarantined and not run again.
-                let error = Failure::Retry(error.to_string());
-                let error = ReconcileError::Run(RunError::Failure(error));
-                self.hub
-                    .failed(&reconcile, &error, Executed::default(), self.now);
-            }
-        }
-        Ran {
-            plugin: reconcile.plugin,
-            name: reconcile.request.key.name.to_string(),
-            verdict,
+        let run = Run {
+            plugin: ran.held().plugin,
+            name: ran.held().request.key.name.to_string(),
+            verdict: verdict(&ran),
             took,
-        }
+        };
+        let finished = match self.hub.ran(ran, self.now) {
+            ControlFlow::Continue(writing) => unwritten(writing),
+            ControlFlow::Break(finished) => finished,
+        };
+        self.hub.finished(finished, self.now);
+        run
     }
 }
 
 /// A reconcile that has ended.
-struct Ran {
+struct Run {
     plugin: PluginId,
     name: String,
     verdict: String,
     took: Duration,
 }
 
-impl Ran {
+impl Run {
     /// How long it took hello-rust to greet its key.
     fn greeting_took(&self) -> Duration {
         let Self { name, verdict, .. } = self;
@@ -291,14 +286,14 @@ impl Ran {
     }
 }
 
-fn verdict(decision: &Decision) -> String {
-    match &decision.result {
+fn verdict(ran: &Ran) -> String {
+    match ran.plan() {
         // The text of the error contains the time taken, which varies.
         Err(ReconcileError::Run(RunError::OutOfFuel { fuel, .. })) => {
             format!("over limit: fuel: {fuel}")
         }
         Err(error) => error.to_string(),
-        Ok((plan, _)) => {
+        Ok(plan) => {
             let writes: Vec<_> = plan.writes().collect();
             match writes.as_slice() {
                 [] => "no writes".to_owned(),

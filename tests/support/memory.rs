@@ -1,12 +1,14 @@
 //! Runs a plugin without a host and a server: one reconcile on objects in memory, through the hub
 //! that the host uses.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use pilothouse_core::{
-    ControllerSettings, Delta, Hub, Kind, Listing, Next, Object, ObjectKey, Plugin, ResourceVersion,
+    ActionResult, ControllerSettings, Delta, Finished, Hub, Kind, Listing, Manifest, Next, Object,
+    ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Writing,
 };
 use serde_json::Value;
 
@@ -35,16 +37,48 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
         });
         hub.apply(informer, delta, Duration::ZERO);
     }
-    while let Next::Run(mut turn) = hub.next(Duration::ZERO, 0) {
-        if turn.request.key == *key {
-            let decision = turn.decide();
-            return decision
-                .result
-                .map(|_| true)
-                .map_err(|error| anyhow::anyhow!("{error}"));
+    while let Next::Run(reconcile) = hub.next(Duration::ZERO, 0) {
+        if reconcile.held().request.key == *key {
+            let ran = reconcile.run();
+            let plan = ran.plan().map(|_| true);
+            return plan.map_err(|error| anyhow::anyhow!("{error}"));
         }
     }
     Ok(false)
+}
+
+/// Runs each key of a plugin again a second after it has succeeded, on the same request: it is not
+/// told what became of its last outcome.
+pub struct AgainSoon(pub Arc<dyn Plugin>);
+
+impl Plugin for AgainSoon {
+    fn manifest(&self) -> &Manifest {
+        self.0.manifest()
+    }
+
+    fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
+        let request = Request {
+            previous: Vec::new(),
+            ..request.clone()
+        };
+        let outcome = self.0.reconcile(&request, reader)?;
+        Ok(Outcome {
+            requeue_after: Some(Duration::from_secs(1)),
+            ..outcome
+        })
+    }
+}
+
+/// Ends a reconcile as if each of its writes had found nothing to change.
+pub fn unwritten(mut writing: Writing) -> Finished {
+    loop {
+        match writing.advance() {
+            ControlFlow::Continue(sending) => {
+                writing = sending.answered(ActionResult::Unchanged.into());
+            }
+            ControlFlow::Break(finished) => return finished,
+        }
+    }
 }
 
 fn kind_of(object: &Value) -> Kind {

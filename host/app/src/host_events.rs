@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pilothouse_core::{ApiServer, Author, Kind, ObjectKey, Operation, Write};
+use pilothouse_cluster::ApiCluster;
+use pilothouse_core::{Author, Kind, ObjectKey, Operation, Write};
 use tracing::warn;
 
 /// The field manager and reporting controller of the Events.
@@ -12,14 +13,14 @@ const MANAGER: &str = pilothouse_core::HOST;
 /// where Kubernetes keeps Events about objects without a namespace.
 #[derive(Clone)]
 pub struct HostEvents {
-    cluster: Arc<dyn ApiServer>,
+    cluster: Arc<ApiCluster>,
     kind: Kind,
     key: ObjectKey,
 }
 
 impl HostEvents {
     /// Reads `POD_NAMESPACE` and `POD_NAME`, which the pod's downward API should set.
-    pub fn new(cluster: Arc<dyn ApiServer>) -> Self {
+    pub fn new(cluster: Arc<ApiCluster>) -> Self {
         let pod = std::env::var("POD_NAMESPACE")
             .ok()
             .zip(std::env::var("POD_NAME").ok());

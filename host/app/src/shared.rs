@@ -3,12 +3,13 @@
 
 mod holds;
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use pilothouse_core::{
-    ControllerSettings, ControllerStatus, Exchange, Executed, Fetch, Hub, JoinError, Next, Plugin,
-    PluginId, Preparation, Quarantine, Reconcile, ReconcileError, Time,
+    Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub, JoinError,
+    Next, Plugin, PluginId, Preparation, Quarantine, Ran, Reconcile, Time, Writing,
 };
 use tokio::sync::Notify;
 
@@ -168,15 +169,23 @@ impl Shared {
         self.read(Cause::Status, |hub| hub.status(now))
     }
 
-    /// Reports a failed reconcile to the hub. Notifies
-    /// [`quarantine_began`](Self::quarantine_began) if it put the plugin in quarantine.
-    pub fn fail(&self, reconcile: &Reconcile, error: &ReconcileError, executed: Executed) {
-        let holder = Cause::End.of(reconcile.plugin_name());
-        if self.change(holder, |hub, now| {
-            hub.failed(reconcile, error, executed, now)
-        }) {
+    /// Registers what a reconcile read. Its writes can be sent now, or it has finished already.
+    pub fn ran(&self, ran: Ran) -> ControlFlow<Finished, Writing> {
+        let plugin = ran.held().plugin_name().to_owned();
+        self.change(Cause::Reads.of(&plugin), |hub, now| hub.ran(ran, now))
+    }
+
+    /// Gives the key of a reconcile back. Notifies [`quarantine_began`](Self::quarantine_began) if
+    /// the reconcile put its plugin in quarantine.
+    pub fn finished(&self, finished: Finished) -> Conclusion {
+        let plugin = finished.held().plugin_name().to_owned();
+        let conclusion = self.change(Cause::End.of(&plugin), |hub, now| {
+            hub.finished(finished, now)
+        });
+        if conclusion.is_quarantined {
             self.quarantine_began.notify_one();
         }
+        conclusion
     }
 
     /// Waits until a plugin goes into quarantine.

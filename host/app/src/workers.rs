@@ -2,6 +2,7 @@
 //! the async runtime.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::StreamExt;
-use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{
-    ActionResult, ApiServer, Executed, Fetch, LoopingKey, Plan, Purpose, Question, ReadError,
-    ReadFailure, Reconcile, ReconcileError, RunError,
+    ActionResult, Fetch, Finished, HeldKey, LoopingKey, Plan, Purpose, Question, Ran, ReadFailure,
+    Reconcile, ReconcileError, RunError, Writing,
 };
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
@@ -32,16 +33,14 @@ const MAX_READS: usize = 16;
 /// Work for the async runtime. Its key is held until the work is done.
 enum Job {
     /// Write the outcome of a reconcile.
-    Write(Box<Writing>),
+    Write(Box<WriteJob>),
     /// Fetch objects from the API server.
     Fetch(Fetch),
 }
 
-struct Writing {
-    reconcile: Reconcile,
+struct WriteJob {
+    writing: Writing,
     span: Span,
-    plan: Plan,
-    requeue_after: Option<Duration>,
     started: tokio::time::Instant,
 }
 
@@ -67,7 +66,7 @@ impl Workers {
     pub fn start(
         count: usize,
         shared: Arc<Shared>,
-        cluster: Arc<dyn ApiServer>,
+        cluster: Arc<ApiCluster>,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Self> {
         let tools = WorkerContext {
@@ -159,12 +158,12 @@ impl Default for Ids {
 impl Ids {
     /// The span that adds the reconcile's fields to each of its log lines. Its level is ERROR: if
     /// the log's filter dropped the span, the fields would be missing from the lines inside it.
-    fn span(&self, reconcile: &Reconcile) -> Span {
+    fn span(&self, held: &HeldKey) -> Span {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let process = self.process;
         error_span!(
             "reconcile",
-            version = reconcile.plugin_version(),
+            version = held.plugin_version(),
             reconcile_id = format_args!("{process:08x}-{run}"),
         )
     }
@@ -177,69 +176,68 @@ impl WorkerContext {
             .next_task(|| self.is_stopping.load(Ordering::SeqCst))
         {
             match task {
-                Task::Run(reconcile) => self.decide(*reconcile, jobs),
+                Task::Run(reconcile) => self.reconcile(*reconcile, jobs),
                 // The writer outlives the workers, except when the host is ending.
                 Task::Fetch(fetch) => drop(jobs.send(Job::Fetch(fetch))),
             }
         }
     }
 
-    fn decide(&self, mut reconcile: Reconcile, jobs: &mpsc::UnboundedSender<Job>) {
+    fn reconcile(&self, reconcile: Reconcile, jobs: &mpsc::UnboundedSender<Job>) {
         let started = tokio::time::Instant::now();
-        let span = self.ids.span(&reconcile);
+        let span = self.ids.span(reconcile.held());
         let _within = span.clone().entered();
         self.metrics
-            .waited(reconcile.plugin_name(), reconcile.waited);
-        let decision = reconcile.decide();
-        if let Some(denied) = &decision.denied {
-            self.audit(&reconcile, denied);
-        }
-        self.shared
-            .change(Cause::Reads.of(reconcile.plugin_name()), |hub, now| {
-                hub.decided(&reconcile, &decision, now);
-            });
-        match decision.result {
-            Err(error) => {
-                self.metrics.ran(reconcile.plugin_name(), started.elapsed());
-                self.fail(&reconcile, &error, Executed::default());
-            }
-            Ok((plan, requeue_after)) => {
+            .waited(reconcile.held().plugin_name(), reconcile.waited());
+        let ran = reconcile.run();
+        self.audit(&ran);
+        match self.shared.ran(ran) {
+            ControlFlow::Continue(writing) => {
                 // The writer outlives the workers, except when the host is ending.
-                let _ = jobs.send(Job::Write(Box::new(Writing {
-                    reconcile,
+                let _ = jobs.send(Job::Write(Box::new(WriteJob {
+                    writing,
                     span,
-                    plan,
-                    requeue_after,
                     started,
                 })));
             }
+            ControlFlow::Break(finished) => {
+                let plugin = finished.held().plugin_name();
+                self.metrics.ran(plugin, started.elapsed());
+                self.finish(finished);
+            }
         }
     }
 
-    /// Logs a denied read, once for each plugin and reason; the metric counts all of them. The
-    /// guest got the denial as its answer and may have gone on.
-    fn audit(&self, reconcile: &Reconcile, denied: &ReadError) {
-        let plugin = reconcile.plugin_name();
-        let news = self
-            .reports
-            .news(reconcile.plugin, plugin, &denied.to_string());
-        if let Some(reason) = news {
-            warn!(plugin, kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "read denied");
+    /// Logs a denied read and the warnings of a plan, once for each plugin and text; the metric
+    /// counts all denied reads. The guest got the denial as its answer and may have gone on.
+    fn audit(&self, ran: &Ran) {
+        let held = ran.held();
+        let plugin = held.plugin_name();
+        let news = |text: &str| self.reports.news(held.plugin, plugin, text);
+        if let Some(reason) = ran.denied().and_then(|denied| news(&denied.to_string())) {
+            warn!(plugin, kind = held.subject_kind(), object = %held.request.key, reason, "read denied");
+        }
+        let warnings = ran.plan().into_iter().flat_map(Plan::warnings);
+        for reason in warnings.filter_map(|warning| news(warning)) {
+            warn!(plugin, kind = held.subject_kind(), object = %held.request.key, reason, "part of the outcome had no effect");
         }
     }
 
-    async fn perform(&self, cluster: &dyn ApiServer, job: Job) {
+    async fn perform(&self, cluster: &ApiCluster, job: Job) {
         match job {
-            Job::Write(writing) => {
-                let span = writing.span.clone();
-                self.write(cluster, *writing).instrument(span).await;
+            Job::Write(job) => {
+                let span = job.span.clone();
+                self.write(cluster, *job).instrument(span).await;
             }
             Job::Fetch(fetch) => self.fetch(cluster, &fetch).await,
         }
     }
 
-    async fn fetch(&self, cluster: &dyn ApiServer, fetch: &Fetch) {
-        let answers = answers(cluster, &fetch.questions).await;
+    async fn fetch(&self, cluster: &ApiCluster, fetch: &Fetch) {
+        let answers = answers(&fetch.questions, |question| {
+            cluster.read(&question.kind, &question.key)
+        });
+        let answers = answers.await;
         if matches!(fetch.purpose, Purpose::Gate(_)) {
             let is_cut_off = self
                 .shared
@@ -254,103 +252,84 @@ impl WorkerContext {
         }
     }
 
-    async fn write(&self, cluster: &dyn ApiServer, writing: Writing) {
-        let Writing {
-            reconcile,
-            span: _,
-            plan,
-            requeue_after,
-            started,
-        } = writing;
-        for reason in plan.warnings() {
-            let news = self
-                .reports
-                .news(reconcile.plugin, reconcile.plugin_name(), reason);
-            if let Some(reason) = news {
-                warn!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, reason, "part of the outcome had no effect");
-            }
-        }
-        let mut executed = plan
-            .execute(
-                cluster,
-                reconcile.author(),
-                reconcile.applied(),
-                reconcile.halt(),
-            )
-            .await;
-        self.metrics.ran(reconcile.plugin_name(), started.elapsed());
-        self.report(&reconcile, &executed.results);
-        self.metrics
-            .unwritten()
-            .note(reconcile.plugin_name(), &executed);
-        match executed.failure.take() {
-            None if executed.is_halted => {
-                self.shared
-                    .change(Cause::End.of(reconcile.plugin_name()), |hub, now| {
-                        hub.halted(&reconcile, executed, now);
-                    });
-            }
-            Some(failure) => self.fail(&reconcile, &failure.into(), executed),
-            None => self.settle(&reconcile, requeue_after, executed),
-        }
+    async fn write(&self, cluster: &ApiCluster, job: WriteJob) {
+        let finished = carry_out(job.writing, cluster).await;
+        let (held, executed) = (finished.held(), finished.executed());
+        self.metrics.ran(held.plugin_name(), job.started.elapsed());
+        report(held, &executed.results);
+        self.metrics.unwritten().note(held.plugin_name(), executed);
+        self.finish(finished);
     }
 
-    fn settle(&self, reconcile: &Reconcile, requeue_after: Option<Duration>, executed: Executed) {
-        let looping = self
-            .shared
-            .change(Cause::End.of(reconcile.plugin_name()), |hub, now| {
-                hub.settled(reconcile, requeue_after, executed, now)
-            });
-        if let Some(LoopingKey { key, runs, field }) = looping {
-            let (plugin, kind) = (reconcile.plugin_name(), reconcile.subject_kind());
+    /// Logs how a reconcile has ended, and gives its key back.
+    fn finish(&self, finished: Finished) {
+        let held = finished.held();
+        let (plugin, kind) = (held.plugin_name().to_owned(), held.subject_kind());
+        if let Some(error) = finished.error() {
+            self.report_failure(held, error);
+        }
+        if let Some(LoopingKey { key, runs, field }) = self.shared.finished(finished).looping {
             warn!(plugin, kind, object = %key, runs, field, "a key is run only by its own writes; slowed down");
         }
     }
 
-    fn report(&self, reconcile: &Reconcile, results: &[ActionResult]) {
-        debug!(
-            plugin = reconcile.plugin_name(),
-            kind = reconcile.subject_kind(),
-            object = %reconcile.request.key,
-            writes = results.iter().filter(|result| matches!(result, ActionResult::Done(_))).count(),
-            "reconciled"
-        );
-        for error in results.iter().filter_map(ActionResult::error) {
-            debug!(plugin = reconcile.plugin_name(), kind = reconcile.subject_kind(), object = %reconcile.request.key, error, "action failed");
-        }
-    }
-
-    fn fail(&self, reconcile: &Reconcile, error: &ReconcileError, executed: Executed) {
-        let plugin = reconcile.plugin_name();
+    fn report_failure(&self, held: &HeldKey, error: &ReconcileError) {
+        let plugin = held.plugin_name();
         if matches!(error, ReconcileError::Run(RunError::Timeout(_))) {
             self.metrics.timed_out(plugin);
         }
-        let (kind, object) = (reconcile.subject_kind(), &reconcile.request.key);
-        let attempt = reconcile.request.attempt;
+        let (kind, object) = (held.subject_kind(), &held.request.key);
+        let attempt = held.request.attempt;
         // An outage is logged once, by the first key that cannot reach the API server.
         let is_said = matches!(error, ReconcileError::Unavailable(_))
             && self
                 .shared
-                .read(Cause::End, |hub| hub.is_cut_off(reconcile.plugin));
-        if is_said || !self.reports.takes_failure(reconcile.plugin, plugin) {
+                .read(Cause::End, |hub| hub.is_cut_off(held.plugin));
+        if is_said || !self.reports.takes_failure(held.plugin, plugin) {
             debug!(plugin, kind, %object, attempt, %error, "reconcile failed");
         } else {
             warn!(plugin, kind, %object, attempt, %error, "reconcile failed");
         }
-        self.shared.fail(reconcile, error, executed);
+    }
+}
+
+fn report(held: &HeldKey, results: &[ActionResult]) {
+    let plugin = held.plugin_name();
+    debug!(
+        plugin,
+        kind = held.subject_kind(),
+        object = %held.request.key,
+        writes = results.iter().filter(|result| matches!(result, ActionResult::Done(_))).count(),
+        "reconciled"
+    );
+    for error in results.iter().filter_map(ActionResult::error) {
+        debug!(plugin, kind = held.subject_kind(), object = %held.request.key, error, "action failed");
     }
 }
 
 /// The API server's answer to one question.
 type Fetched = Result<Option<String>, ReadFailure>;
 
-/// Asks the API server all questions, and returns the answers in the same order. Only [`MAX_READS`]
-/// run at a time, because each takes a connection.
-async fn answers(cluster: &dyn ApiServer, questions: &[Question]) -> Vec<Fetched> {
-    let reads = questions.iter();
-    let reads: Vec<BoxFuture<'_, _>> = reads
-        .map(|question| cluster.read(&question.kind, &question.key))
-        .collect();
+/// Sends the writes of a reconcile, one after the other.
+async fn carry_out(mut writing: Writing, cluster: &ApiCluster) -> Finished {
+    loop {
+        match writing.advance() {
+            ControlFlow::Continue(sending) => {
+                let answer = cluster.write(sending.author(), sending.write()).await;
+                writing = sending.answered(answer);
+            }
+            ControlFlow::Break(finished) => return finished,
+        }
+    }
+}
+
+/// Asks the API server all questions with `read`, and returns the answers in the same order. Only
+/// [`MAX_READS`] run at a time, because each takes a connection.
+async fn answers<'a, R: Future<Output = Fetched>>(
+    questions: &'a [Question],
+    read: impl Fn(&'a Question) -> R,
+) -> Vec<Fetched> {
+    let reads: Vec<R> = questions.iter().map(read).collect();
     futures::stream::iter(reads)
         .buffered(MAX_READS)
         .collect()
@@ -393,14 +372,14 @@ fn tell_unknown(questions: &[Question], answers: &[Fetched], is_cut_off: bool) {
 /// concurrency, because a key is held until its plan is done.
 async fn write(
     tools: WorkerContext,
-    cluster: Arc<dyn ApiServer>,
+    cluster: Arc<ApiCluster>,
     mut queue: mpsc::UnboundedReceiver<Job>,
 ) {
     let mut running = FuturesUnordered::new();
     loop {
         tokio::select! {
             job = queue.recv() => match job {
-                Some(job) => running.push(tools.perform(&*cluster, job)),
+                Some(job) => running.push(tools.perform(&cluster, job)),
                 None => break,
             },
             Some(()) = running.next() => {}

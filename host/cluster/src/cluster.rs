@@ -4,10 +4,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use jiff::Timestamp;
 use pilothouse_core::{
-    ApiServer, Author, Detail, InformerKey, Kind, ObjectKey, ReadFailure, Write, WriteAnswer,
+    Author, Detail, InformerKey, Kind, ObjectKey, ReadFailure, Write, WriteAnswer,
 };
 
 use crate::client::Client;
@@ -94,23 +93,21 @@ impl ApiCluster {
     ) -> Result<bool, ReviewError> {
         self.reviewer.may_read(identity, kind, namespace).await
     }
-}
 
-impl ApiServer for ApiCluster {
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
-        Box::pin(async move {
-            match EventBody::of(author, write) {
-                Some(event) => self.events.write(event).await.into(),
-                None => self.writer.write(author, write).await,
-            }
-        })
+    /// Makes one write and returns its result. There is always an answer: an error is a kind of
+    /// [`ActionResult`](pilothouse_core::ActionResult). A write whose outcome is unknown is not
+    /// repeated.
+    pub async fn write(&self, author: &Author, write: &Write) -> WriteAnswer {
+        match EventBody::of(author, write) {
+            Some(event) => self.events.write(event).await.into(),
+            None => self.writer.write(author, write).await,
+        }
     }
 
-    fn read<'a>(
-        &'a self,
-        kind: &'a Kind,
-        key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
-        Box::pin(self.fetcher.get(kind, key))
+    /// Fetches one object as the server has it now (a quorum read), past every cache. Returns its
+    /// JSON, or `None` if there is no such object. An account that may list a kind need not have
+    /// the right to get its objects one by one; then the object is listed by its name.
+    pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadFailure> {
+        self.fetcher.get(kind, key).await
     }
 }

@@ -2,15 +2,16 @@
 //! compares the waits of the other plugin with and without it.
 #![allow(clippy::disallowed_types, reason = "a benchmark measures real time")]
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pilothouse_core::{
-    ControllerSettings, Delta, Executed, Hub, Kind, LabelSelector, Limits, Listing, Manifest, Next,
-    Object, Outcome, Plugin, ReadDeclaration, Reader, Request, ResourceVersion, RunError,
-    Selection, Subject,
+    ControllerSettings, Delta, Hub, Kind, LabelSelector, Limits, Listing, Manifest, Next, Object,
+    Outcome, Plugin, ReadDeclaration, Reader, Request, ResourceVersion, RunError, Selection,
+    Subject,
 };
 
 /// The number of workers: one more than the cores that this is meant for, as in the host.
@@ -175,21 +176,26 @@ impl Host {
         let mut hub = self.hub.lock().expect("no thread has panicked");
         while !self.is_over.load(Ordering::Relaxed) {
             let now = self.started.elapsed();
-            let Next::Run(mut reconcile) = hub.next(now, 0) else {
+            let Next::Run(reconcile) = hub.next(now, 0) else {
                 let wait = self.changed.wait_timeout(hub, Duration::from_millis(50));
                 hub = wait.expect("no thread has panicked").0;
                 continue;
             };
-            if reconcile.plugin_name() == "calm" {
+            if reconcile.held().plugin_name() == "calm" {
                 let mut waits = self.waits.lock().expect("no thread has panicked");
-                waits.push(reconcile.waited);
+                waits.push(reconcile.waited());
             }
             drop(hub);
-            let decision = reconcile.decide();
+            let ran = reconcile.run();
             hub = self.hub.lock().expect("no thread has panicked");
             let now = self.started.elapsed();
-            hub.decided(&reconcile, &decision, now);
-            hub.settled(&reconcile, None, Executed::default(), now);
+            let ControlFlow::Continue(writing) = hub.ran(ran, now) else {
+                unreachable!("the guest does not fail");
+            };
+            let ControlFlow::Break(finished) = writing.advance() else {
+                unreachable!("the guest writes nothing");
+            };
+            hub.finished(finished, now);
         }
     }
 }

@@ -18,6 +18,7 @@
 //!   failure.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,12 +30,12 @@ use crate::model::informer_key::{Detail, InformerKey};
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::manifest::Manifest;
 use crate::model::object::{Object, Schema};
-use crate::plan::Executed;
-use crate::plan::api_server::{Author, FIELD_MANAGER_PREFIX, ReadFailure};
+use crate::plan::write::{Author, FIELD_MANAGER_PREFIX};
 use crate::queue::{LOW, NORMAL, Time};
 
 mod changelog;
 mod controller;
+mod fetch;
 pub mod gate;
 mod health;
 mod joining;
@@ -52,10 +53,13 @@ mod subject;
 use changelog::Changelog;
 pub use controller::LoopingKey;
 use controller::{Controller, Work};
+pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
-pub use reconcile::{Decision, Reconcile, ReconcileError};
+pub use reconcile::{
+    Conclusion, Finished, HeldKey, Ran, Reconcile, ReconcileError, Sending, Writing,
+};
 pub use status::{BrokenKey, ControllerStatus, InformerStatus, LastError, ReconcileCounts};
 
 /// Identifies a plugin in a hub. Never reused.
@@ -127,66 +131,6 @@ pub enum Next {
     Fetch(Fetch),
     /// Nothing can run before this time, or before something changes.
     Idle(Option<Time>),
-}
-
-/// Objects to be fetched from the API server itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    /// The plugin of the key.
-    pub plugin: PluginId,
-    /// The key that the objects are fetched for.
-    pub key: ObjectKey,
-    /// Why they are fetched.
-    pub purpose: Purpose,
-    /// The objects.
-    pub questions: Vec<Question>,
-}
-
-/// What a fetch is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// The key waits at this write gate: it has written the objects, and no watch shows the writes.
-    Gate(GateId),
-    /// The key keeps failing on what the caches show of the objects. It does not wait for the
-    /// answers.
-    Repair,
-}
-
-/// An object to be fetched from the API server, and what the cache showed of it when the question
-/// was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// The informer whose cache is in question.
-    pub informer: InformerId,
-    /// The object's kind.
-    pub kind: Kind,
-    /// The object's key.
-    pub key: ObjectKey,
-    /// The resourceVersion that was cached; `None` if there was no object. An answer describes the
-    /// time at which the question was asked. If the watch has brought something since, it is not
-    /// known which of the two is newer.
-    pub cached: Option<ResourceVersion>,
-    /// The cache's resourceVersion when the question was asked.
-    pub at: ResourceVersion,
-    /// The object's uid, if it is known: that of the cached object, or that of the object which was
-    /// deleted.
-    pub uid: Option<Box<str>>,
-}
-
-impl Question {
-    /// Asks what the API server has of this object, recording what the snapshot shows of it.
-    pub(crate) fn of(snapshot: &Snapshot, informer: InformerId, key: ObjectKey) -> Self {
-        let cache = &snapshot.informers[informer];
-        let cached = cache.get(key.parts());
-        Self {
-            informer,
-            kind: cache.kind().clone(),
-            cached: cached.map(|object| object.resource_version().clone()),
-            at: cache.resource_version().clone(),
-            uid: cached.map(|object| object.uid().into()),
-            key,
-        }
-    }
 }
 
 /// Limits on the threads that guests may keep busy.
@@ -384,7 +328,7 @@ impl Hub {
                 Work::Fetch(fetch) => return Next::Fetch(fetch),
                 Work::Run(reconcile) => {
                     self.floor = floor;
-                    self.changelog.open(reconcile.sequence());
+                    self.changelog.open(reconcile.held().sequence);
                     return Next::Run(reconcile);
                 }
             }
@@ -422,33 +366,27 @@ impl Hub {
         }
     }
 
-    /// Registers what a reconcile read. The key stays held until [`settled`](Self::settled) or
-    /// [`failed`](Self::failed) gives it back.
-    pub fn decided(&mut self, reconcile: &Reconcile, decision: &Decision, now: Time) {
+    /// Registers what a reconcile read. Its writes can be sent now; or it has finished already,
+    /// because there is no outcome.
+    pub fn ran(&mut self, ran: Ran, now: Time) -> ControlFlow<Finished, Writing> {
         {
-            let missed = self.changelog.close(reconcile.sequence());
-            if let Some(controller) = self.controllers.get_mut(&reconcile.plugin) {
-                controller.register(reconcile, decision, missed, now);
+            let missed = self.changelog.close(ran.held.sequence);
+            if let Some(controller) = self.controllers.get_mut(&ran.held.plugin) {
+                controller.register(&ran, missed, now);
             }
         }
         drop(self.changelog.trim());
+        ran.into_writing()
     }
 
-    /// The reconcile, or one of its writes, failed. The key runs again with back-off, unless the
+    /// Gives the key of a reconcile back. After a failure it runs again with back-off, unless the
     /// failure is terminal. If the cluster could not be reached, the plugin only tries one such key
-    /// a second until one succeeds. Returns whether this failure put the plugin's version in
-    /// quarantine.
-    pub fn failed(
-        &mut self,
-        reconcile: &Reconcile,
-        error: &ReconcileError,
-        executed: Executed,
-        now: Time,
-    ) -> bool {
-        let controller = self.controllers.get_mut(&reconcile.plugin);
-        controller.is_some_and(|controller| {
-            controller.failed(reconcile, error, executed, &self.snapshot, now)
-        })
+    /// a second until one succeeds. A key whose writes were stopped on the way is queued again.
+    pub fn finished(&mut self, finished: Finished, now: Time) -> Conclusion {
+        let controller = self.controllers.get_mut(&finished.held.plugin);
+        controller
+            .map(|controller| controller.finished(finished, &self.snapshot, now))
+            .unwrap_or_default()
     }
 
     /// The plugin with this name.
@@ -486,26 +424,6 @@ impl Hub {
         let quarantined = controllers
             .filter_map(|(id, controller)| Some((*id, controller.quarantine(now)?.clone())));
         quarantined.collect()
-    }
-
-    /// The reconcile and all its writes have succeeded. Returns the key if it is now found to loop:
-    /// nothing but its own writes has run it many times in a row.
-    pub fn settled(
-        &mut self,
-        reconcile: &Reconcile,
-        requeue_after: Option<Duration>,
-        executed: Executed,
-        now: Time,
-    ) -> Option<LoopingKey> {
-        let controller = self.controllers.get_mut(&reconcile.plugin)?;
-        controller.settled(reconcile, requeue_after, executed, &self.snapshot, now)
-    }
-
-    /// The reconcile was stopped on the way because its plugin was halted. Its key is queued again.
-    pub fn halted(&mut self, reconcile: &Reconcile, executed: Executed, now: Time) {
-        if let Some(controller) = self.controllers.get_mut(&reconcile.plugin) {
-            controller.halted(reconcile, executed, &self.snapshot, now);
-        }
     }
 
     /// Takes the answers to a [`Fetch`], one for each object: its JSON, `None` if there is no such
@@ -821,18 +739,6 @@ fn is_of(json: &str, key: &ObjectKey) -> bool {
     let text = |path| object.pointer(path).and_then(serde_json::Value::as_str);
     text("/metadata/name") == Some(&*key.name)
         && text("/metadata/namespace").unwrap_or_default() == &*key.namespace
-}
-
-/// Plugin and key, for messages.
-impl std::fmt::Debug for Reconcile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} {}",
-            self.version.plugin.manifest().name,
-            self.request.key
-        )
-    }
 }
 
 #[cfg(test)]

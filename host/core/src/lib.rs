@@ -55,16 +55,16 @@ pub use queue::backoff::Backoff;
 pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
 
 // From actions to writes.
-pub use plan::api_server::{
-    ApiServer, Author, FIELD_MANAGER_PREFIX, Operation, ReadFailure, Write, WriteAnswer,
-};
+pub use plan::execution::{Executed, Execution, PendingWrite};
 pub use plan::unchanged::Applied;
-pub use plan::{Executed, Halt, Plan, PlanContext, plan};
+pub use plan::write::{Author, FIELD_MANAGER_PREFIX, Operation, Write, WriteAnswer};
+pub use plan::{Halt, Plan, PlanContext, plan};
 
 // Where all of it meets.
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
-    BrokenKey, ControllerSettings, ControllerStatus, Decision, Exchange, Fetch, Hub,
-    InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
-    Quarantine, Question, Reconcile, ReconcileCounts, ReconcileError,
+    BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished,
+    HeldKey, Hub, InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation,
+    Purpose, Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
+    Sending, Writing,
 };

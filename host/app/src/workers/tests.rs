@@ -1,34 +1,24 @@
 use std::sync::atomic::AtomicUsize;
 
-use pilothouse_core::{Author, Kind, ObjectKey, ResourceVersion, Write, WriteAnswer};
+use pilothouse_core::{Kind, ObjectKey, ResourceVersion};
 
 use super::*;
 use crate::test_log::logged;
 
-/// A cluster that counts how many reads run at the same time.
+/// A server that counts how many reads run at the same time.
 #[derive(Default)]
 struct Counting {
     reading: AtomicUsize,
     most: AtomicUsize,
 }
 
-impl ApiServer for Counting {
-    fn write<'a>(&'a self, _: &'a Author, _: &'a Write) -> BoxFuture<'a, WriteAnswer> {
-        unreachable!("a lookup writes nothing")
-    }
-
-    fn read<'a>(
-        &'a self,
-        _: &'a Kind,
-        key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
-        Box::pin(async move {
-            let reading = self.reading.fetch_add(1, Ordering::SeqCst) + 1;
-            self.most.fetch_max(reading, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            self.reading.fetch_sub(1, Ordering::SeqCst);
-            Ok(Some(key.to_string()))
-        })
+impl Counting {
+    async fn read(&self, key: &ObjectKey) -> Fetched {
+        let reading = self.reading.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(reading, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.reading.fetch_sub(1, Ordering::SeqCst);
+        Ok(Some(key.to_string()))
     }
 }
 
@@ -63,10 +53,10 @@ fn a_lookup_that_fails_is_a_line_for_each_consequence_however_many_objects_it_is
 #[tokio::test(start_paused = true)]
 async fn a_lookup_of_many_objects_reads_a_few_at_a_time() {
     let questions = questions(1_000);
-    let cluster = Counting::default();
-    let answers = answers(&cluster, &questions).await;
+    let server = Counting::default();
+    let answers = answers(&questions, |question| server.read(&question.key)).await;
     let asked = questions.iter().map(|question| question.key.to_string());
     let answered = answers.into_iter().map(|answer| answer.unwrap().unwrap());
     assert!(asked.eq(answered), "each question has its own answer");
-    assert_eq!(cluster.most.into_inner(), MAX_READS);
+    assert_eq!(server.most.into_inner(), MAX_READS);
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pilothouse_core::{ApiServer, Kind, ObjectKey, Propagation};
+use pilothouse_core::{Kind, ObjectKey, Propagation};
 use serde_json::{Value, json};
 
 use super::request::MAX_ANSWER;

@@ -121,7 +121,7 @@ impl Controller {
             version: Arc::new(PluginVersion {
                 permissions: Permissions::of(plugin.manifest(), &settings.grants),
                 applied: Arc::default(),
-                author: settings.author(&plugin.manifest().name),
+                author: Arc::new(settings.author(&plugin.manifest().name)),
                 scope: Arc::new(scope),
                 manifest,
                 plugin,
@@ -156,7 +156,7 @@ impl Controller {
         } else {
             self.health = Health::new(settings.quarantine);
         }
-        let author = settings.author(&manifest.name);
+        let author = Arc::new(settings.author(&manifest.name));
         // Another field manager owns nothing of what the previous one applied.
         let is_same_manager = author.field_manager == self.version.author.field_manager;
         let applied = is_same_manager.then(|| self.version.applied.clone());

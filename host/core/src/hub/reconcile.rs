@@ -1,6 +1,14 @@
-//! One reconcile of one key, from the moment the key is handed out until the outcome is known.
+//! One reconcile of one key, from the moment the key is handed out until it is given back.
+//!
+//! Each stage is a type of its own, and the next step consumes it: a [`Reconcile`] is run, what has
+//! [`Ran`] is registered, its writes are sent ([`Writing`]), and what is [`Finished`] gives the key
+//! back. So no step is forgotten, done twice or done too early.
+
+pub mod error;
+pub mod writing;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +16,19 @@ use super::PluginId;
 use super::share::Charge;
 use crate::access::permission::Permissions;
 use crate::access::scope::Scope;
-use crate::hub::plugin::{Plugin, Request, RunError};
+use crate::hub::plugin::{Plugin, Request};
 use crate::model::manifest::Manifest;
-use crate::model::text::cut;
-use crate::plan::api_server::Author;
+use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
-use crate::plan::{Halt, Plan, PlanContext, PlanError, WriteFailure, plan};
+use crate::plan::write::Author;
+use crate::plan::{Halt, Plan, PlanContext, plan};
 use crate::queue::{Priority, Time};
 use crate::reads::error::ReadError;
 use crate::reads::read::Read;
 use crate::reads::reader::Reader;
-
-/// Maximum bytes of the text about a refused outcome. The text may repeat any amount of the outcome
-/// and is kept for each broken key.
-const ERROR_BYTES: usize = 2 << 10;
+pub use error::ReconcileError;
+pub(in crate::hub) use writing::End;
+pub use writing::{Conclusion, Finished, Sending, Writing};
 
 /// What all reconciles of one plugin version have in common.
 pub(super) struct PluginVersion {
@@ -30,18 +37,16 @@ pub(super) struct PluginVersion {
     pub manifest: Manifest,
     pub permissions: Permissions,
     pub applied: Arc<Applied>,
-    pub author: Author,
+    pub author: Arc<Author>,
     pub scope: Arc<Scope>,
 }
 
-/// A key that was handed out. It stays held until it is given back to the hub.
-pub struct Reconcile {
+/// The key of a reconcile. It stays held until the reconcile is given back to the hub.
+pub struct HeldKey {
     /// The plugin of the key.
     pub plugin: PluginId,
     /// What is passed to the guest.
     pub request: Request,
-    /// How long the key was pending.
-    pub waited: Duration,
     pub(super) version: Arc<PluginVersion>,
     pub(super) priority: Priority,
     /// Whether the snapshot shows no subject with this key.
@@ -53,100 +58,10 @@ pub struct Reconcile {
     /// Whether this reconcile tests if the cluster can be reached again.
     pub(super) is_probe: bool,
     /// Tells if the writes must stop.
-    halt: Halt,
-    reader: Option<Reader>,
+    pub(super) halt: Halt,
 }
 
-/// What is known when a key is handed out.
-pub(super) struct Start {
-    pub priority: Priority,
-    pub waited: Duration,
-    pub at: Time,
-    pub charge: Charge,
-    pub halt: Halt,
-}
-
-/// The result of running the guest.
-pub struct Decision {
-    /// The writes to send and the requested delay of the next run, or why there are none.
-    pub result: Result<(Plan, Option<Duration>), ReconcileError>,
-    /// The first read that was not allowed, for the audit log. The guest was told and may have
-    /// continued.
-    pub denied: Option<ReadError>,
-    pub(super) reads: BTreeSet<Read>,
-}
-
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReconcileError {
-    /// The guest failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Its outcome was refused as a whole.
-    #[error("outcome refused: {}", cut(&.0.to_string(), ERROR_BYTES))]
-    Plan(#[from] PlanError),
-    /// The API server refused a write.
-    #[error("{message}")]
-    Write {
-        /// Which write failed, and why.
-        message: String,
-        /// How long the server wants to be left alone.
-        retry_after: Option<Duration>,
-    },
-    /// The cluster could not be reached. That is not the key's fault: it is retried as soon as the
-    /// cluster can be reached.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-impl ReconcileError {
-    /// Whether the error counts against the version of the plugin: it broke, or its outcome was
-    /// refused.
-    pub(super) fn is_fault(&self) -> bool {
-        match self {
-            Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
-            Self::Run(_) | Self::Plan(_) => true,
-        }
-    }
-}
-
-impl From<WriteFailure> for ReconcileError {
-    fn from(failure: WriteFailure) -> Self {
-        if failure.is_unavailable {
-            Self::Unavailable(failure.message)
-        } else {
-            Self::Write {
-                message: failure.message,
-                retry_after: failure.retry_after,
-            }
-        }
-    }
-}
-
-impl Reconcile {
-    pub(super) fn new(
-        plugin: PluginId,
-        version: Arc<PluginVersion>,
-        request: Request,
-        reader: Reader,
-        start: Start,
-    ) -> Self {
-        Self {
-            plugin,
-            request,
-            waited: start.waited,
-            version,
-            priority: start.priority,
-            started: start.at,
-            charge: start.charge,
-            halt: start.halt,
-            is_probe: false,
-            is_gone: reader.is_subject_gone(),
-            sequence: reader.sequence(),
-            reader: Some(reader),
-        }
-    }
-
+impl HeldKey {
     /// The plugin's name.
     pub fn plugin_name(&self) -> &str {
         &self.version.plugin.manifest().name
@@ -162,36 +77,74 @@ impl Reconcile {
         let kind = self.version.plugin.manifest().subject_kind();
         kind.map(ToString::to_string).unwrap_or_default()
     }
+}
 
-    /// The author of the reconcile's writes, as it was when the reconcile began.
-    pub fn author(&self) -> &Author {
-        &self.version.author
+/// Plugin and key, for messages.
+impl std::fmt::Debug for HeldKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.plugin_name(), self.request.key)
+    }
+}
+
+/// A key that was handed out and has not run yet.
+#[must_use = "its key is held until the reconcile is given back"]
+pub struct Reconcile {
+    pub(super) held: HeldKey,
+    waited: Duration,
+    reader: Reader,
+}
+
+/// What is known when a key is handed out.
+pub(super) struct Start {
+    pub priority: Priority,
+    pub waited: Duration,
+    pub at: Time,
+    pub charge: Charge,
+    pub halt: Halt,
+}
+
+impl Reconcile {
+    pub(super) fn new(
+        plugin: PluginId,
+        version: Arc<PluginVersion>,
+        request: Request,
+        reader: Reader,
+        start: Start,
+    ) -> Self {
+        let held = HeldKey {
+            plugin,
+            request,
+            version,
+            priority: start.priority,
+            started: start.at,
+            charge: start.charge,
+            halt: start.halt,
+            is_probe: false,
+            is_gone: reader.is_subject_gone(),
+            sequence: reader.sequence(),
+        };
+        Self {
+            held,
+            waited: start.waited,
+            reader,
+        }
     }
 
-    /// Tells if the reconcile's writes must stop.
-    pub fn halt(&self) -> &Halt {
-        &self.halt
+    /// The key.
+    pub fn held(&self) -> &HeldKey {
+        &self.held
     }
 
-    /// What the plugin last applied.
-    pub fn applied(&self) -> &Applied {
-        &self.version.applied
-    }
-
-    pub(super) fn sequence(&self) -> u64 {
-        self.sequence
+    /// How long the key was pending.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// Runs the guest and plans its outcome. CPU-bound; takes as long as the guest's limits allow.
-    pub fn decide(&mut self) -> Decision {
-        let Some(mut reader) = self.reader.take() else {
-            let result = Err(RunError::Host("a reconcile decides once".into()).into());
-            return Decision {
-                result,
-                denied: None,
-                reads: BTreeSet::new(),
-            };
-        };
+    pub fn run(self) -> Ran {
+        let Self {
+            held, mut reader, ..
+        } = self;
         let PluginVersion {
             plugin,
             manifest,
@@ -199,24 +152,71 @@ impl Reconcile {
             author,
             applied,
             ..
-        } = &*self.version;
+        } = &*held.version;
         let context = PlanContext {
             manifest,
             permissions,
             manager: &author.field_manager,
             applied,
-            key: &self.request.key,
+            key: &held.request.key,
         };
-        let result = match plugin.reconcile(&self.request, &mut reader) {
+        let result = match plugin.reconcile(&held.request, &mut reader) {
             Err(error) => Err(error.into()),
             Ok(outcome) => plan(context, &outcome.actions, &mut reader)
                 .map(|plan| (plan, outcome.requeue_after))
                 .map_err(ReconcileError::from),
         };
-        Decision {
+        Ran {
             result,
             denied: reader.take_denied(),
             reads: reader.into_reads(),
+            held,
         }
+    }
+}
+
+/// A reconcile whose guest has ended. Its reads are not registered yet.
+#[must_use = "its key is held until the reconcile is given back"]
+pub struct Ran {
+    pub(super) held: HeldKey,
+    /// The writes to send and the requested delay of the next run, or why there are none.
+    pub(super) result: Result<(Plan, Option<Duration>), ReconcileError>,
+    pub(super) denied: Option<ReadError>,
+    pub(super) reads: BTreeSet<Read>,
+}
+
+impl Ran {
+    /// The key.
+    pub fn held(&self) -> &HeldKey {
+        &self.held
+    }
+
+    /// The writes to send, or why there are none.
+    pub fn plan(&self) -> Result<&Plan, &ReconcileError> {
+        self.result.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// The first read that was not allowed, for the audit log. The guest was told and may have
+    /// continued.
+    pub fn denied(&self) -> Option<&ReadError> {
+        self.denied.as_ref()
+    }
+
+    /// Begins to carry out the plan, or ends if there is none.
+    pub(super) fn into_writing(self) -> ControlFlow<Finished, Writing> {
+        let Self { held, result, .. } = self;
+        let (plan, requeue_after) = match result {
+            Ok(decided) => decided,
+            Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
+        };
+        let PluginVersion {
+            author, applied, ..
+        } = &*held.version;
+        let (author, applied) = (author.clone(), applied.clone());
+        ControlFlow::Continue(Writing {
+            execution: Execution::new(plan, author, applied, held.halt.clone()),
+            requeue_after,
+            held,
+        })
     }
 }

@@ -11,7 +11,8 @@ use crate::model::manifest::{
 use crate::model::object::Object;
 use crate::model::outcome::{Action, ActionResult, Failure, Outcome};
 use crate::model::selector::{LabelSelector, Requirement};
-use crate::plan::{AcceptedWrite, Effect};
+use crate::plan::accepted::{AcceptedWrite, Effect};
+use crate::plan::execution::{Executed, WriteFailure};
 use crate::reads::reader::{ListFilter, Reader};
 
 mod gate;
@@ -175,33 +176,87 @@ impl Rig {
         }
     }
 
-    fn finish(&mut self, reconcile: &Reconcile, decision: Decision) {
-        self.hub.decided(reconcile, &decision, self.now);
-        match decision.result {
-            Ok((_, requeue_after)) => {
-                self.hub
-                    .settled(reconcile, requeue_after, Executed::default(), self.now);
-            }
-            Err(error) => {
-                self.hub
-                    .failed(reconcile, &error, Executed::default(), self.now);
-            }
+    /// Runs a guest that returns an outcome, and registers what it has read.
+    fn ran(&mut self, reconcile: Reconcile) -> Writing {
+        match self.hub.ran(reconcile.run(), self.now) {
+            ControlFlow::Continue(writing) => writing,
+            ControlFlow::Break(finished) => panic!("{:?}", finished.error()),
+        }
+    }
+
+    /// Ends a reconcile as if its writes had ended like this.
+    fn end(&mut self, writing: Writing, executed: Executed) -> Conclusion {
+        let Writing {
+            held,
+            requeue_after,
+            ..
+        } = writing;
+        let finished = Finished::executed_as(held, requeue_after, executed);
+        self.hub.finished(finished, self.now)
+    }
+
+    /// Ends a reconcile whose guest has ended, without sending its writes.
+    fn finish(&mut self, ran: Ran) -> Conclusion {
+        match self.hub.ran(ran, self.now) {
+            ControlFlow::Continue(writing) => self.end(writing, Executed::default()),
+            ControlFlow::Break(finished) => self.hub.finished(finished, self.now),
         }
     }
 
     /// Runs everything that can run now. Returns the keys, sorted.
     fn run(&mut self) -> Vec<String> {
         let mut keys = BTreeSet::new();
-        while let Some(mut reconcile) = self.take() {
+        while let Some(reconcile) = self.take() {
             keys.insert(format!(
                 "{}{}",
-                reconcile.request.key.name,
-                if reconcile.is_gone { " (gone)" } else { "" }
+                reconcile.held.request.key.name,
+                if reconcile.held.is_gone {
+                    " (gone)"
+                } else {
+                    ""
+                }
             ));
-            let decision = reconcile.decide();
-            self.finish(&reconcile, decision);
+            self.finish(reconcile.run());
         }
         keys.into_iter().collect()
+    }
+}
+
+/// The reconcile of a guest that trapped.
+fn trapped(reconcile: Reconcile) -> Ran {
+    let error = RunError::Trap("unreachable".into());
+    Ran {
+        result: Err(error.into()),
+        ..reconcile.run()
+    }
+}
+
+/// Writes of which one was refused.
+fn refused() -> Executed {
+    failed(conflict())
+}
+
+fn conflict() -> WriteFailure {
+    WriteFailure {
+        message: "conflict".into(),
+        is_unavailable: false,
+        retry_after: None,
+    }
+}
+
+/// Writes that could not reach the cluster.
+fn unreachable() -> Executed {
+    failed(WriteFailure {
+        message: "no answer".into(),
+        is_unavailable: true,
+        retry_after: None,
+    })
+}
+
+fn failed(failure: WriteFailure) -> Executed {
+    Executed {
+        failure: Some(failure),
+        ..Executed::default()
     }
 }
 
@@ -315,11 +370,11 @@ fn a_read_of_the_keys_own_object_wakes_it_and_takes_no_memory() {
 fn a_change_that_lands_while_a_key_runs_counts() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
+    let reconcile = rig.take().unwrap();
+    let ran = reconcile.run();
     rig.put(&pod(), "x", r#""app":"web""#);
     rig.put(&pod(), "y", r#""app":"other""#);
-    rig.finish(&reconcile, decision);
+    rig.finish(ran);
     assert_eq!(rig.run(), ["web"], "its snapshot did not show the pod");
     assert_eq!(rig.run(), NONE);
 }
@@ -328,10 +383,10 @@ fn a_change_that_lands_while_a_key_runs_counts() {
 fn an_unrelated_change_while_a_key_runs_does_not() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
+    let reconcile = rig.take().unwrap();
+    let ran = reconcile.run();
     rig.put(&pod(), "y", r#""app":"other""#);
-    rig.finish(&reconcile, decision);
+    rig.finish(ran);
     assert_eq!(rig.run(), NONE);
     assert!(
         matches!(rig.hub.changelog.close(0), changelog::Missed::TooMuch),
@@ -374,7 +429,7 @@ fn a_failure_is_retried_with_back_off_and_a_terminal_one_is_not() {
     rig.now += Duration::from_millis(9);
     assert_eq!(rig.run(), NONE);
     rig.now += Duration::from_millis(1);
-    assert_eq!(rig.take().unwrap().request.attempt, 3);
+    assert_eq!(rig.take().unwrap().held.request.attempt, 3);
     assert_eq!(rig.hub.status(rig.now)[0].failing, 2);
 }
 
@@ -610,20 +665,19 @@ fn what_became_of_the_last_outcome_is_told_until_there_is_another() {
         Ok(Outcome::default())
     });
     rig.put(&service(), "a", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     let executed = Executed {
         results: vec![ActionResult::Unchanged],
         ..Executed::default()
     };
-    rig.hub.settled(&reconcile, None, executed, rig.now);
+    rig.end(writing, executed);
     *breaks.lock().unwrap() = true;
     rig.put(&service(), "a", r#""touched":"yes""#);
     assert_eq!(rig.run(), ["a"]);
     rig.now += Duration::from_secs(1);
     let reconcile = rig.take().unwrap();
-    assert_eq!(reconcile.request.previous, [ActionResult::Unchanged]);
+    assert_eq!(reconcile.held.request.previous, [ActionResult::Unchanged]);
 }
 
 #[test]
@@ -692,41 +746,62 @@ fn a_singleton_runs_once_and_when_what_it_read_changes() {
 fn results_reach_the_keys_next_run() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     let conflict = vec![ActionResult::Conflict("owned by kubectl".into())];
-    rig.hub.failed(
-        &reconcile,
-        &ReconcileError::Write {
-            message: "conflict".into(),
-            retry_after: None,
-        },
-        Executed {
-            results: conflict.clone(),
-            ..Executed::default()
-        },
-        rig.now,
-    );
+    let executed = Executed {
+        results: conflict.clone(),
+        ..refused()
+    };
+    rig.end(writing, executed);
     rig.now += Duration::from_millis(5);
     let reconcile = rig.take().unwrap();
     assert_eq!(
-        (reconcile.request.previous, reconcile.request.attempt),
+        (
+            reconcile.held.request.previous,
+            reconcile.held.request.attempt
+        ),
         (conflict, 2)
     );
+}
+
+#[test]
+fn what_the_server_answers_to_a_write_decides_how_its_reconcile_ends() {
+    let mut rig = lifecycle::applies_blindly();
+    rig.put(&service(), "web", "");
+    let conflict = ActionResult::Conflict("owned by kubectl".into());
+    for (attempt, answer) in [(1, conflict.clone()), (2, ActionResult::Done(None))] {
+        let reconcile = rig.take().unwrap();
+        assert_eq!(reconcile.held.request.attempt, attempt);
+        let previous = (attempt == 2).then(|| conflict.clone());
+        assert!(reconcile.held.request.previous.iter().eq(&previous));
+        let ControlFlow::Continue(sending) = rig.ran(reconcile).advance() else {
+            panic!("it applies a pod");
+        };
+        assert_eq!(&*sending.write().key.name, "x");
+        assert_eq!(sending.author().field_manager, "pilothouse.dev/p");
+        let ControlFlow::Break(finished) = sending.answered(answer.clone().into()).advance() else {
+            panic!("it writes nothing else");
+        };
+        assert_eq!(finished.executed().results, [answer]);
+        let error = finished.error().map(ToString::to_string);
+        let expected = (attempt == 1).then(|| "action 1: owned by kubectl".to_owned());
+        assert_eq!(error, expected);
+        rig.hub.finished(finished, rig.now);
+        rig.now += Duration::from_secs(1);
+    }
+    assert_eq!(rig.run(), NONE, "it has succeeded");
 }
 
 #[test]
 fn a_key_is_held_until_its_writes_have_ended() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     rig.put(&service(), "a", r#""touched":"yes""#);
     assert!(rig.take().is_none());
-    rig.hub
-        .settled(&reconcile, None, Executed::default(), rig.now);
+    rig.end(writing, Executed::default());
     assert_eq!(rig.run(), ["a"]);
 }
 
@@ -749,8 +824,8 @@ fn an_outcome_with_a_write_that_was_not_asked_for_is_refused_whole() {
         })
     });
     rig.put(&service(), "a", "");
-    let decision = rig.take().unwrap().decide();
-    let error = decision.result.unwrap_err().to_string();
+    let ran = rig.take().unwrap().run();
+    let error = ran.result.unwrap_err().to_string();
     assert_eq!(
         error,
         "outcome refused: action 2 (apply): denied: apply of v1/Secret is not among the manifest's writes"
@@ -764,10 +839,10 @@ fn turns_are_shared_between_plugins_however_long_a_queue_is() {
     (0..100).for_each(|i| rig.put(&service(), &format!("s{i}"), ""));
     let plugins: Vec<String> = (0..6)
         .filter_map(|_| {
-            let mut reconcile = rig.take()?;
-            let decision = reconcile.decide();
-            rig.finish(&reconcile, decision);
-            Some(reconcile.plugin_name().to_owned())
+            let reconcile = rig.take()?;
+            let plugin = reconcile.held.plugin_name().to_owned();
+            rig.finish(reconcile.run());
+            Some(plugin)
         })
         .collect();
     assert_eq!(plugins, ["busy", "calm", "busy", "calm", "busy", "calm"]);
@@ -827,10 +902,10 @@ fn a_plugin_that_was_idle_has_no_claim_on_the_turns_it_did_not_need() {
     (0..10).for_each(|i| rig.put(&service(), &format!("s{i}"), r#""touched":"yes""#));
     let plugins: Vec<String> = (0..10)
         .filter_map(|_| {
-            let mut reconcile = rig.take()?;
-            let decision = reconcile.decide();
-            rig.finish(&reconcile, decision);
-            Some(reconcile.plugin_name().to_owned())
+            let reconcile = rig.take()?;
+            let plugin = reconcile.held.plugin_name().to_owned();
+            rig.finish(reconcile.run());
+            Some(plugin)
         })
         .collect();
     let busy = plugins.iter().filter(|name| *name == "busy").count();

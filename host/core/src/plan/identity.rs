@@ -320,8 +320,8 @@ fn settle_uid(
 
 /// An update always requires the version that was seen. An apply or a patch requires it if its body
 /// names a version. For an object that this outcome has already written, the version is set once
-/// the server has answered (see [`Plan::execute`](super::Plan::execute)), except for an apply,
-/// which may create the object again.
+/// the server has answered (see [`execution`](super::execution)), except for an apply, which may
+/// create the object again.
 fn settle_version(fields: &mut Map<String, Value>, how: Use, shown: &Shown, is_written: bool) {
     const NAME: &str = "resourceVersion";
     if how == Use::Create || (is_written && how != Use::Patch) {

@@ -17,9 +17,9 @@ use crate::model::object::Object;
 use crate::model::outcome::{Action, ActionResult, Delete, Event, PatchType};
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::model::text::hex;
-use crate::plan::api_server::{Operation, Write};
 use crate::plan::children;
 use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
+use crate::plan::write::{Operation, Write};
 use crate::reads::reader::Reader;
 
 /// Plans the actions of one outcome, in order. The time for one action does not depend on how many

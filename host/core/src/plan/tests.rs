@@ -1,8 +1,6 @@
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
 
 use serde_json::{Value, json};
 
@@ -17,8 +15,10 @@ use crate::model::object::Object;
 use crate::model::outcome::PatchType;
 use crate::model::outcome::{Delete, Event};
 use crate::model::selector::LabelSelector;
-use crate::plan::api_server::ReadFailure;
+use crate::plan::accepted::{AcceptedWrite, Effect};
 use crate::plan::children;
+use crate::plan::execution::{Executed, Execution};
+use crate::plan::write::{Author, Operation, WriteAnswer};
 use crate::reads::reader::ListFilter;
 
 mod pairs;
@@ -60,7 +60,7 @@ fn manifest() -> Manifest {
 struct Rig {
     manifest: Manifest,
     permissions: Permissions,
-    applied: Applied,
+    applied: Arc<Applied>,
     cache: Cache,
     /// Whether the plugin reads only some ConfigMaps.
     is_narrowed: bool,
@@ -85,7 +85,7 @@ impl Rig {
         Self {
             permissions: Permissions::of(&manifest, &Grants::as_requested()),
             manifest,
-            applied: Applied::default(),
+            applied: Arc::default(),
             cache,
             is_narrowed: false,
             is_listing: false,
@@ -160,10 +160,27 @@ impl Rig {
     }
 
     fn execute(&self, actions: &[Action], server: &Server) -> Executed {
+        let execution = self.execution(actions, server.halt.clone());
+        drive(execution, |write| server.write(write))
+    }
+
+    fn execution(&self, actions: &[Action], halt: Halt) -> Execution {
         let plan = self.plan(actions).unwrap();
-        plan.execute(server, &Author::named("p"), &self.applied, &server.halt)
-            .now_or_never()
-            .expect("the fake server answers at once")
+        let author = Arc::new(Author::named("p"));
+        Execution::new(plan, author, self.applied.clone(), halt)
+    }
+}
+
+/// Carries a plan out on what answers each write like this.
+fn drive(mut execution: Execution, answer: impl Fn(&Write) -> WriteAnswer) -> Executed {
+    loop {
+        match execution.advance() {
+            ControlFlow::Continue(pending) => {
+                let answer = answer(pending.write());
+                execution = pending.answered(answer);
+            }
+            ControlFlow::Break(executed) => return executed,
+        }
     }
 }
 
@@ -207,8 +224,8 @@ fn what_an_eviction_leaves_is_awaited_on_the_pod() {
     }
 }
 
-impl ApiServer for Server {
-    fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
+impl Server {
+    fn write(&self, write: &Write) -> WriteAnswer {
         self.seen.lock().unwrap().push(write.clone());
         if &*write.key.name == "last" {
             self.halt.halt();
@@ -219,19 +236,10 @@ impl ApiServer for Server {
             .unwrap()
             .pop()
             .unwrap_or(ActionResult::Done(None));
-        let answer = WriteAnswer {
+        WriteAnswer {
             status: self.status.clone(),
             ..answer.into()
-        };
-        futures::future::ready(answer).boxed()
-    }
-
-    fn read<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
-        unreachable!("planning reads nothing")
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! not read whole. Everyone else sees only the kind of refusal and its status.
 
 use crate::model::outcome::ActionResult;
-use crate::plan::api_server::{Operation, Write};
+use crate::plan::write::{Operation, Write};
 use crate::reads::reader::Reader;
 
 /// Who may see the words.
@@ -32,7 +32,7 @@ impl Audience {
         }
     }
 
-    /// `status` comes from the [`WriteAnswer`](crate::plan::api_server::WriteAnswer).
+    /// `status` comes from the [`WriteAnswer`](crate::plan::write::WriteAnswer).
     pub fn hear(self, result: ActionResult, status: Option<String>) -> Heard {
         let bare = status.map(|status| {
             result.clone().saying(format!(

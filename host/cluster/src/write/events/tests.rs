@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pilothouse_core::{ApiServer, Author, ObjectKey, Operation, Write};
+use pilothouse_core::{Author, ObjectKey, Operation, Write};
 use serde_json::json;
 
 use super::body::{MAX_NOTE, cut};

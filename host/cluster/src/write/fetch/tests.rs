@@ -1,4 +1,3 @@
-use pilothouse_core::ApiServer;
 use serde_json::{Value, json};
 
 use super::*;

@@ -14,12 +14,15 @@ use crate::hub::changelog::Missed;
 use crate::hub::gate::{Awaited, GateId, Passage, Sign};
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::plugin::{Request, RunError};
-use crate::hub::reconcile::{Decision, PluginVersion, Reconcile, ReconcileError, Start};
+use crate::hub::reconcile::{
+    Conclusion, End, Finished, HeldKey, PluginVersion, Ran, Reconcile, ReconcileError, Start,
+};
 use crate::hub::status::LastError;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
 use crate::model::key::ObjectKey;
 use crate::model::outcome::Failure;
-use crate::plan::{AcceptedWrite, Effect, Executed};
+use crate::plan::accepted::{AcceptedWrite, Effect};
+use crate::plan::execution::Executed;
 use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Taken, Time};
 use crate::reads::read::Read;
@@ -103,7 +106,7 @@ impl Controller {
             match self.gates.try_pass(&taken.key, snapshot, now) {
                 Passage::Open => {
                     let mut reconcile = self.reconcile(id, taken, snapshot, now, wall_clock_ms);
-                    reconcile.is_probe = is_probe;
+                    reconcile.held.is_probe = is_probe;
                     return Some(Work::Run(Box::new(reconcile)));
                 }
                 Passage::Until(until) => {
@@ -275,27 +278,22 @@ impl Controller {
 
     /// The guest has ended. Replaces the key's reads by those of this reconcile, or adds them if it
     /// failed. Queues the key again if something it read has changed since its snapshot.
-    pub fn register(
-        &mut self,
-        reconcile: &Reconcile,
-        decision: &Decision,
-        missed: Missed<'_>,
-        now: Time,
-    ) {
-        self.pace.end(reconcile.started, now);
+    pub fn register(&mut self, ran: &Ran, missed: Missed<'_>, now: Time) {
+        let held = &ran.held;
+        self.pace.end(held.started, now);
         self.share
-            .end(reconcile.charge, now.saturating_sub(reconcile.started));
-        let key = &reconcile.request.key;
-        self.reconciles.denied_reads += u64::from(decision.denied.is_some());
-        if !self.is_current(reconcile) {
+            .end(held.charge, now.saturating_sub(held.started));
+        let key = &held.request.key;
+        self.reconciles.denied_reads += u64::from(ran.denied.is_some());
+        if !self.is_current(held) {
             // The reads belong to another version and use its numbering of informers and views.
-            if !self.is_of_another_kind(reconcile) {
+            if !self.is_of_another_kind(held) {
                 self.queue.add(key, NORMAL, now);
             }
             return;
         }
         let is_stale = match missed {
-            _ if reconcile.sequence() < self.turned_at => {
+            _ if held.sequence < self.turned_at => {
                 self.loops.caused_otherwise(key);
                 true
             }
@@ -303,7 +301,7 @@ impl Controller {
                 self.loops.caused_otherwise(key);
                 true
             }
-            Missed::Changes(changes) => match self.touching(decision, changes) {
+            Missed::Changes(changes) => match self.touching(ran, changes) {
                 None => {
                     self.loops.caused_otherwise(key);
                     true
@@ -319,14 +317,14 @@ impl Controller {
         if is_stale {
             self.queue.add(key, NORMAL, now);
         }
-        let reads = decision.reads.iter();
+        let reads = ran.reads.iter();
         // If the subject is gone, perhaps only because it is no longer selected, the guest's reads
         // of it were not recorded. A recorded one is the host's own, made for planning, and nothing
         // else wakes the key when such an object changes.
-        let reads = reads.filter(|read| reconcile.is_gone || !self.is_own(read, key));
+        let reads = reads.filter(|read| held.is_gone || !self.is_own(read, key));
         let reads: BTreeSet<Read> = reads.cloned().collect();
         self.share.charge(reads.len() * COMPARISONS_PER_READ);
-        match &decision.result {
+        match &ran.result {
             Ok(_) => self.reads.set(key, reads),
             Err(_) => self.reads.join(key, reads),
         }
@@ -336,11 +334,11 @@ impl Controller {
     /// comparisons: the hub is locked meanwhile. The plugin is charged for them.
     fn touching<'a>(
         &mut self,
-        decision: &Decision,
+        ran: &Ran,
         changes: impl Iterator<Item = (InformerId, &'a Change)>,
     ) -> Option<Vec<(InformerId, &'a Change)>> {
         let mut left = MISSED_COMPARISONS;
-        let informers: BTreeSet<InformerId> = decision.reads.iter().map(Read::informer).collect();
+        let informers: BTreeSet<InformerId> = ran.reads.iter().map(Read::informer).collect();
         let changes = changes.filter(|(informer, _)| informers.contains(informer));
         let touching = changes.filter_map(|(informer, change)| {
             let view = self
@@ -348,7 +346,7 @@ impl Controller {
                 .get(&informer)
                 .and_then(|subscribed| subscribed.view);
             let sight = Sight::new(change, view);
-            match touches_any(&decision.reads, informer, &sight, &mut left) {
+            match touches_any(&ran.reads, informer, &sight, &mut left) {
                 Some(false) => None,
                 touches => Some(touches.map(|_| (informer, change))),
             }
@@ -366,39 +364,46 @@ impl Controller {
     }
 
     /// Whether a reconcile began on the present version.
-    fn is_current(&self, reconcile: &Reconcile) -> bool {
-        Arc::ptr_eq(&reconcile.version, &self.version)
+    fn is_current(&self, held: &HeldKey) -> bool {
+        Arc::ptr_eq(&held.version, &self.version)
     }
 
-    /// Whether the present version has keys of another kind than the reconcile.
-    fn is_of_another_kind(&self, reconcile: &Reconcile) -> bool {
-        reconcile.version.manifest.subject_kind() != self.manifest().subject_kind()
+    /// Whether the present version has keys of another kind than this one.
+    fn is_of_another_kind(&self, held: &HeldKey) -> bool {
+        held.version.manifest.subject_kind() != self.manifest().subject_kind()
     }
 
-    /// Returns whether this failure put the version in quarantine.
-    pub fn failed(
-        &mut self,
-        reconcile: &Reconcile,
-        error: &ReconcileError,
-        executed: Executed,
-        snapshot: &Snapshot,
-        now: Time,
-    ) -> bool {
-        if self.is_of_another_kind(reconcile) {
-            self.queue.done(&reconcile.request.key, now);
-            return false;
+    /// Takes a key back.
+    pub fn finished(&mut self, finished: Finished, snapshot: &Snapshot, now: Time) -> Conclusion {
+        let Finished {
+            held,
+            end,
+            executed,
+        } = finished;
+        let mut conclusion = Conclusion::default();
+        if self.is_of_another_kind(&held) {
+            self.queue.done(&held.request.key, now);
+            return conclusion;
         }
-        let is_quarantined = self.judge(reconcile, Some(error), now);
-        self.fail(reconcile, error, executed, snapshot, now);
-        is_quarantined
+        match end {
+            End::Done(requeue_after) => {
+                conclusion.looping = self.settle(&held, requeue_after, executed, snapshot, now);
+            }
+            End::Failed(error) => {
+                conclusion.is_quarantined = self.judge(&held, Some(&error), now);
+                self.fail(&held, &error, executed, snapshot, now);
+            }
+            End::Halted => self.run_again(&held, executed, snapshot, now),
+        }
+        conclusion
     }
 
     /// Records the result of a reconcile for the version that made it, if that is still the present
     /// one. A version that makes the host panic is put in quarantine at once. Returns whether the
     /// version is put in quarantine.
-    fn judge(&mut self, reconcile: &Reconcile, error: Option<&ReconcileError>, now: Time) -> bool {
+    fn judge(&mut self, held: &HeldKey, error: Option<&ReconcileError>, now: Time) -> bool {
         // An unreachable cluster tells nothing about the plugin.
-        if !self.is_current(reconcile) || matches!(error, Some(ReconcileError::Unavailable(_))) {
+        if !self.is_current(held) || matches!(error, Some(ReconcileError::Unavailable(_))) {
             return false;
         }
         if let Some(ReconcileError::Run(panic @ RunError::HostPanic(_))) = error {
@@ -406,9 +411,7 @@ impl Controller {
         }
         let fault = error.filter(|error| error.is_fault());
         let reason = fault.map(ToString::to_string);
-        let is_quarantined = self
-            .health
-            .ran(&reconcile.request.key, reason.as_deref(), now);
+        let is_quarantined = self.health.ran(&held.request.key, reason.as_deref(), now);
         if is_quarantined {
             self.stop_writes();
         }
@@ -417,14 +420,14 @@ impl Controller {
 
     fn fail(
         &mut self,
-        reconcile: &Reconcile,
+        held: &HeldKey,
         error: &ReconcileError,
         executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) {
-        let key = &reconcile.request.key;
-        if !reconcile.is_gone {
+        let key = &held.request.key;
+        if !held.is_gone {
             self.gone.remove(key);
         }
         self.reconciles.error += 1;
@@ -453,18 +456,18 @@ impl Controller {
             ReconcileError::Run(RunError::Failure(Failure::Terminal(_))) => {
                 self.reconciles.terminal += 1;
                 self.queue.fail_terminally(key, now);
-                if reconcile.is_gone {
+                if held.is_gone {
                     self.note_gone(key, snapshot, now);
                 }
             }
-            ReconcileError::Unavailable(_) => return self.park(reconcile, now),
+            ReconcileError::Unavailable(_) => return self.park(held, now),
             // A retry keeps the priority of the reconcile that failed (controller-runtime's rule).
             _ => {
                 let at_least = match error {
                     ReconcileError::Write { retry_after, .. } => retry_after.unwrap_or_default(),
                     _ => Duration::ZERO,
                 };
-                self.queue.fail(key, at_least, reconcile.priority, now);
+                self.queue.fail(key, at_least, held.priority, now);
             }
         }
         let is_terminal = matches!(
@@ -472,13 +475,13 @@ impl Controller {
             ReconcileError::Run(RunError::Failure(Failure::Terminal(_)))
         );
         let is_guests = matches!(error, ReconcileError::Run(_) | ReconcileError::Plan(_));
-        if is_guests && (is_terminal || reconcile.request.attempt >= SUSPECT_AFTER) {
+        if is_guests && (is_terminal || held.request.attempt >= SUSPECT_AFTER) {
             self.suspects.add(key);
         }
         self.unreachable_streaks.remove(key);
         match error {
             ReconcileError::Write { .. } => self.release_parked(false),
-            _ => self.try_the_next_at_once(reconcile, now),
+            _ => self.try_the_next_at_once(held, now),
         }
         if self.queue.is_broken(key) {
             self.reasons.insert(key.clone(), error.to_string());
@@ -489,19 +492,19 @@ impl Controller {
 
     /// A tried key has ended without an answer from the cluster, and without having failed to get
     /// one. The next try may follow at once.
-    fn try_the_next_at_once(&mut self, reconcile: &Reconcile, now: Time) {
-        if let Some(outage) = self.outage.as_mut().filter(|_| reconcile.is_probe) {
+    fn try_the_next_at_once(&mut self, held: &HeldKey, now: Time) {
+        if let Some(outage) = self.outage.as_mut().filter(|_| held.is_probe) {
             outage.probe_soon(now);
         }
     }
 
     /// Parks a key until the cluster can be reached. A key whose writes alone cannot reach it waits
     /// longer each time and stops no other key: by then the failure is known to be the key's own.
-    fn park(&mut self, reconcile: &Reconcile, now: Time) {
+    fn park(&mut self, held: &HeldKey, now: Time) {
         let taken = Taken {
-            key: reconcile.request.key.clone(),
-            failures: reconcile.request.attempt.saturating_sub(1),
-            priority: reconcile.priority,
+            key: held.request.key.clone(),
+            failures: held.request.attempt.saturating_sub(1),
+            priority: held.priority,
             waited: Duration::ZERO,
         };
         let unreachable_streaks = self
@@ -555,32 +558,28 @@ impl Controller {
         }
     }
 
-    pub fn settled(
+    fn settle(
         &mut self,
-        reconcile: &Reconcile,
+        held: &HeldKey,
         requeue_after: Option<Duration>,
         executed: Executed,
         snapshot: &Snapshot,
         now: Time,
     ) -> Option<LoopingKey> {
-        let key = &reconcile.request.key;
-        if self.is_of_another_kind(reconcile) {
-            self.queue.done(key, now);
-            return None;
-        }
-        self.judge(reconcile, None, now);
+        let key = &held.request.key;
+        self.judge(held, None, now);
         self.unreachable_streaks.remove(key);
         // A write without an answer does not show that the cluster can be reached.
         let is_certain = |accepted: &AcceptedWrite| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
             self.release_parked(false);
         } else {
-            self.try_the_next_at_once(reconcile, now);
+            self.try_the_next_at_once(held, now);
         }
         self.queue.forget(key);
         self.reasons.remove(key);
         let looping = self.keep(key, executed, snapshot, now);
-        if reconcile.is_gone {
+        if held.is_gone {
             self.results.remove(key);
             self.note_gone(key, snapshot, now);
         } else {
@@ -604,18 +603,10 @@ impl Controller {
     }
 
     /// The writes of a reconcile were stopped on the way, so its key is queued again.
-    pub fn halted(
-        &mut self,
-        reconcile: &Reconcile,
-        executed: Executed,
-        snapshot: &Snapshot,
-        now: Time,
-    ) {
-        let key = &reconcile.request.key;
-        if !self.is_of_another_kind(reconcile) {
-            self.keep(key, executed, snapshot, now);
-            self.queue.add(key, reconcile.priority, now);
-        }
+    fn run_again(&mut self, held: &HeldKey, executed: Executed, snapshot: &Snapshot, now: Time) {
+        let key = &held.request.key;
+        self.keep(key, executed, snapshot, now);
+        self.queue.add(key, held.priority, now);
         self.queue.done(key, now);
     }
 

@@ -4,9 +4,8 @@ use super::*;
 
 /// Runs the only key that is due as if it had written this.
 pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect) {
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     let accepted = vec![AcceptedWrite {
         kind,
         key: ObjectKey::new("default", name),
@@ -16,7 +15,7 @@ pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect)
         accepted,
         ..Executed::default()
     };
-    rig.hub.settled(&reconcile, None, executed, rig.now);
+    rig.end(writing, executed);
 }
 
 #[test]
@@ -87,7 +86,7 @@ fn waiting() -> Rig {
 fn next_fetch(rig: &mut Rig) -> Fetch {
     match rig.hub.next(rig.now, 0) {
         Next::Fetch(fetch) => fetch,
-        Next::Run(reconcile) => panic!("{reconcile:?} runs"),
+        Next::Run(reconcile) => panic!("{:?} runs", reconcile.held),
         Next::Idle(until) => panic!("nothing to do until {until:?}"),
     }
 }
@@ -154,26 +153,27 @@ fn a_key_waits_on_while_nobody_answers() {
 fn a_write_without_an_answer_is_fetched_before_the_key_runs_again() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     let executed = Executed {
         accepted: vec![AcceptedWrite {
             kind: pod(),
             key: ObjectKey::new("default", "x"),
             effect: Effect::Unknown,
         }],
-        ..Executed::default()
+        ..unreachable()
     };
-    let error = ReconcileError::Unavailable("no answer".into());
-    rig.hub.failed(&reconcile, &error, executed, rig.now);
+    rig.end(writing, executed);
     rig.put(&pod(), "other", "");
     rig.now += Duration::from_secs(1);
     let fetch = next_fetch(&mut rig);
     let answers = vec![Ok(Some(live("x", 1000)))];
     rig.hub.fetched(&fetch, answers, rig.now);
     let reconcile = rig.take().unwrap();
-    assert_eq!(reconcile.request.attempt, 1, "it was not the key's fault");
+    assert_eq!(
+        reconcile.held.request.attempt, 1,
+        "it was not the key's fault"
+    );
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_write_whose_answer_does_not_show_the_object_is_fetched_before_the_key_runs_
     let fetch = next_fetch(&mut rig);
     assert_eq!(fetch.questions[0].key, ObjectKey::new("default", "x"));
     rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
-    rig.take().unwrap();
+    assert!(rig.take().is_some());
     let pods = rig.id(&pod());
     let cache = &rig.hub.snapshot.informers[pods];
     let evicted = cache.get(fetch.questions[0].key.parts());
@@ -524,10 +524,9 @@ fn what_one_of_several_keys_with_one_gate_wrote_is_awaited_whoever_ends_after_it
     for name in ["a", "b", "c"] {
         rig.put(&service(), name, "");
     }
-    let mut first = rig.take().unwrap();
-    let mut second = rig.take().unwrap();
-    let decision = first.decide();
-    rig.hub.decided(&first, &decision, rig.now);
+    let first = rig.take().unwrap();
+    let second = rig.take().unwrap();
+    let writing = rig.ran(first);
     let executed = Executed {
         accepted: vec![AcceptedWrite {
             kind: pod(),
@@ -536,9 +535,8 @@ fn what_one_of_several_keys_with_one_gate_wrote_is_awaited_whoever_ends_after_it
         }],
         ..Executed::default()
     };
-    rig.hub.settled(&first, None, executed, rig.now);
-    let decision = second.decide();
-    rig.finish(&second, decision);
+    rig.end(writing, executed);
+    rig.finish(second.run());
     assert_eq!(rig.run(), NONE, "the write is not visible yet");
     let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
     let id = rig.id(&pod());
@@ -551,9 +549,8 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     let mut rig = Rig::with(manifest("p"), nothing);
     let id = *rig.hub.controllers.keys().next().unwrap();
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     let accepted = |kind, version: &str| AcceptedWrite {
         kind,
         key: ObjectKey::new("default", "x"),
@@ -564,7 +561,7 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
         accepted: vec![accepted(service(), "1"), accepted(pod(), "1000")],
         ..Executed::default()
     };
-    rig.hub.settled(&reconcile, None, executed, rig.now);
+    rig.end(writing, executed);
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
     let mut less = manifest("p");

@@ -95,10 +95,9 @@ fn what_a_plugin_still_runs_when_it_leaves_means_nothing_any_more() {
     rig.sync(&service());
     rig.sync(&pod());
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
+    let reconcile = rig.take().unwrap();
     drop(rig.hub.leave(plugin));
-    let decision = reconcile.decide();
-    rig.finish(&reconcile, decision);
+    rig.finish(reconcile.run());
     assert!(rig.hub.is_drained(rig.now) && rig.hub.status(rig.now).is_empty());
 }
 
@@ -112,7 +111,7 @@ fn a_plugin_that_reads_more_has_to_wait_for_it_and_the_others_do_not() {
     assert_eq!(wanted(&rig)[0].1, Detail::Full);
     let runs = |rig: &mut Rig| {
         let reconcile = rig.take();
-        reconcile.map(|reconcile| reconcile.plugin_name().to_owned())
+        reconcile.map(|reconcile| reconcile.held.plugin_name().to_owned())
     };
     assert_eq!(runs(&mut rig).as_deref(), Some("light"));
     assert_eq!(runs(&mut rig), None);

@@ -91,8 +91,8 @@ fn all_keys(rig: &mut Rig) -> BTreeSet<(String, ObjectKey)> {
     reconciles
         .map(|reconcile| {
             (
-                reconcile.plugin_name().to_owned(),
-                reconcile.request.key.clone(),
+                reconcile.held.plugin_name().to_owned(),
+                reconcile.held.request.key.clone(),
             )
         })
         .collect()

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::access::grants::Grants;
 use crate::model::manifest::IndexDeclaration;
-use crate::plan::api_server::{Operation, Write};
 use crate::plan::children;
+use crate::plan::write::{Operation, Write};
 
 const NAMESPACES: [&str; 2] = ["x", "y"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -268,7 +268,7 @@ struct Life {
     ever: BTreeSet<Place>,
     /// The informers that have been listed, and with how much of each object.
     listed: BTreeMap<InformerId, Detail>,
-    reconciles: Vec<(Reconcile, Decision)>,
+    reconciles: Vec<Ran>,
     fetches: Vec<(Fetch, Answers)>,
     /// The keys of `a` whose last run failed terminally.
     terminal: BTreeSet<ObjectKey>,
@@ -508,21 +508,21 @@ impl Life {
                 let answers = self.answers(&fetch);
                 self.fetches.push((fetch, answers));
             }
-            Next::Run(mut reconcile) => {
-                let key = &reconcile.request.key;
-                let is_running = |(other, _): &(Reconcile, Decision)| {
-                    other.plugin == reconcile.plugin && other.request.key == *key
+            Next::Run(reconcile) => {
+                let held = reconcile.held();
+                let key = &held.request.key;
+                let is_running = |other: &Ran| {
+                    other.held.plugin == held.plugin && other.held.request.key == *key
                 };
                 prop_assert!(
                     !self.reconciles.iter().any(is_running),
-                    "{reconcile:?} runs twice"
+                    "{held:?} runs twice"
                 );
-                if reconcile.plugin == self.id {
+                if held.plugin == self.id {
                     prop_assert!(self.may_be_run(key), "there never was {key}");
                     prop_assert!(self.version.grants(&key.namespace), "{key} is not granted");
                 }
-                let decision = reconcile.decide();
-                self.reconciles.push((*reconcile, decision));
+                self.reconciles.push(reconcile.run());
             }
         }
         Ok(None)
@@ -541,43 +541,43 @@ impl Life {
         if self.reconciles.is_empty() {
             return;
         }
-        let (reconcile, mut decision) = self.reconciles.swap_remove(number % self.reconciles.len());
-        if reconcile.plugin == self.id {
-            self.terminal.remove(&reconcile.request.key);
+        let mut ran = self.reconciles.swap_remove(number % self.reconciles.len());
+        let key = ran.held.request.key.clone();
+        if ran.held.plugin == self.id {
+            self.terminal.remove(&key);
             let is_terminal = matches!(end, End::Terminal);
-            self.terminal
-                .extend(is_terminal.then(|| reconcile.request.key.clone()));
+            self.terminal.extend(is_terminal.then(|| key.clone()));
         }
-        let failure = |failure: Failure| ReconcileError::Run(failure.into());
-        let retry = || failure(Failure::Retry("no".into()));
-        let broken = decision.result.is_err().then(retry);
-        let mut accepted = vec![];
         let mut error = match end {
-            End::Well | End::Requeued | End::Unseen | End::Unknown => None,
-            End::Retry => Some(retry()),
-            End::Terminal => Some(failure(Failure::Terminal("no".into()))),
-            End::Trap => Some(RunError::Trap("no".into()).into()),
-            End::Unavailable => Some(ReconcileError::Unavailable("no".into())),
+            End::Retry => Some(Failure::Retry("no".into()).into()),
+            End::Terminal => Some(Failure::Terminal("no".into()).into()),
+            End::Trap => Some(RunError::Trap("no".into())),
+            End::Well | End::Requeued | End::Unseen | End::Unknown | End::Unavailable => None,
         };
-        if broken.is_some() && !matches!(end, End::Terminal) {
-            error = broken;
-        } else if let (End::Well | End::Requeued | End::Unseen | End::Unknown, Ok((plan, _))) =
-            (end, &decision.result)
-        {
-            for write in plan.writes() {
-                match self.write(reconcile.request.key.clone(), write) {
-                    Ok(effect) => accepted.push(AcceptedWrite {
-                        kind: write.kind.clone(),
-                        key: write.key.clone(),
-                        effect,
-                    }),
-                    Err(conflict) => error = Some(conflict),
+        if ran.result.is_err() && !matches!(end, End::Terminal) {
+            error = Some(Failure::Retry("no".into()).into());
+        }
+        let mut accepted = vec![];
+        let mut failure = None;
+        match (end, &ran.result) {
+            (End::Unavailable, _) => failure = unreachable().failure,
+            (End::Well | End::Requeued | End::Unseen | End::Unknown, Ok((plan, _))) => {
+                for write in plan.writes() {
+                    match self.write(key.clone(), write) {
+                        Ok(effect) => accepted.push(AcceptedWrite {
+                            kind: write.kind.clone(),
+                            key: write.key.clone(),
+                            effect,
+                        }),
+                        Err(conflict) => failure = Some(conflict),
+                    }
                 }
             }
+            _ => {}
         }
         let own = |effect| AcceptedWrite {
             kind: service(),
-            key: reconcile.request.key.clone(),
+            key: key.clone(),
             effect,
         };
         let never = Effect::Version(ResourceVersion::new("999999"));
@@ -594,28 +594,26 @@ impl Life {
         }
         let executed = Executed {
             accepted,
+            failure,
             ..Executed::default()
         };
-        let (hub, now) = (&mut self.rig.hub, self.rig.now);
-        let Some(error) = error else {
-            let delay = matches!(end, End::Requeued).then_some(Duration::from_secs(3));
-            hub.decided(&reconcile, &decision, now);
-            hub.settled(&reconcile, delay, executed, now);
-            return;
-        };
-        if !matches!(
-            error,
-            ReconcileError::Write { .. } | ReconcileError::Unavailable(_)
-        ) {
-            decision.result = Err(RunError::Trap(String::new()).into());
+        match (error, &mut ran.result) {
+            (Some(error), result) => *result = Err(error.into()),
+            (None, Ok((_, requeue_after))) => {
+                *requeue_after = matches!(end, End::Requeued).then_some(Duration::from_secs(3));
+            }
+            (None, Err(_)) => unreachable!("it has got an error"),
         }
-        hub.decided(&reconcile, &decision, now);
-        hub.failed(&reconcile, &error, executed, now);
+        let rig = &mut self.rig;
+        match rig.hub.ran(ran, rig.now) {
+            ControlFlow::Continue(writing) => rig.end(writing, executed),
+            ControlFlow::Break(finished) => rig.hub.finished(finished, rig.now),
+        };
     }
 
     /// Carries out one write of a key's reconcile as a server does: a no-op changes nothing, and a
     /// write that requires another state than the present one is a conflict.
-    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, ReconcileError> {
+    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, WriteFailure> {
         let place = (write.kind == pod(), write.key.clone());
         let here = self.world.get(&place);
         match &write.operation {
@@ -650,10 +648,7 @@ impl Life {
                 if here.is_some_and(is_seen) {
                     self.change(&place, None);
                 } else if here.is_some() {
-                    return Err(ReconcileError::Write {
-                        message: "conflict".into(),
-                        retry_after: None,
-                    });
+                    return Err(conflict());
                 }
                 Ok(Effect::Deletion(uid.clone()))
             }

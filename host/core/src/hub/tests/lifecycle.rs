@@ -71,13 +71,12 @@ fn move_elsewhere(rig: &mut Rig, id: PluginId) {
 fn every_key_runs_on_the_new_version_and_none_on_two_at_once() {
     let (mut rig, id) = with_services(&["a", "b", "c"], fine);
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let mut old = rig.take().unwrap();
+    let old = rig.take().unwrap();
     replace(&mut rig, id, fake(version("2.0.0"), fine));
     // `a` is still running, on the old version.
     assert_eq!(rig.run(), ["b", "c"]);
     assert_eq!(rig.hub.status(rig.now)[0].version, "2.0.0");
-    let decision = old.decide();
-    rig.finish(&old, decision);
+    rig.finish(old.run());
     assert_eq!(rig.run(), ["a"]);
     assert_eq!(rig.run(), [""; 0]);
 }
@@ -92,10 +91,9 @@ fn what_an_old_version_read_wakes_nobody() {
     };
     let (mut rig, id) = with_services(&["a"], reads_pod);
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let mut old = rig.take().unwrap();
+    let old = rig.take().unwrap();
     replace(&mut rig, id, fake(version("2.0.0"), fine));
-    let decision = old.decide();
-    rig.finish(&old, decision);
+    rig.finish(old.run());
     assert_eq!(rig.run(), ["a"]);
     rig.put(&pod(), "p", "");
     assert_eq!(rig.run(), [""; 0]);
@@ -107,9 +105,9 @@ fn failures_are_remembered_across_versions() {
     replace(&mut rig, id, fake(version("2.0.0"), fine));
     let reconcile = rig.take().unwrap();
     assert!(
-        reconcile.request.attempt > 1,
+        reconcile.held.request.attempt > 1,
         "{}",
-        reconcile.request.attempt
+        reconcile.held.request.attempt
     );
 }
 
@@ -156,7 +154,8 @@ fn a_key_does_not_wait_for_a_write_that_nobody_watches_any_more() {
         accepted: vec![accepted],
         ..Executed::default()
     };
-    rig.hub.settled(&reconcile, None, executed, rig.now);
+    let writing = rig.ran(reconcile);
+    rig.end(writing, executed);
     rig.put(&service(), "a", r#""changed":"again""#);
     assert!(rig.take().is_none(), "the pod is not to be seen yet");
     let mut less = version("2.0.0");
@@ -310,19 +309,19 @@ fn what_began_on_the_old_settings_is_written_as_they_said() {
         ..ControllerSettings::default()
     };
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let mut old = rig.take().unwrap();
+    let old = rig.take().unwrap();
     let plugin = rig.hub.controllers[&id].plugin();
     rig.hub.replace(id, plugin.clone(), &own, rig.now).unwrap();
     let written = |reconcile: &Reconcile| {
-        let author = reconcile.author();
+        let author = &reconcile.held.version.author;
         (author.field_manager.clone(), author.user.clone())
     };
     assert_eq!(written(&old), ("pilothouse.dev/a".into(), None));
-    old.decide();
+    drop(old.run());
     let new = rig.take().unwrap();
     let as_own = ("helm".to_owned(), own.user.clone());
     assert_eq!(written(&new), as_own);
-    assert_eq!(new.author().plugin, "a");
+    assert_eq!(new.held.version.author.plugin, "a");
 
     // A refused replacement changes nothing.
     rig.put(&service(), "c", "");
@@ -361,16 +360,11 @@ fn an_old_versions_last_turns_do_not_count_against_the_new_one() {
     for name in names {
         rig.put(&service(), name, r#""changed":"yes""#);
     }
-    let mut reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
+    let reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
     assert_eq!(reconciles.len(), names.len());
     replace(&mut rig, id, fake(version("2.0.0"), fine));
-    for reconcile in &mut reconciles {
-        reconcile.decide();
-        let error = ReconcileError::Run(RunError::Trap("unreachable".into()));
-        let is_quarantined = rig
-            .hub
-            .failed(reconcile, &error, Executed::default(), rig.now);
-        assert!(!is_quarantined);
+    for reconcile in reconciles {
+        assert!(!rig.finish(trapped(reconcile)).is_quarantined);
     }
     assert!(rig.hub.quarantined(rig.now).is_empty());
 }
@@ -483,15 +477,14 @@ fn an_action_that_is_not_granted_is_refused_and_a_fault() {
 fn a_run_of_another_kinds_key_ends_without_a_trace() {
     let (mut rig, id) = with_services(&["a"], fine);
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let mut old = rig.take().unwrap();
+    let old = rig.take().unwrap();
     let mut other = version("2.0.0");
     other.subject = Subject::Each(Selection {
         kind: pod(),
         ..selection()
     });
     replace(&mut rig, id, fake(other, fine));
-    let decision = old.decide();
-    rig.finish(&old, decision);
+    rig.finish(old.run());
     assert_eq!(rig.run(), [""; 0], "there is no pod of this name");
 }
 
@@ -499,12 +492,9 @@ fn a_run_of_another_kinds_key_ends_without_a_trace() {
 fn keys_that_are_taken_away_while_the_cluster_cannot_be_reached_keep_nobody_waiting() {
     let (mut rig, id) = with_services(&["a"], fine);
     rig.put(&service(), "a", r#""changed":"yes""#);
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
-    let error = ReconcileError::Unavailable("nobody answers".into());
-    rig.hub
-        .failed(&reconcile, &error, Executed::default(), rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    rig.end(writing, unreachable());
     assert!(rig.hub.is_cut_off(id));
     move_elsewhere(&mut rig, id);
     for (informer, (informer_key, _)) in rig.hub.wanted() {
@@ -538,12 +528,11 @@ fn a_plugin_that_is_halted_is_drained_once_nothing_runs() {
     rig.put(&service(), "a", r#""changed":"yes""#);
     rig.put(&service(), "b", r#""changed":"yes""#);
     rig.hub.drain_plugin(id);
-    let mut reconcile = rig.take().unwrap();
+    let reconcile = rig.take().unwrap();
     rig.hub.halt_plugin(id);
     assert!(rig.take().is_none());
     assert!(!rig.hub.is_plugin_drained(id, rig.now));
-    let decision = reconcile.decide();
-    rig.finish(&reconcile, decision);
+    rig.finish(reconcile.run());
     assert!(rig.hub.is_plugin_drained(id, rig.now));
     assert_eq!(rig.run(), NONE);
 }
@@ -632,7 +621,7 @@ fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
 /// Lets the plugin's only ready key remember an apply of pod "x" at this version.
 fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
     let reconcile = rig.take().unwrap();
-    let applied = reconcile.version.applied.clone();
+    let applied = reconcile.held.version.applied.clone();
     let target = ApplyTarget {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
@@ -651,7 +640,8 @@ fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
         }],
         ..Executed::default()
     };
-    rig.hub.settled(&reconcile, None, executed, rig.now);
+    let writing = rig.ran(reconcile);
+    rig.end(writing, executed);
     applied
 }
 
@@ -765,10 +755,9 @@ fn an_apply_of_its_own_wakes_nobody() {
     let mut rig = applies_blindly();
     rig.put(&service(), "web", "");
     bring(&mut rig, r#""spec":{"a":1}"#);
-    let mut reconcile = rig.take().unwrap();
-    let applied = reconcile.version.applied.clone();
-    let decision = reconcile.decide();
-    rig.finish(&reconcile, decision);
+    let reconcile = rig.take().unwrap();
+    let applied = reconcile.held.version.applied.clone();
+    rig.finish(reconcile.run());
     let target = ApplyTarget {
         kind: pod(),
         key: ObjectKey::new("default", "x"),
@@ -790,11 +779,10 @@ fn the_plugin(rig: &Rig) -> PluginId {
 fn is_halted_by(tell: impl FnOnce(&mut Rig)) -> bool {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     tell(&mut rig);
-    reconcile.halt().is_halted()
+    writing.held.halt.is_halted()
 }
 
 #[test]
@@ -827,21 +815,26 @@ fn who_pauses_a_plugin_or_takes_its_grants_stops_what_it_is_writing() {
 
 #[test]
 fn a_key_whose_writes_were_stopped_runs_again_when_the_plugin_does() {
-    let mut rig = Rig::with(manifest("p"), lists_pods);
+    let mut rig = applies_blindly();
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
     let paused = ControllerSettings {
         is_paused: true,
         ..ControllerSettings::default()
     };
     rig.hub.configure(the_plugin(&rig), &paused, rig.now);
-    rig.hub.halted(&reconcile, Executed::default(), rig.now);
+    let ControlFlow::Break(finished) = writing.advance() else {
+        panic!("it is halted");
+    };
+    rig.hub.finished(finished, rig.now);
     assert!(rig.take().is_none(), "it is paused");
     rig.hub
         .configure(the_plugin(&rig), &ControllerSettings::default(), rig.now);
     let reconcile = rig.take().unwrap();
-    assert_eq!(reconcile.request.attempt, 1, "it is not the key's fault");
-    assert!(!reconcile.halt().is_halted());
+    assert_eq!(
+        reconcile.held.request.attempt, 1,
+        "it is not the key's fault"
+    );
+    assert!(!reconcile.held.halt.is_halted());
 }

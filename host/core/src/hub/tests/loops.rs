@@ -6,9 +6,8 @@ use super::*;
 /// Runs the next key as if it had written this object, and lets the watch show the write. Returns
 /// `None` if no key was due, or the key is not found to loop.
 fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<LoopingKey> {
-    let mut reconcile = rig.take()?;
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
+    let reconcile = rig.take()?;
+    let writing = rig.ran(reconcile);
     let version = (rig.version + 1).to_string();
     let accepted = vec![AcceptedWrite {
         kind: kind.clone(),
@@ -19,7 +18,7 @@ fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<L
         accepted,
         ..Executed::default()
     };
-    let looping = rig.hub.settled(&reconcile, None, executed, rig.now);
+    let looping = rig.end(writing, executed).looping;
     rig.put(kind, name, labels);
     looping
 }
@@ -85,9 +84,8 @@ fn a_watch_that_is_faster_than_the_answer_hides_no_loop() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     for run in 0..11 {
-        let mut reconcile = rig.take().unwrap();
-        let decision = reconcile.decide();
-        rig.hub.decided(&reconcile, &decision, rig.now);
+        let reconcile = rig.take().unwrap();
+        let writing = rig.ran(reconcile);
         rig.put(&service(), "web", &format!(r#""at":"{run}""#));
         let accepted = vec![AcceptedWrite {
             kind: service(),
@@ -98,7 +96,7 @@ fn a_watch_that_is_faster_than_the_answer_hides_no_loop() {
             accepted,
             ..Executed::default()
         };
-        rig.hub.settled(&reconcile, None, executed, rig.now);
+        rig.end(writing, executed);
     }
     assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
 }
@@ -149,9 +147,8 @@ fn a_key_whose_writes_are_shown_one_by_one_is_slowed_down_as_well() {
     rig.put(&service(), "web", "");
     let mut runs = 0;
     while rig.now < Duration::from_secs(10) {
-        if let Some(mut reconcile) = rig.take() {
-            let decision = reconcile.decide();
-            rig.hub.decided(&reconcile, &decision, rig.now);
+        if let Some(reconcile) = rig.take() {
+            let writing = rig.ran(reconcile);
             let accepted = |kind, name: &str, after: u64| AcceptedWrite {
                 kind,
                 key: ObjectKey::new("default", name),
@@ -161,7 +158,7 @@ fn a_key_whose_writes_are_shown_one_by_one_is_slowed_down_as_well() {
                 accepted: vec![accepted(pod(), "x", 1), accepted(service(), "web", 2)],
                 ..Executed::default()
             };
-            rig.hub.settled(&reconcile, None, executed, rig.now);
+            rig.end(writing, executed);
             runs += 1;
             rig.put(&pod(), "x", &format!(r#""app":"web","at":"{runs}""#));
             assert!(rig.take().is_none(), "the other write is not shown yet");
@@ -209,9 +206,8 @@ fn a_key_that_writes_many_objects_each_time_is_slowed_down_as_well() {
         let mut rig = Rig::with(manifest("p"), lists_pods);
         rig.put(&service(), "web", "");
         for run in 0..11 {
-            let mut reconcile = rig.take().unwrap();
-            let decision = reconcile.decide();
-            rig.hub.decided(&reconcile, &decision, rig.now);
+            let reconcile = rig.take().unwrap();
+            let writing = rig.ran(reconcile);
             let first = rig.version + 1;
             let show = |rig: &mut Rig| {
                 (0..30).for_each(|number| {
@@ -231,7 +227,7 @@ fn a_key_that_writes_many_objects_each_time_is_slowed_down_as_well() {
                 accepted: (0..30).map(accepted).collect(),
                 ..Executed::default()
             };
-            rig.hub.settled(&reconcile, None, executed, rig.now);
+            rig.end(writing, executed);
             if !is_watch_faster {
                 show(&mut rig);
             }

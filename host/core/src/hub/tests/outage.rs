@@ -3,13 +3,16 @@
 use super::*;
 
 fn fail_unavailable(rig: &mut Rig) -> Option<String> {
-    let mut reconcile = rig.take()?;
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
-    let error = ReconcileError::Unavailable("no answer".into());
-    rig.hub
-        .failed(&reconcile, &error, Executed::default(), rig.now);
-    Some(reconcile.plugin_name().to_owned())
+    let reconcile = rig.take()?;
+    let plugin = reconcile.held.plugin_name().to_owned();
+    end_unreachable(rig, reconcile);
+    Some(plugin)
+}
+
+/// Ends a reconcile whose writes cannot reach the cluster.
+fn end_unreachable(rig: &mut Rig, reconcile: Reconcile) {
+    let writing = rig.ran(reconcile);
+    rig.end(writing, unreachable());
 }
 
 /// One hundred keys of one plugin. The writes of the first two could not reach the cluster.
@@ -17,12 +20,8 @@ fn cut_off() -> Rig {
     let mut rig = Rig::with(manifest("p"), nothing);
     (0..100).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
     let reconciles: Vec<Reconcile> = (0..2).filter_map(|_| rig.take()).collect();
-    for mut reconcile in reconciles {
-        let decision = reconcile.decide();
-        rig.hub.decided(&reconcile, &decision, rig.now);
-        let error = ReconcileError::Unavailable("no answer".into());
-        rig.hub
-            .failed(&reconcile, &error, Executed::default(), rig.now);
+    for reconcile in reconciles {
+        end_unreachable(&mut rig, reconcile);
     }
     rig
 }
@@ -73,15 +72,9 @@ fn one_key_that_gets_through_brings_all_of_them_back() {
 fn an_answer_that_is_no_success_shows_the_cluster_too() {
     let mut rig = cut_off();
     rig.now += Duration::from_secs(1);
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
-    let error = ReconcileError::Write {
-        message: "conflict".into(),
-        retry_after: None,
-    };
-    rig.hub
-        .failed(&reconcile, &error, Executed::default(), rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    rig.end(writing, refused());
     assert_eq!(rig.run().len(), 99);
 }
 
@@ -90,12 +83,8 @@ fn guests_that_fail_by_themselves_do_not_leave_the_others_waiting_for_ever() {
     let mut rig = cut_off();
     for _ in 0..2 {
         rig.now += Duration::from_secs(1);
-        let mut reconcile = rig.take().unwrap();
-        let decision = reconcile.decide();
-        rig.hub.decided(&reconcile, &decision, rig.now);
-        let error = ReconcileError::Run(RunError::Trap("unreachable".into()));
-        rig.hub
-            .failed(&reconcile, &error, Executed::default(), rig.now);
+        let reconcile = rig.take().unwrap();
+        rig.finish(trapped(reconcile));
     }
     assert!(rig.run().len() >= 98, "nobody is left to try with");
 }
@@ -113,10 +102,10 @@ fn what_one_plugin_cannot_reach_stops_no_other() {
     let mut rig = cut_off();
     rig.join(manifest("other"), nothing);
     let plugins: BTreeSet<String> = std::iter::from_fn(|| {
-        let mut reconcile = rig.take()?;
-        let decision = reconcile.decide();
-        rig.finish(&reconcile, decision);
-        Some(reconcile.plugin_name().to_owned())
+        let reconcile = rig.take()?;
+        let plugin = reconcile.held.plugin_name().to_owned();
+        rig.finish(reconcile.run());
+        Some(plugin)
     })
     .collect();
     assert_eq!(plugins, ["other".to_owned()].into());
@@ -139,14 +128,11 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
             rig.put(&service(), "alive", &format!(r#""n":"{step}""#));
         }
         let reconciles: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
-        for mut reconcile in reconciles {
-            let decision = reconcile.decide();
-            rig.hub.decided(&reconcile, &decision, rig.now);
-            if &*reconcile.request.key.name == "dead" {
+        for reconcile in reconciles {
+            let writing = rig.ran(reconcile);
+            if &*writing.held.request.key.name == "dead" {
                 unreachable_streaks += 1;
-                let error = ReconcileError::Unavailable("503".into());
-                rig.hub
-                    .failed(&reconcile, &error, Executed::default(), rig.now);
+                rig.end(writing, unreachable());
             } else {
                 alive_runs += 1;
                 let accepted = vec![AcceptedWrite {
@@ -158,7 +144,7 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
                     accepted,
                     ..Executed::default()
                 };
-                rig.hub.settled(&reconcile, None, executed, rig.now);
+                rig.end(writing, executed);
             }
         }
         rig.now += Duration::from_millis(1);
@@ -182,17 +168,13 @@ fn keys_that_write_nothing_run_while_one_key_finds_no_cluster() {
         if step == 1_000 {
             (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
         }
-        while let Some(mut reconcile) = rig.take() {
-            let decision = reconcile.decide();
-            rig.hub.decided(&reconcile, &decision, rig.now);
-            if &*reconcile.request.key.name == "dead" {
-                let error = ReconcileError::Unavailable("503".into());
-                rig.hub
-                    .failed(&reconcile, &error, Executed::default(), rig.now);
+        while let Some(reconcile) = rig.take() {
+            let writing = rig.ran(reconcile);
+            if &*writing.held.request.key.name == "dead" {
+                rig.end(writing, unreachable());
             } else {
-                ran.insert(reconcile.request.key.name.to_string());
-                rig.hub
-                    .settled(&reconcile, None, Executed::default(), rig.now);
+                ran.insert(writing.held.request.key.name.to_string());
+                rig.end(writing, Executed::default());
             }
         }
         rig.now += Duration::from_millis(1);
@@ -204,9 +186,8 @@ fn keys_that_write_nothing_run_while_one_key_finds_no_cluster() {
 fn a_run_that_writes_nothing_does_not_show_that_the_cluster_can_be_reached() {
     let mut rig = cut_off();
     rig.now += Duration::from_secs(1);
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.finish(&reconcile, decision);
+    let reconcile = rig.take().unwrap();
+    rig.finish(reconcile.run());
     let id = *rig.hub.controllers.keys().next().unwrap();
     assert!(rig.hub.is_cut_off(id));
 }
@@ -218,7 +199,7 @@ fn another_key_is_tried_while_the_one_that_found_none_hangs() {
     let first = rig.take().unwrap();
     rig.now += Duration::from_secs(1);
     let second = rig.take().unwrap();
-    assert_ne!(first.request.key, second.request.key);
+    assert_ne!(first.held.request.key, second.held.request.key);
     rig.now += Duration::from_secs(1);
     assert!(rig.take().is_some());
 }
@@ -228,7 +209,7 @@ fn a_key_whose_fetch_found_none_asks_again_soon_when_others_got_through() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
-    let (mut first, mut second) = (rig.take().unwrap(), rig.take().unwrap());
+    let (first, second) = (rig.take().unwrap(), rig.take().unwrap());
     let wrote = |effect| Executed {
         accepted: vec![AcceptedWrite {
             kind: pod(),
@@ -237,19 +218,18 @@ fn a_key_whose_fetch_found_none_asks_again_soon_when_others_got_through() {
         }],
         ..Executed::default()
     };
-    for reconcile in [&mut first, &mut second] {
-        let decision = reconcile.decide();
-        rig.hub.decided(reconcile, &decision, rig.now);
-    }
-    let error = ReconcileError::Unavailable("no answer".into());
-    rig.hub
-        .failed(&first, &error, wrote(Effect::Unknown), rig.now);
+    let (first, second) = (rig.ran(first), rig.ran(second));
+    let unknown = Executed {
+        failure: unreachable().failure,
+        ..wrote(Effect::Unknown)
+    };
+    rig.end(first, unknown);
     rig.now += Duration::from_secs(1);
     let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
         panic!("it is not known what became of the write");
     };
     let version = Effect::Version(ResourceVersion::new("1"));
-    rig.hub.settled(&second, None, wrote(version), rig.now);
+    rig.end(second, wrote(version));
     let no_answer = ReadFailure::NoAnswer("no route".into());
     rig.hub.fetched(&fetch, vec![Err(no_answer)], rig.now);
     rig.now += Duration::from_secs(1);
@@ -264,15 +244,9 @@ fn a_key_that_was_tried_often_while_nobody_got_through_is_brought_back_with_the_
         fail_unavailable(&mut rig);
     }
     rig.now += Duration::from_secs(1);
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
-    let error = ReconcileError::Write {
-        message: "conflict".into(),
-        retry_after: None,
-    };
-    rig.hub
-        .failed(&reconcile, &error, Executed::default(), rig.now);
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    rig.end(writing, refused());
     assert_eq!(rig.run().len(), 99);
 }
 
@@ -286,18 +260,13 @@ fn a_key_that_found_no_cluster_is_tried_however_many_keys_write_nothing() {
         // There is always another key.
         rig.put(&service(), &format!("s{step}"), "");
         rig.put(&service(), &format!("t{step}"), "");
-        let mut reconcile = rig.take();
-        if let Some(reconcile) = &mut reconcile {
-            unreachable_streaks += usize::from(&*reconcile.request.key.name == "a");
-            let decision = reconcile.decide();
-            rig.hub.decided(reconcile, &decision, rig.now);
-            if &*reconcile.request.key.name == "a" {
-                let error = ReconcileError::Unavailable("503".into());
-                rig.hub
-                    .failed(reconcile, &error, Executed::default(), rig.now);
+        if let Some(reconcile) = rig.take() {
+            let writing = rig.ran(reconcile);
+            if &*writing.held.request.key.name == "a" {
+                unreachable_streaks += 1;
+                rig.end(writing, unreachable());
             } else {
-                rig.hub
-                    .settled(reconcile, None, Executed::default(), rig.now);
+                rig.end(writing, Executed::default());
             }
         }
         rig.now += Duration::from_millis(1);
@@ -329,22 +298,14 @@ fn an_outage_goes_on_while_the_last_key_that_found_no_cluster_is_tried() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
-    let (mut found_none, mut needs_none) = (rig.take().unwrap(), rig.take().unwrap());
-    let fail = |rig: &mut Rig, reconcile: &mut Reconcile| {
-        let decision = reconcile.decide();
-        rig.hub.decided(reconcile, &decision, rig.now);
-        let error = ReconcileError::Unavailable("no answer".into());
-        rig.hub
-            .failed(reconcile, &error, Executed::default(), rig.now);
-    };
-    fail(&mut rig, &mut found_none);
+    let (found_none, needs_none) = (rig.take().unwrap(), rig.take().unwrap());
+    end_unreachable(&mut rig, found_none);
     rig.now += Duration::from_secs(1);
     fail_unavailable(&mut rig);
     rig.now += Duration::from_secs(1);
-    let mut tried = rig.take().unwrap();
-    let decision = needs_none.decide();
-    rig.finish(&needs_none, decision);
-    fail(&mut rig, &mut tried);
+    let tried = rig.take().unwrap();
+    rig.finish(needs_none.run());
+    end_unreachable(&mut rig, tried);
     let id = *rig.hub.controllers.keys().next().unwrap();
     assert!(rig.hub.is_cut_off(id));
 }

@@ -56,10 +56,10 @@ impl Suspected {
     fn step(&mut self, server: Server) {
         let rig = &mut self.rig;
         match rig.hub.next(rig.now, 0) {
-            Next::Run(mut reconcile) => {
-                let decision = reconcile.decide();
-                self.failures += usize::from(decision.result.is_err());
-                rig.finish(&reconcile, decision);
+            Next::Run(reconcile) => {
+                let ran = reconcile.run();
+                self.failures += usize::from(ran.result.is_err());
+                rig.finish(ran);
             }
             Next::Fetch(fetch) => {
                 assert_eq!(fetch.purpose, Purpose::Repair);
@@ -81,9 +81,8 @@ impl Suspected {
 }
 
 fn run_one(rig: &mut Rig) {
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.finish(&reconcile, decision);
+    let reconcile = rig.take().unwrap();
+    rig.finish(reconcile.run());
 }
 
 #[test]
@@ -178,7 +177,7 @@ fn long_lists_are_fetched_piece_by_piece() {
 fn next_fetch(rig: &mut Rig) -> Fetch {
     match rig.hub.next(rig.now, 0) {
         Next::Fetch(fetch) => fetch,
-        Next::Run(reconcile) => panic!("{reconcile:?} runs"),
+        Next::Run(reconcile) => panic!("{:?} runs", reconcile.held),
         Next::Idle(due) => panic!("nothing to do until {due:?}"),
     }
 }
@@ -226,9 +225,8 @@ fn what_may_not_be_fetched_is_asked_for_once() {
     let mut fetches = 0;
     for _ in 0..100_000 {
         match rig.hub.next(rig.now, 0) {
-            Next::Run(mut reconcile) => {
-                let decision = reconcile.decide();
-                rig.finish(&reconcile, decision);
+            Next::Run(reconcile) => {
+                rig.finish(reconcile.run());
             }
             Next::Fetch(fetch) => {
                 fetches += 1;
@@ -342,9 +340,8 @@ fn looks_at_few_at_a_time(filter: ListFilter, objects: usize) {
     let (mut asked, mut waits) = (0, 0);
     while rig.now < Duration::from_secs(5_000) {
         match rig.hub.next(rig.now, 0) {
-            Next::Run(mut reconcile) => {
-                let decision = reconcile.decide();
-                rig.finish(&reconcile, decision);
+            Next::Run(reconcile) => {
+                rig.finish(reconcile.run());
             }
             Next::Fetch(fetch) => {
                 asked += fetch.questions.len();

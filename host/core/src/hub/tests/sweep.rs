@@ -33,10 +33,10 @@ fn with_listed(names: &[String]) -> (Rig, PluginId) {
 
 /// Runs the next key and returns its name.
 fn run_one(rig: &mut Rig) -> Option<String> {
-    let mut reconcile = rig.take()?;
-    let decision = reconcile.decide();
-    rig.finish(&reconcile, decision);
-    Some(reconcile.request.key.name.to_string())
+    let reconcile = rig.take()?;
+    let name = reconcile.held.request.key.name.to_string();
+    rig.finish(reconcile.run());
+    Some(name)
 }
 
 fn run_in_order(rig: &mut Rig) -> Vec<String> {
@@ -68,15 +68,15 @@ fn first_runs_have_low_priority_and_wait_since_the_plugin_joined() {
     rig.put(&service(), "changed", "");
     let reconcile = rig.take().unwrap();
     assert_eq!(
-        (&*reconcile.request.key.name, reconcile.priority),
+        (&*reconcile.held.request.key.name, reconcile.held.priority),
         ("changed", NORMAL)
     );
     let reconcile = rig.take().unwrap();
     assert_eq!(
-        (&*reconcile.request.key.name, reconcile.priority),
+        (&*reconcile.held.request.key.name, reconcile.held.priority),
         ("s0000", LOW)
     );
-    assert_eq!(reconcile.waited, Duration::from_secs(3));
+    assert_eq!(reconcile.waited(), Duration::from_secs(3));
 }
 
 #[test]

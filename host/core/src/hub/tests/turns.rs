@@ -22,7 +22,10 @@ fn a_plugin_that_resyncs_runs_every_subject_again_with_low_priority() {
     assert!((60..=120).contains(&due.as_secs()), "{due:?}");
     rig.now = due;
     let reconcile = rig.take().unwrap();
-    assert_eq!((reconcile.plugin_name(), reconcile.priority), ("p", LOW));
+    assert_eq!(
+        (reconcile.held.plugin_name(), reconcile.held.priority),
+        ("p", LOW)
+    );
     assert_eq!(rig.run().len(), 1, "and the other subject");
 }
 
@@ -38,13 +41,12 @@ fn a_plugin_whose_guests_are_slow_leaves_a_thread_to_others() {
     (0..10).for_each(|number| rig.put(&service(), &format!("s{number}"), ""));
     let alone: Vec<Reconcile> = std::iter::from_fn(|| rig.take()).collect();
     assert_eq!(alone.len(), 10, "alone it may use them all");
-    for mut reconcile in alone {
-        let decision = reconcile.decide();
-        rig.finish(&reconcile, decision);
+    for reconcile in alone {
+        rig.finish(reconcile.run());
     }
     rig.join(manifest("calm"), nothing);
     let slow: Vec<String> = std::iter::from_fn(|| rig.take())
-        .map(|reconcile| reconcile.plugin_name().to_owned())
+        .map(|reconcile| reconcile.held.plugin_name().to_owned())
         .collect();
     assert_eq!(slow, ["calm", "calm"], "of three threads two");
 }
@@ -63,14 +65,13 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
     let names = |reconciles: &[Reconcile]| -> Vec<String> {
         reconciles
             .iter()
-            .map(|reconcile| reconcile.plugin_name().to_owned())
+            .map(|reconcile| reconcile.held.plugin_name().to_owned())
             .collect()
     };
-    let is_slow = |reconcile: &Reconcile| reconcile.plugin_name() != "calm";
+    let is_slow = |reconcile: &Reconcile| reconcile.held.plugin_name() != "calm";
     let end = |rig: &mut Rig, reconciles: Vec<Reconcile>| {
-        for mut reconcile in reconciles {
-            let decision = reconcile.decide();
-            rig.finish(&reconcile, decision);
+        for reconcile in reconciles {
+            rig.finish(reconcile.run());
         }
     };
     // A guest is known to be slow only after it has taken long.
@@ -110,15 +111,14 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
 fn a_key_waits_as_long_as_the_server_asked_for() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
-    let mut reconcile = rig.take().unwrap();
-    let decision = reconcile.decide();
-    rig.hub.decided(&reconcile, &decision, rig.now);
-    let busy = ReconcileError::Write {
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    let busy = failed(WriteFailure {
         message: "too many requests".into(),
+        is_unavailable: false,
         retry_after: Some(Duration::from_secs(30)),
-    };
-    rig.hub
-        .failed(&reconcile, &busy, Executed::default(), rig.now);
+    });
+    rig.end(writing, busy);
     rig.now += Duration::from_secs(29);
     assert_eq!(rig.run(), NONE);
     rig.now += Duration::from_secs(1);
@@ -173,13 +173,12 @@ fn nobody_waits_for_a_time_that_has_passed() {
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
     let mut busy = Vec::new();
-    while let Some(mut reconcile) = rig.take() {
-        if reconcile.plugin_name() == "slow" && &*reconcile.request.key.name != "fails" {
+    while let Some(reconcile) = rig.take() {
+        if reconcile.held.plugin_name() == "slow" && &*reconcile.held.request.key.name != "fails" {
             busy.push(reconcile);
             continue;
         }
-        let decision = reconcile.decide();
-        rig.finish(&reconcile, decision);
+        rig.finish(reconcile.run());
     }
     assert_eq!(busy.len(), 2, "all the threads that one plugin may have");
     rig.now += Duration::from_secs(1);
@@ -210,10 +209,10 @@ fn a_run_that_missed_more_than_its_reads_are_held_against_is_run_again() {
     for (count, again) in [(50, NONE), (5_000, vec!["a".to_owned()])] {
         let mut rig = Rig::with(manifest("p"), lists(count));
         rig.put(&service(), "a", "");
-        let mut reconcile = rig.take().unwrap();
-        let decision = reconcile.decide();
+        let reconcile = rig.take().unwrap();
+        let ran = reconcile.run();
         (0..10).for_each(|number| rig.put(&pod(), &format!("p{number}"), ""));
-        rig.finish(&reconcile, decision);
+        rig.finish(ran);
         assert_eq!(rig.run(), again, "{count} lists");
     }
 }

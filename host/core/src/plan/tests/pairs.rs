@@ -135,29 +135,16 @@ impl Versioned {
             (Operation::Event { .. }, _) => unreachable!("none is asked for"),
         }
     }
-}
-
-impl ApiServer for Versioned {
-    fn write<'a>(&'a self, _: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer> {
-        let result = self.change(write);
-        let object = self.get(&write.key.name).map(|object| object.to_string());
-        let ended = None;
-        futures::future::ready(WriteAnswer {
-            result,
-            status: None,
-            object,
-            ended,
-            owner: None,
+    /// Does what the outcome with these actions is planned to do.
+    fn does(&self, rig: &Rig, actions: &[Action]) -> Executed {
+        drive(rig.execution(actions, Halt::default()), |write| {
+            let result = self.change(write);
+            let object = self.get(&write.key.name).map(|object| object.to_string());
+            WriteAnswer {
+                object,
+                ..result.into()
+            }
         })
-        .boxed()
-    }
-
-    fn read<'a>(
-        &'a self,
-        _: &'a Kind,
-        _: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>> {
-        unreachable!("planning reads nothing")
     }
 }
 
@@ -225,11 +212,8 @@ fn after(actions: &[Action]) -> (Executed, Option<Value>) {
     };
     rig.execute(&[apply(&body("old"))], &remembered);
     let server = Versioned::with(&[with_data("a", "old")]);
-    let plan = rig.plan(actions).unwrap();
-    let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
-        .now_or_never();
-    (done.unwrap(), server.get("a"))
+    let done = server.does(&rig, actions);
+    (done, server.get("a"))
 }
 
 /// An action, and what it leaves of the object's `data.v`: none if it leaves no object.
@@ -316,14 +300,8 @@ fn a_finalizer_that_another_has_added_meanwhile_is_not_lost() {
     let mut live = object("a");
     live["metadata"]["finalizers"] = json!(["other/one"]);
     let server = Versioned::with(&[live]);
-    let plan = rig.plan(&[finalizer("x/y", true)]).unwrap();
-    let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
-        .now_or_never();
-    assert!(matches!(
-        done.unwrap().results[0],
-        ActionResult::Conflict(_)
-    ));
+    let done = server.does(&rig, &[finalizer("x/y", true)]);
+    assert!(matches!(done.results[0], ActionResult::Conflict(_)));
     assert_eq!(finalizers(&server.get("a").unwrap()), ["other/one"]);
 }
 
@@ -333,11 +311,8 @@ fn a_finalizer_is_added_whatever_else_has_changed_meanwhile() {
     let mut live = with_data("a", "new");
     live["metadata"]["resourceVersion"] = "9".into();
     let server = Versioned::with(&[live]);
-    let plan = rig.plan(&[finalizer("x/y", true)]).unwrap();
-    let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
-        .now_or_never();
-    assert!(done.unwrap().failure.is_none());
+    let done = server.does(&rig, &[finalizer("x/y", true)]);
+    assert!(done.failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
 }
 
@@ -384,13 +359,8 @@ fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
         for new in [body("new"), copy] {
             let rig = Rig::new(std::slice::from_ref(&before));
             let server = Versioned::with(std::slice::from_ref(&before));
-            let plan = rig
-                .plan(&[finalizer("x/y", present), update(&new)])
-                .unwrap();
-            let done = plan
-                .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
-                .now_or_never();
-            assert!(done.unwrap().failure.is_none(), "{before} {new}");
+            let done = server.does(&rig, &[finalizer("x/y", present), update(&new)]);
+            assert!(done.failure.is_none(), "{before} {new}");
             let left = server.get("a").unwrap();
             assert_eq!(finalizers(&left), wanted, "{before} {new}");
             assert_eq!(left["data"]["v"], "new");
@@ -408,11 +378,8 @@ fn an_update_of_what_the_outcome_has_made_keeps_its_finalizers() {
         object: made.to_string(),
         subresource: None,
     };
-    let plan = rig.plan(&[create, update(&body("new"))]).unwrap();
-    let done = plan
-        .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
-        .now_or_never();
-    assert!(done.unwrap().failure.is_none());
+    let done = server.does(&rig, &[create, update(&body("new"))]);
+    assert!(done.failure.is_none());
     assert_eq!(finalizers(&server.get("a").unwrap()), ["x/y"]);
 }
 
@@ -424,11 +391,8 @@ fn an_update_after_another_action_overwrites_nothing_that_was_not_seen() {
         let rig = Rig::new(&[with_data("a", "old")]);
         let server = Versioned::with(std::slice::from_ref(&live));
         *server.last.lock().unwrap() = 9;
-        let plan = rig.plan(&[one, update(&body("new"))]).unwrap();
-        let done = plan
-            .execute(&server, &Author::named("p"), &rig.applied, &Halt::default())
-            .now_or_never();
-        assert!(done.unwrap().failure.is_some(), "{first}");
+        let done = server.does(&rig, &[one, update(&body("new"))]);
+        assert!(done.failure.is_some(), "{first}");
         assert_eq!(server.get("a"), Some(live), "{first}");
     }
 }

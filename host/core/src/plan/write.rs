@@ -1,7 +1,4 @@
-//! What the host asks of a cluster, as a trait for the deciding side. `host/cluster` implements it
-//! against an API server.
-
-use futures::future::BoxFuture;
+//! A write, and what the API server answers to it. Sending it is the business of `host/cluster`.
 
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::outcome::{ActionResult, PatchType, Propagation};
@@ -43,6 +40,13 @@ pub struct Write {
     pub subresource: Option<String>,
     /// The operation on the object.
     pub operation: Operation,
+}
+
+impl Write {
+    /// Whether it writes an Event about its object, and not the object itself.
+    pub(crate) fn is_event(&self) -> bool {
+        matches!(self.operation, Operation::Event { .. })
+    }
 }
 
 /// An operation on an object.
@@ -127,31 +131,4 @@ impl From<ActionResult> for WriteAnswer {
             owner: None,
         }
     }
-}
-
-/// A cluster that can be written to.
-pub trait ApiServer: Send + Sync {
-    /// Makes one write and returns its result. There is always an answer: an error is a kind of
-    /// [`ActionResult`]. A write whose outcome is unknown is not repeated.
-    fn write<'a>(&'a self, author: &'a Author, write: &'a Write) -> BoxFuture<'a, WriteAnswer>;
-
-    /// Fetches one object from the cluster itself, past every cache. Returns its JSON, or `None` if
-    /// there is no such object.
-    fn read<'a>(
-        &'a self,
-        kind: &'a Kind,
-        key: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<String>, ReadFailure>>;
-}
-
-/// Why the state of an object in the cluster is not known, in one line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadFailure {
-    /// There was no answer, or the answer does not tell anything about the object. A later attempt
-    /// may succeed.
-    #[error("{0}")]
-    NoAnswer(String),
-    /// There will be no answer: the host may not read the object, or its kind is not served.
-    #[error("{0}")]
-    Refused(String),
 }

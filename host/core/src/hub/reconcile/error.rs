@@ -1,0 +1,59 @@
+//! Why a reconcile failed.
+
+use std::time::Duration;
+
+use crate::hub::plugin::RunError;
+use crate::model::text::cut;
+use crate::plan::PlanError;
+use crate::plan::execution::WriteFailure;
+
+/// Maximum bytes of the text about a refused outcome. The text may repeat any amount of the outcome
+/// and is kept for each broken key.
+const ERROR_BYTES: usize = 2 << 10;
+
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The guest failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Its outcome was refused as a whole.
+    #[error("outcome refused: {}", cut(&.0.to_string(), ERROR_BYTES))]
+    Plan(#[from] PlanError),
+    /// The API server refused a write.
+    #[error("{message}")]
+    Write {
+        /// Which write failed, and why.
+        message: String,
+        /// How long the server wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The cluster could not be reached. That is not the key's fault: it is retried as soon as the
+    /// cluster can be reached.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl ReconcileError {
+    /// Whether the error counts against the version of the plugin: it broke, or its outcome was
+    /// refused.
+    pub(in crate::hub) fn is_fault(&self) -> bool {
+        match self {
+            Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
+            Self::Run(_) | Self::Plan(_) => true,
+        }
+    }
+}
+
+impl From<WriteFailure> for ReconcileError {
+    fn from(failure: WriteFailure) -> Self {
+        if failure.is_unavailable {
+            Self::Unavailable(failure.message)
+        } else {
+            Self::Write {
+                message: failure.message,
+                retry_after: failure.retry_after,
+            }
+        }
+    }
+}
