@@ -1,5 +1,5 @@
 //! The one place that decides whether a write is allowed. Reads are limited by
-//! [`crate::reads::reader::Scope`], which holds the readable kinds and nothing else.
+//! [`Scope`](crate::access::scope::Scope), which holds the readable kinds and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
