@@ -2,14 +2,14 @@
 //! keys.
 
 mod gone;
+mod keys;
 mod loops;
-mod results;
 mod running;
 mod suspects;
 mod sweep;
 mod waking;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::health::{Health, Quarantine};
@@ -58,14 +58,9 @@ pub(super) struct Controller {
     suspects: suspects::Suspects,
     /// Present while the plugin's writes cannot reach the cluster.
     outage: Option<Outage>,
-    /// How many times in a row a key's writes could not reach the cluster. A whole outage counts
-    /// once. Keys whose last writes reached it have no entry.
-    unreachable_streaks: HashMap<ObjectKey, u32>,
-    /// How many times in a row a key has asked for a short requeue.
-    requeue_streaks: HashMap<ObjectKey, u32>,
+    keys: keys::KeyRecords,
     /// Fetches that held keys wait for.
     looking: usize,
-    results: results::Results,
     pub share: Share,
     resync: Option<Resync>,
     /// Which reconciles are running a guest, and whether they take long.
@@ -79,8 +74,6 @@ pub(super) struct Controller {
     is_started: bool,
     reconciles: ReconcileCounts,
     last_error: Option<LastError>,
-    /// The last error of each broken key.
-    reasons: HashMap<ObjectKey, String>,
 }
 
 impl Controller {
@@ -105,10 +98,8 @@ impl Controller {
             loops: loops::Loops::default(),
             suspects: suspects::Suspects::default(),
             outage: None,
-            unreachable_streaks: HashMap::new(),
-            requeue_streaks: HashMap::new(),
+            keys: keys::KeyRecords::default(),
             looking: 0,
-            results: results::Results::default(),
             share: Share::new(settings.weight),
             resync: resync(settings, &manifest.name, now),
             pace: Pace::default(),
@@ -117,7 +108,6 @@ impl Controller {
             is_started: false,
             reconciles: ReconcileCounts::default(),
             last_error: None,
-            reasons: HashMap::new(),
             version: Arc::new(PluginVersion {
                 permissions: Permissions::of(plugin.manifest(), &settings.grants),
                 applied: Arc::default(),
@@ -214,10 +204,7 @@ impl Controller {
         self.loops = loops::Loops::default();
         self.suspects = suspects::Suspects::default();
         self.outage = None;
-        self.unreachable_streaks.clear();
-        self.requeue_streaks.clear();
-        self.results.clear();
-        self.reasons.clear();
+        self.keys = keys::KeyRecords::default();
     }
 
     /// Applies settings that take effect without running any key again.
@@ -381,7 +368,7 @@ impl Controller {
         let broken = self.queue.broken().map(|(key, failures, due)| BrokenKey {
             key: key.clone(),
             failures,
-            reason: self.reasons.get(key).cloned().unwrap_or_default(),
+            reason: self.keys.error(key).to_owned(),
             retry_in: due.map(|due| due.saturating_sub(now)),
         });
         ControllerStatus {

@@ -191,10 +191,7 @@ impl Controller {
         self.reads.clear(key);
         self.gates.forget(key);
         self.loops.forget(key);
-        self.requeue_streaks.remove(key);
-        self.unreachable_streaks.remove(key);
-        self.results.remove(key);
-        self.reasons.remove(key);
+        self.keys.forget(key);
     }
 
     fn is_mine(&self, key: &ObjectKey) -> bool {
@@ -255,7 +252,7 @@ impl Controller {
         self.reconciles.self_triggered += u64::from(self.loops.begin(&taken.key));
         let request = Request {
             attempt: taken.failures.saturating_add(1),
-            previous: self.results.get(&taken.key).to_vec(),
+            previous: self.keys.results(&taken.key).to_vec(),
             config: self.settings.config.clone(),
             key: taken.key,
         };
@@ -478,13 +475,15 @@ impl Controller {
         if is_guests && (is_terminal || held.request.attempt >= SUSPECT_AFTER) {
             self.suspects.add(key);
         }
-        self.unreachable_streaks.remove(key);
+        self.keys
+            .change(key, |record| record.unreachable_streak = 0);
         match error {
             ReconcileError::Write { .. } => self.release_parked(false),
             _ => self.try_the_next_at_once(held, now),
         }
         if self.queue.is_broken(key) {
-            self.reasons.insert(key.clone(), error.to_string());
+            let error = error.to_string().into();
+            self.keys.change(key, |record| record.error = Some(error));
         }
         self.queue.done(key, now);
         self.end_empty_outage(now);
@@ -507,18 +506,18 @@ impl Controller {
             priority: held.priority,
             waited: Duration::ZERO,
         };
-        let unreachable_streaks = self
-            .unreachable_streaks
-            .entry(taken.key.clone())
-            .or_default();
-        // During an outage further failures tell nothing more about the key.
-        if *unreachable_streaks == 0 || self.outage.is_none() {
-            *unreachable_streaks += 1;
-        }
-        let delay = PARKED.delay(*unreachable_streaks);
+        let is_outage = self.outage.is_some();
+        let streak = self.keys.change(&taken.key, |record| {
+            // During an outage further failures tell nothing more about the key.
+            if record.unreachable_streak == 0 || !is_outage {
+                record.unreachable_streak += 1;
+            }
+            record.unreachable_streak
+        });
+        let delay = PARKED.delay(streak);
         self.queue.hold(&taken, now + delay, now);
         // More tries than one mean that the failure is the key's own, so they begin no outage.
-        if *unreachable_streaks == 1 {
+        if streak == 1 {
             self.outage.get_or_insert_with(|| Outage::new(now));
         }
         if let Some(outage) = &mut self.outage {
@@ -541,18 +540,13 @@ impl Controller {
     /// run.
     pub fn release_parked(&mut self, all: bool) {
         if all {
-            self.unreachable_streaks
-                .keys()
-                .for_each(|key| self.queue.release(key));
-            self.unreachable_streaks.clear();
+            let unreachable = self.keys.forget_unreachable();
+            unreachable.iter().for_each(|key| self.queue.release(key));
         }
         let outage = self.outage.take();
         for key in outage.into_iter().flat_map(Outage::into_parked) {
-            if self
-                .unreachable_streaks
-                .get(&key)
-                .is_none_or(|unreachable_streaks| *unreachable_streaks <= 1)
-            {
+            let streak = self.keys.get(&key);
+            if streak.is_none_or(|record| record.unreachable_streak <= 1) {
                 self.queue.release(&key);
             }
         }
@@ -568,7 +562,8 @@ impl Controller {
     ) -> Option<LoopingKey> {
         let key = &held.request.key;
         self.judge(held, None, now);
-        self.unreachable_streaks.remove(key);
+        self.keys
+            .change(key, |record| record.unreachable_streak = 0);
         // A write without an answer does not show that the cluster can be reached.
         let is_certain = |accepted: &AcceptedWrite| accepted.effect != Effect::Unknown;
         if executed.accepted.iter().any(is_certain) {
@@ -577,10 +572,10 @@ impl Controller {
             self.try_the_next_at_once(held, now);
         }
         self.queue.forget(key);
-        self.reasons.remove(key);
+        self.keys.change(key, |record| record.error = None);
         let looping = self.keep(key, executed, snapshot, now);
         if held.is_gone {
-            self.results.remove(key);
+            self.keys.set_results(key, vec![]);
             self.note_gone(key, snapshot, now);
         } else {
             self.gone.remove(key);
@@ -594,7 +589,7 @@ impl Controller {
             }
             None => {
                 self.reconciles.success += 1;
-                self.requeue_streaks.remove(key);
+                self.keys.change(key, |record| record.requeue_streak = 0);
             }
         }
         self.queue.done(key, now);
@@ -612,12 +607,14 @@ impl Controller {
 
     fn at_least_floor(&mut self, key: &ObjectKey, delay: Duration) -> Duration {
         if delay >= REQUEUE_STREAK.max {
-            self.requeue_streaks.remove(key);
+            self.keys.change(key, |record| record.requeue_streak = 0);
             return delay;
         }
-        let requeue_streaks = self.requeue_streaks.entry(key.clone()).or_default();
-        *requeue_streaks = requeue_streaks.saturating_add(1);
-        delay.max(REQUEUE_STREAK.delay(*requeue_streaks))
+        let streak = self.keys.change(key, |record| {
+            record.requeue_streak = record.requeue_streak.saturating_add(1);
+            record.requeue_streak
+        });
+        delay.max(REQUEUE_STREAK.delay(streak))
     }
 
     /// Stores the results of the actions, and closes the key's gate until what it wrote is visible.
@@ -636,7 +633,7 @@ impl Controller {
             .end(key, awaited.iter().filter_map(written).collect());
         self.gates.close(key, awaited, snapshot, now);
         self.forget_gone_applies(&executed.accepted, snapshot);
-        self.results.set(key, executed.results);
+        self.keys.set_results(key, executed.results);
         looping
     }
 
