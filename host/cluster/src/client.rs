@@ -10,12 +10,14 @@
 mod answer;
 mod error;
 mod limit;
+mod observer;
+mod retry;
 mod status;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use kube::client::Body;
 use tokio::time::Instant;
 
@@ -24,17 +26,14 @@ pub use error::RequestError;
 pub(crate) use error::one_line;
 use limit::Lane;
 pub use limit::{DEFAULT_BURST, Limit, LimitError, RateLimits};
+pub use observer::Observer;
+pub(crate) use observer::OpenResponse;
+use observer::{NoObserver, Sent};
+pub(crate) use retry::CanRepeat;
 pub use status::Status;
 
 /// How often a request that was turned away is sent again.
 const MAX_REPEATS: u32 = 3;
-
-/// The delay before a repeat if the server answers 429 without `Retry-After`.
-const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// If the server names a longer delay than this, the request is not repeated here. It fails, and
-/// the caller's own back-off (of a key or a list-watch) decides when to try again.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Upper bound on the time for which a plugin sends nothing because the server asked for a pause.
 const LONGEST_CLOSURE: Duration = Duration::from_secs(60);
@@ -55,38 +54,6 @@ async fn hold<T, Guard>(answer: impl Future<Output = T>, blocking: &mut Option<G
     answer.await
 }
 
-/// Observes which requests are sent and how they end: the data of client-go's `rest_client_*`
-/// metrics.
-pub trait Observer: Send + Sync {
-    /// A request was sent and got this HTTP status, or no answer. Called for each repeat too.
-    fn answered(&self, method: &Method, code: Option<u16>, is_repeat: bool) {
-        let _ = (method, code, is_repeat);
-    }
-    /// Size of a request body, in bytes. Not called for watches.
-    fn sent(&self, method: &Method, bytes: usize) {
-        let _ = (method, bytes);
-    }
-    /// Size of the body of a complete answer, in bytes. Not called for watches.
-    fn received(&self, method: &Method, bytes: usize) {
-        let _ = (method, bytes);
-    }
-    /// A request has ended, with or without success. `took` includes its waits and repeats. Not
-    /// called for watches.
-    fn ended(&self, method: &Method, took: Duration) {
-        let _ = (method, took);
-    }
-    /// A request has passed the limits, after `waited` (may be zero). Not called if there are no
-    /// limits.
-    fn throttled(&self, method: &Method, waited: Duration) {
-        let _ = (method, waited);
-    }
-}
-
-/// An observer that records nothing.
-struct Blind;
-
-impl Observer for Blind {}
-
 /// A kube client with limits and an observer.
 #[derive(Clone)]
 pub struct Client {
@@ -101,7 +68,7 @@ impl From<kube::Client> for Client {
         Self {
             inner,
             limits: Arc::default(),
-            observer: Arc::new(Blind),
+            observer: Arc::new(NoObserver),
         }
     }
 }
@@ -122,32 +89,6 @@ impl From<&kube::Client> for Client {
 impl From<&Client> for Client {
     fn from(client: &Client) -> Self {
         client.clone()
-    }
-}
-
-/// Whether a request that the server has turned away may be sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CanRepeat {
-    /// Never, not even after 429.
-    Never,
-    /// Only if the request was certainly not carried out: after 429.
-    IfRefused,
-    /// The request is idempotent: after 429, and after a 503 with `Retry-After`.
-    Always,
-    /// The request changes nothing: after 429, and after every 5xx with `Retry-After`.
-    Read,
-}
-
-impl CanRepeat {
-    /// The delay before the request is sent again; `None` if it must not be repeated.
-    fn delay(self, status: &Status) -> Option<Duration> {
-        let delay = match (status.code, self) {
-            (_, Self::Never) => None,
-            (429, _) => Some(status.retry_after.unwrap_or(DEFAULT_RETRY_AFTER)),
-            (503, Self::Always) | (500.., Self::Read) => status.retry_after,
-            _ => None,
-        };
-        delay.filter(|delay| *delay <= MAX_RETRY_AFTER)
     }
 }
 
@@ -185,13 +126,7 @@ impl Client {
     pub(crate) async fn begin_read(&self, request: &Request<Vec<u8>>) -> OpenResponse {
         let started = Instant::now();
         self.throttle(request, &self.limits.lane(None), None).await;
-        let method = request.method().clone();
-        self.observer.sent(&method, request.body().len());
-        OpenResponse {
-            observer: self.observer.clone(),
-            method,
-            started,
-        }
+        OpenResponse::begin(self.observer.clone(), request, started)
     }
 
     /// Sends a request once and returns when the head of the answer has arrived. Except for a
@@ -201,7 +136,7 @@ impl Client {
         request: Request<Vec<u8>>,
         deadline: Duration,
     ) -> Result<Response<Body>, RequestError> {
-        let mut sent = Sent::new(self, request.method(), false);
+        let mut sent = Sent::new(&*self.observer, request.method(), false);
         let answered = tokio::time::timeout(deadline, self.head(request, &mut sent));
         answered
             .await
@@ -292,7 +227,7 @@ impl Client {
         terms: Terms<'_>,
         is_repeat: bool,
     ) -> Result<Vec<u8>, RequestError> {
-        let mut sent = Sent::new(self, request.method(), is_repeat);
+        let mut sent = Sent::new(&*self.observer, request.method(), is_repeat);
         self.observer.sent(request.method(), request.body().len());
         let answered = tokio::time::timeout(terms.deadline, async {
             let response = self.head(request, &mut sent).await?;
@@ -325,54 +260,6 @@ impl Client {
             retry_after,
             &body,
         ))))
-    }
-}
-
-/// A request whose answer the sender reads itself. Dropping this value means that the request has
-/// ended, with or without success.
-pub(crate) struct OpenResponse {
-    observer: Arc<dyn Observer>,
-    method: Method,
-    started: Instant,
-}
-
-impl OpenResponse {
-    /// The whole answer has arrived, with a body of `bytes` bytes.
-    pub(crate) fn received(&self, bytes: usize) {
-        self.observer.received(&self.method, bytes);
-    }
-}
-
-impl Drop for OpenResponse {
-    fn drop(&mut self) {
-        self.observer.ended(&self.method, self.started.elapsed());
-    }
-}
-
-/// A request that was sent. However it ends (an answer, an error, a deadline, or because its future
-/// is dropped), the observer is told.
-struct Sent<'a> {
-    observer: &'a dyn Observer,
-    method: Method,
-    code: Option<u16>,
-    is_repeat: bool,
-}
-
-impl<'a> Sent<'a> {
-    fn new(client: &'a Client, method: &Method, is_repeat: bool) -> Self {
-        Self {
-            observer: &*client.observer,
-            method: method.clone(),
-            code: None,
-            is_repeat,
-        }
-    }
-}
-
-impl Drop for Sent<'_> {
-    fn drop(&mut self) {
-        self.observer
-            .answered(&self.method, self.code, self.is_repeat);
     }
 }
 

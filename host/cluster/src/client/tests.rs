@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use futures::future::join_all;
+use http::Method;
 
 use super::*;
 use crate::testing::{Scenario, ScriptedAnswer, stalled, status, text};

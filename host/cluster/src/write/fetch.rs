@@ -10,14 +10,12 @@ use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
 
+use super::request::MAX_ANSWER;
 use crate::client::{CanRepeat, Client, RequestError, Terms};
 use crate::discovery::{Discovery, Resource, path};
 
 /// Deadline of one request. Short: a key waits for the answer, and the read is repeated.
 const DEADLINE: Duration = Duration::from_secs(5);
-
-/// Largest answer, in bytes. An object is at most 3 MiB.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// A list with at most one object.
 #[derive(Deserialize)]
