@@ -230,17 +230,7 @@ impl Hub {
             caches.rounds += 1;
             return again(caches, garbage);
         }
-        caches.follow(&missed, &self.snapshot, now);
-        let informers = Arc::make_mut(&mut self.snapshot.informers);
-        for id in &caches.informers {
-            let cache = caches.snapshot.informers[*id].clone();
-            match informers.get_mut(*id) {
-                Some(place) => garbage.add(std::mem::replace(place, cache)),
-                None => informers.push(cache),
-            }
-        }
-        self.ids = std::mem::take(&mut caches.ids);
-        self.layout += 1;
+        self.take_over(&mut caches, &missed, &mut garbage, now);
         let joining = caches.joining.take();
         let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
         garbage.add((caches, missed, self.changelog.trim()));
@@ -251,6 +241,27 @@ impl Hub {
                 Exchange::Again(Box::new(keys))
             }
         }
+    }
+
+    /// Makes the prepared caches the hub's own, after the changes that they have missed.
+    fn take_over(
+        &mut self,
+        caches: &mut Caches,
+        missed: &[(InformerId, Change)],
+        garbage: &mut Garbage,
+        now: Time,
+    ) {
+        caches.follow(missed, &self.snapshot, now);
+        let informers = Arc::make_mut(&mut self.snapshot.informers);
+        for id in &caches.informers {
+            let cache = caches.snapshot.informers[*id].clone();
+            match informers.get_mut(*id) {
+                Some(place) => garbage.add(std::mem::replace(place, cache)),
+                None => informers.push(cache),
+            }
+        }
+        self.ids = std::mem::take(&mut caches.ids);
+        self.layout += 1;
     }
 
     /// Installs the plugin, or swaps its version. For a swap, returns what has been prepared,

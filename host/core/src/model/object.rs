@@ -223,19 +223,7 @@ impl Object {
             spans.push(Span::new(slot, count)?);
             slot += count;
         }
-        // A value that is escaped in the JSON is copied, but once for all the indexes that have it.
-        let mut copies: HashMap<&str, Span> = HashMap::new();
-        for (_, value) in &found {
-            spans.push(match (value, copies.get(&**value)) {
-                (Cow::Owned(_), Some(copy)) => *copy,
-                (Cow::Owned(value), None) => {
-                    let copy = text.place(value)?;
-                    copies.insert(value, copy);
-                    copy
-                }
-                (Cow::Borrowed(value), _) => text.place(value)?,
-            });
-        }
+        place_values(&found, &mut text, &mut spans)?;
         spans.extend(&labels);
         let count = |count: usize| u32::try_from(count).map_err(|_| ObjectError::TooLong);
         let json_end = count(json.len())?;
@@ -448,6 +436,28 @@ impl Labels for Object {
 pub fn identity_paths() -> [FieldPath; 3] {
     [".metadata.namespace", ".metadata.name", ".metadata.uid"]
         .map(|path| FieldPath::parse(path).expect("a constant path"))
+}
+
+/// Places indexed values. A value that is escaped in the JSON is copied, but once for all the
+/// indexes that have it.
+fn place_values(
+    found: &[(IndexId, Cow<'_, str>)],
+    text: &mut Text<'_>,
+    spans: &mut Vec<Span>,
+) -> Result<(), ObjectError> {
+    let mut copies: HashMap<&str, Span> = HashMap::new();
+    for (_, value) in found {
+        spans.push(match (value, copies.get(&**value)) {
+            (Cow::Owned(_), Some(copy)) => *copy,
+            (Cow::Owned(value), None) => {
+                let copy = text.place(value)?;
+                copies.insert(value, copy);
+                copy
+            }
+            (Cow::Borrowed(value), _) => text.place(value)?,
+        });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

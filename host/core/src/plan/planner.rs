@@ -492,18 +492,7 @@ impl Planner<'_, '_> {
         let wanted: Vec<&str> = others.chain(present.then_some(name)).collect();
         let uid = seen.as_ref().map(|object| object.uid());
         let uid = uid.filter(|uid| !uid.is_empty());
-        let tests = uid.map(|uid| json!({"op": "test", "path": "/metadata/uid", "value": uid}));
-        // An object without finalizers has no such field, which a test sees as null.
-        let now = if have.is_empty() {
-            Value::Null
-        } else {
-            json!(have)
-        };
-        let tests = tests
-            .into_iter()
-            .chain([json!({"op": "test", "path": "/metadata/finalizers", "value": now})]);
-        let set = json!({"op": "add", "path": "/metadata/finalizers", "value": wanted});
-        let body: Value = tests.chain([set]).collect();
+        let body = finalizer_patch(uid, &have, &wanted);
         let wanted = wanted.into_iter().map(str::to_owned).collect();
         self.finalizers.insert(target, wanted);
         let write = Write {
@@ -584,6 +573,20 @@ impl Planner<'_, '_> {
         }
         Ok(steps)
     }
+}
+
+/// A JSON Patch from these finalizers to those, for the object of this uid alone.
+fn finalizer_patch(uid: Option<&str>, have: &[String], wanted: &[&str]) -> Value {
+    let is_it = uid.map(|uid| json!({"op": "test", "path": "/metadata/uid", "value": uid}));
+    // An object without finalizers has no such field, which a test sees as null.
+    let now = if have.is_empty() {
+        Value::Null
+    } else {
+        json!(have)
+    };
+    let is_now = json!({"op": "test", "path": "/metadata/finalizers", "value": now});
+    let set = json!({"op": "add", "path": "/metadata/finalizers", "value": wanted});
+    is_it.into_iter().chain([is_now, set]).collect()
 }
 
 fn send(kind: &Kind, key: &ObjectKey, subresource: &Option<String>, operation: Operation) -> What {

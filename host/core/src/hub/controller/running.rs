@@ -427,21 +427,7 @@ impl Controller {
         if !held.is_gone {
             self.gone.remove(key);
         }
-        self.reconciles.error += 1;
-        self.last_error = Some(LastError {
-            key: key.clone(),
-            message: error.to_string(),
-            at: now,
-        });
-        let is_said = |error: &RunError| matches!(error, RunError::Failure(_));
-        if let ReconcileError::Run(error) = error
-            && !is_said(error)
-        {
-            self.reconciles.trapped += 1;
-        }
-        if matches!(error, ReconcileError::Plan(_)) {
-            self.reconciles.refused += 1;
-        }
+        self.count_failure(key, error, now);
         // A reconcile without an outcome leaves the results of the last one in place.
         match error {
             ReconcileError::Write { .. } | ReconcileError::Unavailable(_) => {
@@ -451,7 +437,6 @@ impl Controller {
         }
         match error {
             ReconcileError::Run(RunError::Failure(Failure::Terminal(_))) => {
-                self.reconciles.terminal += 1;
                 self.queue.fail_terminally(key, now);
                 if held.is_gone {
                     self.note_gone(key, snapshot, now);
@@ -487,6 +472,24 @@ impl Controller {
         }
         self.queue.done(key, now);
         self.end_empty_outage(now);
+    }
+
+    fn count_failure(&mut self, key: &ObjectKey, error: &ReconcileError, now: Time) {
+        self.reconciles.error += 1;
+        self.last_error = Some(LastError {
+            key: key.clone(),
+            message: error.to_string(),
+            at: now,
+        });
+        match error {
+            ReconcileError::Run(RunError::Failure(Failure::Terminal(_))) => {
+                self.reconciles.terminal += 1;
+            }
+            ReconcileError::Run(RunError::Failure(_)) => {}
+            ReconcileError::Run(_) => self.reconciles.trapped += 1,
+            ReconcileError::Plan(_) => self.reconciles.refused += 1,
+            ReconcileError::Write { .. } | ReconcileError::Unavailable(_) => {}
+        }
     }
 
     /// A tried key has ended without an answer from the cluster, and without having failed to get

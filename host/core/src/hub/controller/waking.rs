@@ -11,7 +11,7 @@ use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::reconcile::PluginVersion;
 use crate::hub::subject::informers;
 use crate::model::key::{Kind, ObjectKey};
-use crate::model::object::Object;
+use crate::model::object::{Object, ViewId};
 use crate::plan::children;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 use crate::reads::sight::is_visible;
@@ -111,7 +111,30 @@ impl Controller {
                 self.queue.add(key, priority, now);
             }
         }
-        let is_subject = self.subject.as_ref().is_some_and(|subject| {
+        let is_subject = self.is_subject(snapshot, informer, key, change, view);
+        // During the first list the sweep will reach a new subject anyway, so it need not be
+        // queued.
+        if is_subject && !(priority == LOW && self.is_swept(key, change)) {
+            self.loops.caused(key, informer, change);
+            self.queue.add(key, priority, now);
+            let is_pending = self.queue.is_pending(key);
+            if let Some(sweep) = self.sweep.as_mut().filter(|_| is_pending) {
+                sweep.note_queued(key, change.new.is_some());
+            }
+        }
+        self.wake_owner(informer, change, priority, now);
+    }
+
+    /// Whether a change makes the plugin reconcile the object's own key.
+    fn is_subject(
+        &self,
+        snapshot: &Snapshot,
+        informer: InformerId,
+        key: &ObjectKey,
+        change: &Change,
+        view: ViewId,
+    ) -> bool {
+        self.subject.as_ref().is_some_and(|subject| {
             let is_companion = self.is_started
                 && subject.is_companion(informer)
                 && is_visible(change, view)
@@ -124,17 +147,11 @@ impl Controller {
                     && subject.has_left_companion(snapshot, informer, key)
             };
             is_companion || subject.is_touched_by(informer, change, view) || has_left()
-        });
-        // During the first list the sweep will reach a new subject anyway, so it need not be
-        // queued.
-        if is_subject && !(priority == LOW && self.is_swept(key, change)) {
-            self.loops.caused(key, informer, change);
-            self.queue.add(key, priority, now);
-            let is_pending = self.queue.is_pending(key);
-            if let Some(sweep) = self.sweep.as_mut().filter(|_| is_pending) {
-                sweep.note_queued(key, change.new.is_some());
-            }
-        }
+        })
+    }
+
+    /// Queues the key whose child a new object is.
+    fn wake_owner(&mut self, informer: InformerId, change: &Change, priority: Priority, now: Time) {
         if self.is_started
             && change.old.is_none()
             && self

@@ -57,7 +57,18 @@ pub(super) fn define(
                 Ok((VirtualClock::pollable_at(now.saturating_add(duration)),))
             })
         }
-        ("wasi:io/poll", "[method]pollable.ready") => fuel::define(
+        ("wasi:io/poll", _) => poll(instance, interface, function),
+        _ => trap(instance, interface, function),
+    }
+}
+
+fn poll(
+    instance: &mut LinkerInstance<'_, StoreState>,
+    interface: &str,
+    function: &str,
+) -> wasmtime::Result<()> {
+    match function {
+        "[method]pollable.ready" => fuel::define(
             instance,
             function,
             |mut cx, (pollable,): (Resource<Pollable>,)| {
@@ -66,7 +77,7 @@ pub(super) fn define(
                 Ok((clock.is_ready(&pollable),))
             },
         ),
-        ("wasi:io/poll", "[method]pollable.block") => fuel::define(
+        "[method]pollable.block" => fuel::define(
             instance,
             function,
             |mut cx, (pollable,): (Resource<Pollable>,)| {
@@ -74,7 +85,7 @@ pub(super) fn define(
                 Ok(())
             },
         ),
-        ("wasi:io/poll", "poll") => fuel::define(
+        "poll" => fuel::define(
             instance,
             function,
             |mut cx, (pollables,): (Vec<Resource<Pollable>>,)| {
