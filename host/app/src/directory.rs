@@ -17,7 +17,8 @@ use notify::event::{AccessKind, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -261,9 +262,12 @@ fn read(file: File, limit: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Notices changes to a directory.
+/// Notices changes to a directory. A task of its own decides when the directory should be read, so
+/// that nothing is lost if whoever waits for it is cancelled.
 pub struct Changes {
-    heard: Arc<Notify>,
+    due: watch::Receiver<()>,
+    /// The task. It ends when this is dropped.
+    task: JoinSet<()>,
     /// The watch ends when this is dropped.
     _watcher: Option<RecommendedWatcher>,
 }
@@ -288,20 +292,47 @@ impl Changes {
             warn!(%error, "cannot watch the plugin directory; rescanning it every {RESCAN:?}");
         });
         Self {
-            heard,
             _watcher: watcher.ok(),
+            ..Self::heard_by(heard)
+        }
+    }
+
+    fn heard_by(heard: Arc<Notify>) -> Self {
+        let (tell, due) = watch::channel(());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                should_be_read(&heard).await;
+                tell.send_replace(());
+            }
+        });
+        Self {
+            due,
+            task,
+            _watcher: None,
         }
     }
 
     /// Waits until the directory should be read again: once it is quiet after a change, and every
-    /// ten seconds in any case.
-    pub async fn next(&self) {
-        if timeout(RESCAN, self.heard.notified()).await.is_err() {
-            return;
+    /// ten seconds in any case. If this is cancelled, the next call returns what it would have.
+    pub async fn next(&mut self) {
+        if self.due.changed().await.is_err() {
+            // The task never ends by itself. An error is a panic, which is passed on.
+            if let Some(Err(panicked)) = self.task.join_next().await {
+                std::panic::resume_unwind(panicked.into_panic());
+            }
         }
-        let quiet = async { while timeout(QUIET, self.heard.notified()).await.is_ok() {} };
-        let _ = timeout(NOT_LATER, quiet).await;
     }
+}
+
+/// Waits until the directory should be read again. Not to be cancelled: a change that was heard
+/// would be lost.
+async fn should_be_read(heard: &Notify) {
+    if timeout(RESCAN, heard.notified()).await.is_err() {
+        return;
+    }
+    let quiet = async { while timeout(QUIET, heard.notified()).await.is_ok() {} };
+    let _ = timeout(NOT_LATER, quiet).await;
 }
 
 #[cfg(test)]

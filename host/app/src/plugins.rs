@@ -135,9 +135,7 @@ impl Supervisor {
                     // The client may have gone.
                     let _ = command.answer.send(answer);
                 }
-                // `changes.next()` is not cancel-safe: another branch may win after it has consumed
-                // a notification, and its rescan timer starts over. Therefore the directory is also
-                // read while a plugin waits.
+                // A file for which there was no room is loaded again then.
                 () = tokio::time::sleep(RECHECK_INTERVAL), if is_waiting => self.rescan(),
             }
         }
