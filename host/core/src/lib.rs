@@ -14,6 +14,7 @@
 mod access;
 mod cache;
 mod hub;
+mod lifecycle;
 mod model;
 mod plan;
 mod queue;
@@ -65,3 +66,17 @@ pub use hub::{
     InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
     Quarantine, Question, Reconcile, ReconcileCounts, ReconcileError,
 };
+
+// Which versions of plugins come there, and when they go.
+pub use lifecycle::command::{CommandAnswer, CommandError, CommandVerb, LifecycleCommand};
+pub use lifecycle::effect::{LifecycleEffect, LifecycleQuestion, Notice, VersionInFile};
+pub use lifecycle::entry::{PluginEntry, PluginState};
+pub use lifecycle::event::{
+    Installed, LifecycleAnswer, LifecycleEvent, LoadOutcome, NotAccepted, RunTerms, SeenDirectory,
+    SeenFile,
+};
+pub use lifecycle::handles::{
+    DEFAULTS_FILE, Digest, Handles, SettingsHandle, VersionHandle, lack_of_settings,
+    settings_file_of,
+};
+pub use lifecycle::{Lifecycle, RECHECK_INTERVAL};
