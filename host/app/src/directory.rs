@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use notify::event::{AccessKind, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use pilothouse_core::{DEFAULTS_FILE, settings_file_of};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
 use tokio::sync::{Notify, watch};
@@ -23,9 +24,6 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::access::Access;
-
-/// The file with the settings for all plugins.
-pub const DEFAULTS: &str = "pilothouse.toml";
 
 /// The largest plugin. Those of componentize-py have 18 MB.
 const WASM_BYTES: u64 = 64 << 20;
@@ -135,7 +133,7 @@ impl Directory {
         let entries = std::fs::read_dir(&self.path)
             .with_context(|| format!("cannot read the plugin directory {shown}"))?;
         let mut listing = DirectoryListing::default();
-        listing.defaults = self.settings(DEFAULTS, &mut listing.open_to_group);
+        listing.defaults = self.settings(DEFAULTS_FILE, &mut listing.open_to_group);
         for entry in entries {
             let name = entry
                 .with_context(|| format!("cannot read the plugin directory {shown}"))?
@@ -143,11 +141,11 @@ impl Directory {
             let Some(name) = name.to_str().filter(|name| self.is_plugin(name)) else {
                 continue;
             };
-            let own = settings_of(name);
+            let own = settings_file_of(name);
             let found = match &*own {
-                DEFAULTS => Found {
+                DEFAULTS_FILE => Found {
                     wasm: Err(format!(
-                        "its settings would be {DEFAULTS}, which are for all plugins; rename it"
+                        "its settings would be {DEFAULTS_FILE}, which are for all plugins; rename it"
                     )),
                     settings: None,
                 },
@@ -225,13 +223,6 @@ impl Directory {
 /// A file whose name begins with a dot is temporary: it will be renamed.
 fn is_plugin(name: &str) -> bool {
     name.ends_with(".wasm") && !name.starts_with('.')
-}
-
-/// The file of a plugin's own settings: `a.toml` for `a.wasm`, and `a.wasm.toml` for `a.wasm.wasm`,
-/// so that no two plugins share one.
-pub fn settings_of(wasm: &str) -> String {
-    let stem = wasm.strip_suffix(".wasm").unwrap_or(wasm);
-    format!("{stem}.toml")
 }
 
 fn note_group(name: &str, stat: &Stat, open_to_group: &mut BTreeSet<String>) {

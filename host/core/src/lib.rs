@@ -5,7 +5,8 @@
 //! with what every reconcile has read (`reads`), and the keys that it concerns are queued
 //! (`queue`). A reconcile gets a frozen [`Snapshot`] through a [`Reader`], which lets it read what
 //! it may (`access`) and records each read. The [`Outcome`] that it returns becomes writes
-//! (`plan`). [`Hub`] is the one place where all of this meets (`hub`).
+//! (`plan`). [`Hub`] is the one place where all of this meets (`hub`). Which versions of plugins
+//! come there, and when they go, [`Lifecycle`] decides (`lifecycle`).
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. Time comes in as an argument, so
 //! every test is exact.

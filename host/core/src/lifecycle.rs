@@ -17,7 +17,7 @@
 //! - A version that was rolled back is not installed again from the same file, unless another one
 //!   has been installed in between.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::hub::{JoinError, PluginId, Quarantine};
@@ -30,33 +30,24 @@ pub mod entry;
 pub mod event;
 pub mod handles;
 mod plugin_file;
+mod plugin_files;
 
 use attempt::{Attempt, AttemptNext, Entrance, NAMESAKE_DRAINS, Ready};
 use command::{CommandAnswer, CommandError, CommandVerb, LifecycleCommand};
 use effect::{LifecycleEffect, LifecycleQuestion, Notice, VersionInFile};
-use entry::{PluginEntry, PluginState};
+use entry::PluginEntry;
 use event::{Installed, LifecycleAnswer, LifecycleEvent, LoadOutcome, NotAccepted, SeenDirectory};
 use handles::{DEFAULTS_FILE, Handles, SettingsHandle, settings_file_of};
-use plugin_file::{FileVersion, PluginFile, RunningVersion};
+use plugin_file::{FileVersion, RunningVersion};
+use plugin_files::{NO_PATIENCE, PluginFiles};
 
 /// How often the directory should be read, and what is missing be asked for again, while a plugin
 /// waits. A CRD may be created at any time.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Queued keys of a draining plugin may run for this long, as when the host itself stops: a change
-/// that was seen is acted upon.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The queued keys are dropped: the plugin may not run any more, or will run them under another
-/// name.
-const NO_PATIENCE: Duration = Duration::ZERO;
-
 /// See the module's documentation.
 pub struct Lifecycle<H: Handles> {
-    /// By file name. The order decides between two files with the same plugin name.
-    files: BTreeMap<String, PluginFile<H>>,
-    /// The plugins that are draining, by plugin name. Invariant: none of these names is installed.
-    draining: BTreeMap<String, DrainingPlugin<H>>,
+    files: PluginFiles<H>,
     /// The last valid settings for all plugins. While there are none, nothing is installed, because
     /// the settings may forbid it.
     defaults: Option<H::Settings>,
@@ -78,13 +69,6 @@ pub struct Lifecycle<H: Handles> {
     /// The plugins that have to drain for an earlier file of the same name.
     outranked: Vec<PluginId>,
     now: Time,
-}
-
-/// A plugin that is draining. Its version is kept for as long as something of it may run.
-struct DrainingPlugin<H: Handles> {
-    id: PluginId,
-    entry: PluginEntry,
-    _version: FileVersion<H>,
 }
 
 /// Something that takes a question or more.
@@ -136,8 +120,7 @@ enum OpenQuestion<H: Handles> {
 impl<H: Handles> Default for Lifecycle<H> {
     fn default() -> Self {
         Self {
-            files: BTreeMap::new(),
-            draining: BTreeMap::new(),
+            files: PluginFiles::default(),
             defaults: None,
             defaults_fault: None,
             is_reached: false,
@@ -179,9 +162,7 @@ impl<H: Handles> Lifecycle<H> {
     /// All files of the plugin directory in the order of their names, then the draining plugins. A
     /// draining plugin's file may already be listed again.
     pub fn entries(&self) -> Vec<PluginEntry> {
-        let files = self.files.values().map(PluginFile::entry);
-        let draining = self.draining.values().map(|plugin| plugin.entry.clone());
-        files.chain(draining).collect()
+        self.files.entries()
     }
 
     /// True if there is no plugin file.
@@ -192,7 +173,7 @@ impl<H: Handles> Lifecycle<H> {
     /// True if a plugin waits for something of which no event tells, so that it has to be tried
     /// again after [`RECHECK_INTERVAL`].
     pub fn is_waiting(&self) -> bool {
-        self.files.values().any(PluginFile::is_pending)
+        self.files.iter().any(|(_, file)| file.is_pending())
     }
 
     fn tell(&mut self, notice: impl Into<Option<Notice>>) {
@@ -220,7 +201,7 @@ impl<H: Handles> Lifecycle<H> {
             return;
         }
         self.unknown.clear();
-        for file in self.files.keys() {
+        for (file, _) in self.files.iter() {
             let file = || file.clone();
             let errands = [
                 Errand::Back(file()),
@@ -234,18 +215,12 @@ impl<H: Handles> Lifecycle<H> {
 
     fn directory_read(&mut self, seen: SeenDirectory<H>) {
         let defaults_problem = self.read_defaults(seen.defaults);
-        let is_gone = |file: &&String| !seen.plugins.contains_key(*file);
-        let gone: Vec<String> = self.files.keys().filter(is_gone).cloned().collect();
-        for file in gone {
-            self.retire(&file, PATIENCE);
-            self.files.remove(&file);
-            self.is_known(&file);
-        }
+        let drains = self.files.keep(|file| seen.plugins.contains_key(file));
+        self.effects.extend(drains);
         let defaults = self.defaults.as_ref();
         let requires_settings = defaults.is_some_and(SettingsHandle::requires_settings);
         for (name, found) in seen.plugins {
-            let new = || PluginFile::new(&name);
-            let file = self.files.entry(name.clone()).or_insert_with(new);
+            let file = self.files.get_or_new(&name);
             let before = file.entry();
             file.set_defaults_problem(defaults_problem.as_ref());
             let has_to_be_loaded = file.see(found, requires_settings);
@@ -305,77 +280,15 @@ impl<H: Handles> Lifecycle<H> {
 
     /// Nothing of a draining plugin runs any more.
     fn drained(&mut self, id: PluginId, dropped: usize) {
-        let mut draining = self.draining.iter();
-        let Some((name, _)) = draining.find(|(_, plugin)| plugin.id == id) else {
+        let Some(plugin) = self.files.drained(id) else {
             return;
         };
-        let plugin = name.clone();
-        self.draining.remove(&plugin);
         let name = plugin.clone();
         self.effects.extend([
             LifecycleEffect::Remove { plugin: id, name },
             LifecycleEffect::AdjustWatches,
             LifecycleEffect::Tell(Notice::Removed { plugin, dropped }),
         ]);
-    }
-
-    /// A file's plugin name is known now, or the file is gone. It cannot displace a plugin of the
-    /// same name any more.
-    fn is_known(&mut self, file: &str) {
-        let running = self
-            .files
-            .values_mut()
-            .filter_map(|file| file.running.as_mut());
-        for running in running {
-            running.outranked_by.remove(file);
-        }
-    }
-
-    /// Drains a file's running plugin, if there is one.
-    fn retire(&mut self, file: &str, patience: Duration) {
-        let Some(file) = self.files.get_mut(file) else {
-            return;
-        };
-        let entry = file.entry();
-        let Some(running) = file.running.take() else {
-            return;
-        };
-        let RunningVersion {
-            id, name, version, ..
-        } = running;
-        let state = PluginState::Draining(id);
-        let plugin = DrainingPlugin {
-            id,
-            entry: PluginEntry { state, ..entry },
-            _version: version,
-        };
-        self.draining.insert(name, plugin);
-        let plugin = id;
-        self.effects
-            .push(LifecycleEffect::Drain { plugin, patience });
-    }
-
-    /// Drains a file's running plugin and drops its queued keys. Its version becomes the candidate,
-    /// if there is no other, so that it is installed again when it may run.
-    fn evict(&mut self, name: &str) {
-        let Some(file) = self.files.get_mut(name) else {
-            return;
-        };
-        let running = file.running.as_ref();
-        let version = running.map(|running| running.version.clone());
-        self.retire(name, NO_PATIENCE);
-        if let Some(file) = self.files.get_mut(name) {
-            file.candidate = file.candidate.take().or(version);
-        }
-    }
-
-    fn file_of(&self, id: PluginId) -> Option<&String> {
-        let is_it = |file: &PluginFile<H>| {
-            let running = file.running.as_ref();
-            running.is_some_and(|running| running.id == id)
-        };
-        let mut files = self.files.iter();
-        files.find(|(_, file)| is_it(file)).map(|(name, _)| name)
     }
 
     fn run(&mut self, errand: Errand<H>) {
@@ -405,7 +318,7 @@ impl<H: Handles> Lifecycle<H> {
 
     fn evict_outranked(&mut self) {
         for id in std::mem::take(&mut self.outranked) {
-            if let Some(file) = self.file_of(id).cloned() {
+            if let Some(file) = self.files.of_plugin(id) {
                 self.tell(Notice::Outranked { file: file.clone() });
                 self.evict(&file);
             }
@@ -458,6 +371,11 @@ impl<H: Handles> Lifecycle<H> {
         self.effects.push(LifecycleEffect::Ask(question));
     }
 
+    fn evict(&mut self, file: &str) {
+        let drain = self.files.evict(file);
+        self.effects.extend(drain);
+    }
+
     fn suspend(&mut self, file: &str) {
         self.evict(file);
         self.effects.push(LifecycleEffect::AdjustWatches);
@@ -475,10 +393,9 @@ impl<H: Handles> Lifecycle<H> {
         match self.open.take() {
             Some(OpenQuestion::Attempt(attempt)) => {
                 let name = attempt.file.clone();
-                let Some(file) = self.files.get_mut(&name) else {
+                let Some((file, drains)) = self.files.get_with_draining(&name) else {
                     return;
                 };
-                let drains = |name: &str| self.draining.contains_key(name);
                 let next = attempt.answered(file, answer, drains, &mut self.effects);
                 self.go_on(&name, next);
             }
@@ -501,9 +418,7 @@ impl<H: Handles> Lifecycle<H> {
 
     /// Installs a version for which everything is ready, unless another file has its name.
     fn install(&mut self, ready: Ready<H>) {
-        let others = self.files.iter().filter(|(file, _)| **file != ready.file);
-        let mut running = others.filter_map(|(_, file)| file.running.as_ref());
-        if let Some(namesake) = running.find(|running| running.name == ready.name) {
+        if let Some(namesake) = self.files.namesake(&ready.name, &ready.file) {
             // This file comes first in the order, and its name was not known when the other plugin
             // joined.
             if namesake.outranked_by.contains(&ready.file) {
@@ -597,9 +512,11 @@ impl<H: Handles> Lifecycle<H> {
                 // The plugin has a new name. Its old entry in the hub drains, and the keys are the
                 // new one's now.
                 file.previous = None;
-                self.retire(&ready.file, NO_PATIENCE);
+                let drain = self.files.retire(&ready.file, NO_PATIENCE);
+                self.effects.extend(drain);
             }
-            self.is_known(&ready.file);
+            self.files.is_known(&ready.file);
+            outranked_by.remove(&ready.file);
         }
         if let Some(file) = self.files.get_mut(&ready.file) {
             file.running = Some(RunningVersion {
@@ -692,7 +609,7 @@ impl<H: Handles> Lifecycle<H> {
     /// is one. If not, the hub tries the version again, less and less often.
     fn quarantined(&mut self, plugins: Vec<(PluginId, Quarantine)>) {
         for (id, quarantine) in plugins {
-            let Some(name) = self.file_of(id).cloned() else {
+            let Some(name) = self.files.of_plugin(id) else {
                 continue;
             };
             let Some(file) = self.files.get_mut(&name) else {
@@ -813,8 +730,8 @@ impl<H: Handles> Lifecycle<H> {
             digest,
             reply,
         } = command;
-        let Some(file) = self.called(&plugin, verb) else {
-            let known = self.files.values().filter_map(PluginFile::name);
+        let Some(file) = self.files.called(&plugin, verb) else {
+            let known = self.files.iter().filter_map(|(_, file)| file.name());
             let known = known.collect::<Vec<_>>().join(", ");
             self.answer(reply, Err(CommandError::Unknown(plugin, known)));
             return None;
@@ -855,17 +772,6 @@ impl<H: Handles> Lifecycle<H> {
             }),
         }
         None
-    }
-
-    /// The file that a command is about.
-    fn called(&self, plugin: &str, verb: CommandVerb) -> Option<String> {
-        let files = self.files.iter().filter(|(_, file)| file.is_called(plugin));
-        let mut files: Vec<_> = files.collect();
-        if verb == CommandVerb::Accept {
-            // If two files have the same plugin name, prefer the one that waits to be accepted.
-            files.sort_by_key(|(_, file)| file.not_accepted.is_empty());
-        }
-        files.first().map(|(name, _)| (*name).clone())
     }
 
     fn answer(&mut self, reply: H::Reply, answer: CommandAnswer) {

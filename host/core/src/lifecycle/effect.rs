@@ -26,6 +26,8 @@ pub enum LifecycleEffect<H: Handles> {
     Drain {
         /// The plugin.
         plugin: PluginId,
+        /// Its name.
+        name: String,
         /// For how long its queued keys may run. After that only running ones are awaited, which
         /// have deadlines of their own. Zero: the queued keys are dropped.
         patience: Duration,

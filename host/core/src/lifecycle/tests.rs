@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
@@ -8,8 +9,10 @@ use crate::model::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
 };
 use crate::model::selector::LabelSelector;
+use entry::PluginState;
 use event::{RunTerms, SeenFile};
 use handles::{Digest, VersionHandle};
+use plugin_files::PATIENCE;
 
 mod commands;
 mod model;

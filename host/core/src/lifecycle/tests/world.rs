@@ -461,7 +461,9 @@ impl World {
                     file,
                 });
             }
-            LifecycleEffect::Drain { plugin, patience } => self.drain(plugin, patience),
+            LifecycleEffect::Drain {
+                plugin, patience, ..
+            } => self.drain(plugin, patience),
             LifecycleEffect::Remove { plugin, name } => {
                 let removed = self.hub.remove(&plugin).expect("it is in the hub");
                 assert!(removed.patience.is_some(), "it has drained");
