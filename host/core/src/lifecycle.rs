@@ -223,11 +223,12 @@ impl<H: Handles> Lifecycle<H> {
             let file = self.files.get_or_new(&name);
             let before = file.entry();
             file.set_defaults_problem(defaults_problem.as_ref());
-            let has_to_be_loaded = file.see(found, requires_settings);
-            let told = file.news_since(&before);
-            if has_to_be_loaded {
+            if file.see(found, requires_settings) {
                 self.begin_load(&name);
             }
+            // Only now: of a file that is being loaded nothing is told.
+            let file = self.files.get(&name);
+            let told = file.and_then(|file| file.news_since(&before));
             self.tell(told);
         }
     }

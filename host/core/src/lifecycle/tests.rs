@@ -305,6 +305,17 @@ fn what_is_asked_for_and_not_granted_is_listed() {
 }
 
 #[test]
+fn a_configuration_that_no_schema_describes_is_passed_unchecked_and_that_is_told() {
+    let mut world = World::reached();
+    world.write(FILE, "a", "1");
+    world.set(FILE, with_config(1));
+    world.load(0, Ok(LoadOutcome::New(world::without_schema("a", "1"))));
+    assert_eq!(world.installed(), [("a", "1")]);
+    let is_it = |told: &Notice| matches!(told, Notice::UncheckedConfig { .. });
+    assert!(world.told.iter().any(is_it));
+}
+
+#[test]
 fn settings_that_change_no_reconcile_are_applied_in_place_and_others_swap() {
     let mut world = World::running("a", "1");
     let settings = |weight, sandbox, config| TestSettings {
@@ -381,6 +392,9 @@ fn settings_for_all_that_have_never_been_valid_let_nothing_begin() {
     let failed = PluginState::Failed("pilothouse.toml: no TOML".into());
     assert_eq!(world.entry(FILE).state, failed);
     assert!(world.asked.is_empty());
+    let is_it = |told: &&Notice| matches!(told, Notice::NotLoaded { .. });
+    let told = world.told.iter().filter(is_it).count();
+    assert_eq!(told, 1, "once it is loaded, and not before");
     world.set_defaults(Ok(with_config(4)));
     assert_eq!(world.hub[&1].terms.settings.config, "4");
     world.set_defaults(Err("no TOML".into()));

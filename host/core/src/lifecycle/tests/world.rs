@@ -60,6 +60,19 @@ pub fn version(name: &str, version: &str) -> TestVersion {
     }
 }
 
+/// The same without a schema of its configuration.
+pub fn without_schema(name: &str, of_version: &str) -> TestVersion {
+    let version = version(name, of_version);
+    let manifest = Manifest {
+        config_schema: None,
+        ..Manifest::clone(&version.manifest)
+    };
+    TestVersion {
+        manifest: manifest.into(),
+        ..version
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TestSettings {
     pub name: Option<String>,
