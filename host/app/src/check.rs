@@ -9,14 +9,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pilothouse_core::{Limits, Manifest, Plugin, Subject, escaped};
+use pilothouse_core::{
+    Limits, Manifest, Plugin, Subject, escaped, lack_of_settings, settings_file_of,
+};
 use pilothouse_wasm::{
     Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits, load_with,
 };
 
 use crate::compile;
 use crate::config::CheckArgs;
-use crate::directory::{Directory, settings_of};
+use crate::directory::Directory;
 use crate::kinds;
 use crate::output;
 use crate::schema::Schemas;
@@ -156,9 +158,9 @@ fn check(
         lines,
         table: table::table(manifest, &digest),
         manifest: manifest.clone(),
-        settings: escaped(&settings_of(&file), usize::MAX),
+        settings: escaped(&settings_file_of(&file), usize::MAX),
         obstacles: lacks_settings
-            .then(|| trust::lack_of_settings(&file))
+            .then(|| lack_of_settings(&file))
             .into_iter()
             .chain(objection.iter().map(Objection::to_string))
             .collect(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use pilothouse_core::escaped;
+use pilothouse_core::{CommandVerb, escaped};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -12,7 +12,6 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::address::Address;
 use crate::config::{ListArgs, Output, PluginArgs};
 use crate::http::{DIGEST, SERVER, socket};
-use crate::plugins::commands::CommandVerb;
 
 /// A host that takes longer than this is not healthy.
 const TIMEOUT: Duration = Duration::from_secs(30);

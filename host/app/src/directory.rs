@@ -15,16 +15,15 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use notify::event::{AccessKind, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
+use pilothouse_core::{DEFAULTS_FILE, settings_file_of};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::Errno;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::warn;
 
 use crate::access::Access;
-
-/// The file with the settings for all plugins.
-pub const DEFAULTS: &str = "pilothouse.toml";
 
 /// The largest plugin. Those of componentize-py have 18 MB.
 const WASM_BYTES: u64 = 64 << 20;
@@ -134,7 +133,7 @@ impl Directory {
         let entries = std::fs::read_dir(&self.path)
             .with_context(|| format!("cannot read the plugin directory {shown}"))?;
         let mut listing = DirectoryListing::default();
-        listing.defaults = self.settings(DEFAULTS, &mut listing.open_to_group);
+        listing.defaults = self.settings(DEFAULTS_FILE, &mut listing.open_to_group);
         for entry in entries {
             let name = entry
                 .with_context(|| format!("cannot read the plugin directory {shown}"))?
@@ -142,11 +141,11 @@ impl Directory {
             let Some(name) = name.to_str().filter(|name| self.is_plugin(name)) else {
                 continue;
             };
-            let own = settings_of(name);
+            let own = settings_file_of(name);
             let found = match &*own {
-                DEFAULTS => Found {
+                DEFAULTS_FILE => Found {
                     wasm: Err(format!(
-                        "its settings would be {DEFAULTS}, which are for all plugins; rename it"
+                        "its settings would be {DEFAULTS_FILE}, which are for all plugins; rename it"
                     )),
                     settings: None,
                 },
@@ -226,13 +225,6 @@ fn is_plugin(name: &str) -> bool {
     name.ends_with(".wasm") && !name.starts_with('.')
 }
 
-/// The file of a plugin's own settings: `a.toml` for `a.wasm`, and `a.wasm.toml` for `a.wasm.wasm`,
-/// so that no two plugins share one.
-pub fn settings_of(wasm: &str) -> String {
-    let stem = wasm.strip_suffix(".wasm").unwrap_or(wasm);
-    format!("{stem}.toml")
-}
-
 fn note_group(name: &str, stat: &Stat, open_to_group: &mut BTreeSet<String>) {
     if Access::of(stat).is_open_to_group() {
         open_to_group.insert(name.to_owned());
@@ -261,9 +253,12 @@ fn read(file: File, limit: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Notices changes to a directory.
+/// Notices changes to a directory. A task of its own decides when the directory should be read, so
+/// that nothing is lost if whoever waits for it is cancelled.
 pub struct Changes {
-    heard: Arc<Notify>,
+    due: watch::Receiver<()>,
+    /// The task. It ends when this is dropped.
+    task: JoinSet<()>,
     /// The watch ends when this is dropped.
     _watcher: Option<RecommendedWatcher>,
 }
@@ -288,20 +283,47 @@ impl Changes {
             warn!(%error, "cannot watch the plugin directory; rescanning it every {RESCAN:?}");
         });
         Self {
-            heard,
             _watcher: watcher.ok(),
+            ..Self::heard_by(heard)
+        }
+    }
+
+    fn heard_by(heard: Arc<Notify>) -> Self {
+        let (tell, due) = watch::channel(());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                should_be_read(&heard).await;
+                tell.send_replace(());
+            }
+        });
+        Self {
+            due,
+            task,
+            _watcher: None,
         }
     }
 
     /// Waits until the directory should be read again: once it is quiet after a change, and every
-    /// ten seconds in any case.
-    pub async fn next(&self) {
-        if timeout(RESCAN, self.heard.notified()).await.is_err() {
-            return;
+    /// ten seconds in any case. If this is cancelled, the next call returns what it would have.
+    pub async fn next(&mut self) {
+        if self.due.changed().await.is_err() {
+            // The task never ends by itself. An error is a panic, which is passed on.
+            if let Some(Err(panicked)) = self.task.join_next().await {
+                std::panic::resume_unwind(panicked.into_panic());
+            }
         }
-        let quiet = async { while timeout(QUIET, self.heard.notified()).await.is_ok() {} };
-        let _ = timeout(NOT_LATER, quiet).await;
     }
+}
+
+/// Waits until the directory should be read again. Not to be cancelled: a change that was heard
+/// would be lost.
+async fn should_be_read(heard: &Notify) {
+    if timeout(RESCAN, heard.notified()).await.is_err() {
+        return;
+    }
+    let quiet = async { while timeout(QUIET, heard.notified()).await.is_ok() {} };
+    let _ = timeout(NOT_LATER, quiet).await;
 }
 
 #[cfg(test)]

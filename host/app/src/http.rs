@@ -21,6 +21,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use pilothouse_core::{CommandError, CommandVerb};
 use pilothouse_wasm::Engine;
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
@@ -29,7 +30,7 @@ use tokio::task::spawn_blocking;
 
 use crate::address::Address;
 use crate::metrics::{Format, Metrics};
-use crate::plugins::commands::{CommandError, CommandVerb, Commands};
+use crate::plugins::commands::Commands;
 use crate::status::StatusSources;
 use guard::{Guard, guard};
 use lately::Lately;

@@ -33,9 +33,9 @@ mod workers;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use pilothouse_core::CommandVerb;
 
 use config::{Child, ChildCli, Cli, Command, RunArgs};
-use plugins::commands::CommandVerb;
 use settings::HostDefaults;
 
 fn main() -> ExitCode {

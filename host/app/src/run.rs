@@ -24,7 +24,8 @@ use crate::http::{self, HttpState, Server};
 use crate::metrics::Metrics;
 use crate::output;
 use crate::plugins::{
-    AtOnce, CodeRoom, FileLoader, Installer, PluginList, Supervisor, SupervisorParts, commands,
+    AtOnce, CodeRoom, FileLoader, InstallerParts, Notices, PluginList, Supervisor, SupervisorParts,
+    commands,
 };
 use crate::reach::Reaching;
 use crate::schema::Schemas;
@@ -95,15 +96,19 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             code: CodeRoom::new(args.code_limit),
         }),
         directory,
-        places: Installer::new(
+        installer: InstallerParts {
             schemas,
-            cluster.clone(),
-            shared.clone(),
-            metrics.clone(),
-            budget.clone(),
-            WatchLimit::new(args.watch_limit, descriptors),
-            args.state.accepted(),
-        ),
+            cluster: cluster.clone(),
+            shared: shared.clone(),
+            metrics: metrics.clone(),
+            budget: budget.clone(),
+            watch_limit: WatchLimit::new(args.watch_limit, descriptors),
+            accepted: args.state.accepted(),
+            host: HostDefaults {
+                resync: Some(args.min_resync_period),
+                ..defaults
+            },
+        },
         watches: Watches::new(
             cluster.clone(),
             shared.clone(),
@@ -112,14 +117,13 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             budget,
         ),
         shared,
-        announcer: HostEvents::new(cluster.clone()),
+        notices: Notices {
+            metrics: metrics.clone(),
+            events: HostEvents::new(cluster.clone()),
+        },
         server,
         sources: sources.clone(),
         commands: given,
-        host: HostDefaults {
-            resync: Some(args.min_resync_period),
-            ..defaults
-        },
     });
     let answers = HttpState::new(engine, sources, metrics, commands);
     let port = listener.local_addr()?.port();

@@ -228,7 +228,7 @@ pub fn beside(wasm: &Path) -> anyhow::Result<SettingsFile> {
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
     let own = read(wasm.with_extension("toml"), parse)?;
-    let defaults = wasm.with_file_name(crate::directory::DEFAULTS);
+    let defaults = wasm.with_file_name(pilothouse_core::DEFAULTS_FILE);
     Ok(own.or(&read(defaults, parse_defaults)?))
 }
 

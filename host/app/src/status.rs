@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pilothouse_core::{
-    BrokenKey, ControllerStatus, Detail, Hub, InformerKey, InformerStatus, Kind, LoopingKey, Time,
+    BrokenKey, ControllerStatus, Detail, Hub, InformerKey, InformerStatus, Kind, LoopingKey,
+    PluginEntry, PluginState, Time,
 };
 use serde::Serialize;
 
-use crate::plugins::{PluginEntry, PluginList, PluginState};
+use crate::plugins::PluginList;
 use crate::reach::Reached;
 use crate::shared::{Cause, Shared};
 use crate::watches::{Trouble, WatchErrors};

@@ -5,9 +5,8 @@ mod accepted;
 
 use std::fmt;
 
-use pilothouse_core::{Manifest, Wants};
+use pilothouse_core::{Manifest, NotAccepted, Wants, settings_file_of};
 
-use crate::directory::{DEFAULTS, settings_of};
 use crate::settings::{GrantSetting, HostDefaults, SettingsFile};
 
 pub use accepted::{AcceptedStore, Verdict, usual_directory};
@@ -33,11 +32,7 @@ pub enum Objection {
     /// The settings name other digests.
     Unpinned(String),
     /// It asks for more than has been accepted.
-    NotAccepted {
-        /// What has not been accepted, one line each.
-        more: Vec<String>,
-        reason: String,
-    },
+    NotAccepted(NotAccepted),
 }
 
 impl Objection {
@@ -45,7 +40,7 @@ impl Objection {
     pub fn more(&self) -> &[String] {
         match self {
             Self::Unpinned(_) => &[],
-            Self::NotAccepted { more, .. } => more,
+            Self::NotAccepted(objection) => &objection.more,
         }
     }
 }
@@ -53,7 +48,8 @@ impl Objection {
 impl fmt::Display for Objection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unpinned(reason) | Self::NotAccepted { reason, .. } => f.write_str(reason),
+            Self::Unpinned(reason) => f.write_str(reason),
+            Self::NotAccepted(objection) => f.write_str(&objection.reason),
         }
     }
 }
@@ -76,6 +72,16 @@ pub fn objection(
     if let Some(reason) = unpinned(settings, asked.file, asked.digest) {
         return Some(Objection::Unpinned(reason));
     }
+    beyond_accepted(settings, host, accepted, asked).map(Objection::NotAccepted)
+}
+
+/// What a version asks for beyond what was accepted, if that matters under the current settings.
+pub fn beyond_accepted(
+    settings: &SettingsFile,
+    host: &HostDefaults,
+    accepted: &AcceptedStore,
+    asked: Asked<'_>,
+) -> Option<NotAccepted> {
     let is_asked = is_by_acceptance(settings, host) && !is_pinned(settings, asked.digest);
     is_asked.then(|| not_accepted(accepted, asked)).flatten()
 }
@@ -90,7 +96,7 @@ pub fn is_pinned(settings: &SettingsFile, digest: &str) -> bool {
 /// Why a file may not run: the settings name digests, and its own is not among them.
 pub fn unpinned(settings: &SettingsFile, file: &str, digest: &str) -> Option<String> {
     let pinned = settings.sha256.as_ref()?;
-    let own = settings_of(file);
+    let own = settings_file_of(file);
     (!pinned.contains(digest)).then(|| {
         format!(
             "its digest {digest} is not in sha256 of {own}; if it is the file that is meant (see pilothouse check), write it there"
@@ -98,14 +104,8 @@ pub fn unpinned(settings: &SettingsFile, file: &str, digest: &str) -> Option<Str
     })
 }
 
-/// What a plugin waits for if settings of its own are required and missing.
-pub fn lack_of_settings(file: &str) -> String {
-    let own = settings_of(file);
-    format!("there is no {own}, and {DEFAULTS} says require-settings = true")
-}
-
 /// The objection to a version that asks for more than has been accepted, if it does.
-pub fn not_accepted(accepted: &AcceptedStore, asked: Asked<'_>) -> Option<Objection> {
+fn not_accepted(accepted: &AcceptedStore, asked: Asked<'_>) -> Option<NotAccepted> {
     let Asked { name, digest, .. } = asked;
     let (more, what) = match accepted.judge(asked, &Wants::of(asked.manifest)) {
         Verdict::First | Verdict::Accepted => return None,
@@ -121,7 +121,7 @@ pub fn not_accepted(accepted: &AcceptedStore, asked: Asked<'_>) -> Option<Object
     let reason = format!(
         "{what}. After a look at it (pilothouse check): pilothouse accept {name} --sha256 {digest}"
     );
-    Some(Objection::NotAccepted { more, reason })
+    Some(NotAccepted { more, reason })
 }
 
 fn listed(more: &[String]) -> String {

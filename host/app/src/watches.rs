@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
-use pilothouse_core::{Cache, Detail, Hub, InformerId, InformerKey};
+use pilothouse_core::{Cache, Detail, Hub, InformerId, InformerKey, RECHECK_INTERVAL};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::metrics::Metrics;
-use crate::plugins::RECHECK_INTERVAL;
 use crate::shared::{Cause, Shared};
 pub use budget::Budget;
 use errors::Role;

@@ -389,13 +389,6 @@ impl Hub {
             .unwrap_or_default()
     }
 
-    /// The plugin with this name.
-    pub fn id_of(&self, name: &str) -> Option<PluginId> {
-        let mut controllers = self.controllers.iter();
-        let found = controllers.find(|(_, controller)| controller.name() == name);
-        found.map(|(id, _)| *id)
-    }
-
     /// Whether a rollback may return to this plugin's version: it is not quarantined, and it has
     /// never run or at least one of its recent reconciles did not count against it.
     pub fn may_roll_back_to(&self, id: PluginId) -> bool {

@@ -5,7 +5,8 @@
 //! with what every reconcile has read (`reads`), and the keys that it concerns are queued
 //! (`queue`). A reconcile gets a frozen [`Snapshot`] through a [`Reader`], which lets it read what
 //! it may (`access`) and records each read. The [`Outcome`] that it returns becomes writes
-//! (`plan`). [`Hub`] is the one place where all of this meets (`hub`).
+//! (`plan`). [`Hub`] is the one place where all of this meets (`hub`). Which versions of plugins
+//! come there, and when they go, [`Lifecycle`] decides (`lifecycle`).
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. Time comes in as an argument, so
 //! every test is exact.
@@ -14,6 +15,7 @@
 mod access;
 mod cache;
 mod hub;
+mod lifecycle;
 mod model;
 mod plan;
 mod queue;
@@ -68,3 +70,17 @@ pub use hub::{
     Purpose, Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
     Sending, Writing,
 };
+
+// Which versions of plugins come there, and when they go.
+pub use lifecycle::command::{CommandAnswer, CommandError, CommandVerb, LifecycleCommand};
+pub use lifecycle::effect::{LifecycleEffect, LifecycleQuestion, Notice, VersionInFile};
+pub use lifecycle::entry::{PluginEntry, PluginState};
+pub use lifecycle::event::{
+    Installed, LifecycleAnswer, LifecycleEvent, LoadOutcome, NotAccepted, RunTerms, SeenDirectory,
+    SeenFile,
+};
+pub use lifecycle::handles::{
+    DEFAULTS_FILE, Digest, Handles, SettingsHandle, VersionHandle, lack_of_settings,
+    settings_file_of,
+};
+pub use lifecycle::{Lifecycle, RECHECK_INTERVAL};

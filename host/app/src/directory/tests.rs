@@ -182,7 +182,7 @@ fn a_name_with_a_path_in_it_is_not_read() {
 #[tokio::test]
 async fn a_change_is_heard_of() {
     let (temporary, directory) = directory();
-    let changes = Changes::of(&directory);
+    let mut changes = Changes::of(&directory);
     std::fs::write(temporary.path().join("a.wasm"), "a").unwrap();
     timeout(Duration::from_secs(5), changes.next())
         .await
@@ -193,13 +193,45 @@ async fn a_change_is_heard_of() {
 async fn looking_at_the_directory_is_no_change_of_it() {
     let (temporary, directory) = directory();
     std::fs::write(temporary.path().join("a.wasm"), "a").unwrap();
-    let changes = Changes::of(&directory);
+    let mut changes = Changes::of(&directory);
     directory.list().unwrap();
     directory.read("a.wasm").unwrap();
-    let is_heard = timeout(Duration::from_millis(300), changes.heard.notified()).await;
+    let is_heard = timeout(QUIET + Duration::from_millis(300), changes.next()).await;
     assert!(is_heard.is_err());
     std::fs::write(temporary.path().join("a.wasm"), "b").unwrap();
     changes.next().await;
+}
+
+/// Waits for the next change as a supervisor does that is called away every 50 ms. Returns how long
+/// that took.
+async fn with_interruptions(changes: &mut Changes) -> Duration {
+    let began = tokio::time::Instant::now();
+    let short = QUIET / 4;
+    while timeout(short, changes.next()).await.is_err() {
+        assert!(began.elapsed() < 2 * RESCAN, "it is never told");
+    }
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_not_lost_however_often_the_wait_for_it_is_cancelled() {
+    let heard = Arc::new(Notify::new());
+    let mut changes = Changes::heard_by(heard.clone());
+    heard.notify_one();
+    assert!(with_interruptions(&mut changes).await < 2 * QUIET);
+    let without_notice = with_interruptions(&mut changes).await;
+    assert!(without_notice <= RESCAN + QUIET, "{without_notice:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_task_that_hears_of_changes_ends_with_its_owner() {
+    let heard = Arc::new(Notify::new());
+    let changes = Changes::heard_by(heard.clone());
+    tokio::task::yield_now().await;
+    assert_eq!(Arc::strong_count(&heard), 2, "the task has one");
+    drop(changes);
+    tokio::task::yield_now().await;
+    assert_eq!(Arc::strong_count(&heard), 1);
 }
 
 #[test]

@@ -95,9 +95,4 @@ impl AccessReviews {
         }
         Ok(forbidden)
     }
-
-    /// True if the plugin has an identity, so that its permissions must be reviewed again.
-    pub fn is_needed(&self) -> bool {
-        self.0.is_some()
-    }
 }

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::loading::Digest;
+use pilothouse_core::Digest;
+
 use crate::settings::size;
 
 /// How many versions that found no room are remembered. Few directories have more files than this;

@@ -1,7 +1,9 @@
 //! Remembers which configurations fit the schemas of a plugin's versions, so that each is checked
 //! only once.
 
-use super::loading::{Digest, LoadedVersion};
+use pilothouse_core::Digest;
+
+use super::loading::LoadedVersion;
 use crate::schema::{Fault, Schemas};
 
 /// The version that runs, the previous one, and the candidate.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::{Manifest, Plugin};
+use pilothouse_core::{Digest, LoadOutcome, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, LimitPolicy, WasmPlugin, load_cached, load_with};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -14,7 +14,7 @@ use tracing::info;
 use super::code_room::{CodeRoom, ReservedRoom};
 use crate::directory::Directory;
 use crate::schema::Schemas;
-use crate::settings::{SettingsFile, size};
+use crate::settings::size;
 
 /// A compilation that takes longer gets a second log line.
 const LONG: Duration = Duration::from_secs(1);
@@ -26,38 +26,27 @@ pub struct LoadedVersion {
     pub manifest: Arc<Manifest>,
     /// SHA-256 of the file's bytes, as they were read.
     pub digest: Digest,
-    /// The settings it was last installed with. It keeps them while no newer ones fit its schema.
-    pub accepted: Option<Arc<SettingsFile>>,
     /// The room that its native code takes.
     pub _room: Arc<ReservedRoom>,
 }
 
-/// SHA-256, in hexadecimal.
-pub type Digest = Arc<str>;
-
 /// The result of a load.
 pub struct Loaded {
     pub file: String,
-    /// The number of this load. Only a file's last one counts.
-    pub ticket: u64,
-    pub result: Result<LoadOutcome, String>,
+    /// The number of this load.
+    pub load: u64,
+    pub result: Result<FileOutcome, String>,
 }
 
-pub enum LoadOutcome {
-    /// A version that is known already.
-    Known(Digest),
-    New(LoadedVersion),
-    /// There is no room for its native code now, with the reason.
-    NoRoom(String),
-}
+pub type FileOutcome = LoadOutcome<LoadedVersion>;
 
 /// Makes versions from files. Both methods block.
 pub trait Loader: Send + Sync {
     /// Loads a file if that takes no longer than reading it. `None` if it must be compiled.
-    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<LoadOutcome>, String>;
+    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<FileOutcome>, String>;
 
     /// Loads a file, and compiles it if necessary.
-    fn compile(&self, file: &str, known: &[Digest]) -> Result<LoadOutcome, String>;
+    fn compile(&self, file: &str, known: &[Digest]) -> Result<FileOutcome, String>;
 }
 
 /// How many files may be read and compiled at the same time. Each may need a core and much memory.
@@ -74,7 +63,6 @@ pub struct Loading {
     reading: Arc<Semaphore>,
     compiling: Arc<Semaphore>,
     tasks: JoinSet<Loaded>,
-    begun: u64,
 }
 
 impl Loading {
@@ -84,26 +72,17 @@ impl Loading {
             reading: Arc::new(Semaphore::new(at_once.read)),
             compiling: Arc::new(Semaphore::new(at_once.compiled)),
             tasks: JoinSet::new(),
-            begun: 0,
         }
     }
 
-    /// Begins to load a file, and returns the number of this load. A file whose digest is in
-    /// `known` is not compiled again.
-    pub fn begin(&mut self, file: &str, known: Vec<Digest>) -> u64 {
-        self.begun += 1;
-        let ticket = self.begun;
-        let (loader, file) = (self.loader.clone(), file.to_owned());
+    /// Begins to load a file. A file whose digest is in `known` is not compiled again.
+    pub fn begin(&mut self, file: String, load: u64, known: Vec<Digest>) {
+        let loader = self.loader.clone();
         let (reading, compiling) = (self.reading.clone(), self.compiling.clone());
         self.tasks.spawn(async move {
-            let result = load(loader, &file, known, &reading, &compiling).await;
-            Loaded {
-                file,
-                ticket,
-                result,
-            }
+            let result = load_file(loader, &file, known, &reading, &compiling).await;
+            Loaded { file, load, result }
         });
-        ticket
     }
 
     /// The next file that has been loaded. Waits forever if none is being loaded.
@@ -120,13 +99,13 @@ impl Loading {
 
 /// Loads a file. It is read again for the compiler, so that a file that waits for its turn takes no
 /// memory.
-async fn load(
+async fn load_file(
     loader: Arc<dyn Loader>,
     file: &str,
     known: Vec<Digest>,
     reading: &Semaphore,
     compiling: &Semaphore,
-) -> Result<LoadOutcome, String> {
+) -> Result<FileOutcome, String> {
     // The semaphores are never closed.
     let turn = reading.acquire().await;
     let (reader, name, digests) = (loader.clone(), file.to_owned(), known.clone());
@@ -159,7 +138,7 @@ pub struct FileLoader {
 }
 
 impl Loader for FileLoader {
-    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<LoadOutcome>, String> {
+    fn read(&self, file: &str, known: &[Digest]) -> Result<Option<FileOutcome>, String> {
         let (bytes, digest) = match self.open(file, known)? {
             Opened::Known(digest) => return Ok(Some(LoadOutcome::Known(digest))),
             Opened::NoRoom(reason) => return Ok(Some(LoadOutcome::NoRoom(reason))),
@@ -172,7 +151,7 @@ impl Loader for FileLoader {
         outcome.transpose()
     }
 
-    fn compile(&self, file: &str, known: &[Digest]) -> Result<LoadOutcome, String> {
+    fn compile(&self, file: &str, known: &[Digest]) -> Result<FileOutcome, String> {
         let (bytes, digest) = match self.open(file, known)? {
             Opened::Known(digest) => return Ok(LoadOutcome::Known(digest)),
             Opened::NoRoom(reason) => return Ok(LoadOutcome::NoRoom(reason)),
@@ -213,7 +192,7 @@ impl FileLoader {
         })
     }
 
-    fn outcome(&self, plugin: WasmPlugin, digest: Digest) -> Result<LoadOutcome, String> {
+    fn outcome(&self, plugin: WasmPlugin, digest: Digest) -> Result<FileOutcome, String> {
         if let Some(schema) = &plugin.manifest().config_schema {
             let checked = self.schemas.check(schema);
             checked.map_err(|fault| format!("manifest: {fault}"))?;
@@ -226,7 +205,6 @@ impl FileLoader {
             manifest: Arc::new(plugin.manifest().clone()),
             plugin: Arc::new(plugin),
             digest,
-            accepted: None,
             _room: room,
         }))
     }

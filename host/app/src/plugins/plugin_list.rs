@@ -1,47 +1,9 @@
 //! The list of plugins: what is known of every file of the plugin directory, for status and
 //! commands.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use pilothouse_core::{Manifest, PluginId};
-
-/// How far a file of the plugin directory has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PluginState {
-    /// Being read and compiled.
-    Loading,
-    /// Loaded, but something it needs is not available yet.
-    Waiting(String),
-    /// Installed in the hub. The hub knows whether its caches are synced.
-    Joined(PluginId),
-    /// Its file is gone, or it may not run any more. It stays in the hub until what it has begun is
-    /// done.
-    Draining(PluginId),
-    /// Not usable.
-    Failed(String),
-}
-
-/// One file of the plugin directory.
-#[derive(Clone, Debug)]
-pub struct PluginEntry {
-    pub file: String,
-    /// The plugin's name, if it is known.
-    pub name: Option<String>,
-    /// The manifest of the running version, or else of the candidate.
-    pub manifest: Option<Arc<Manifest>>,
-    /// SHA-256 of that version's bytes.
-    pub digest: Option<String>,
-    pub state: PluginState,
-    /// What is wrong with the newest file or its settings, while an earlier version or earlier
-    /// settings are in use.
-    pub problem: Option<String>,
-    /// The version that `rollback` would bring back.
-    pub previous: Option<String>,
-    /// What the manifest asks for and the settings do not grant.
-    pub not_granted: Vec<String>,
-    /// What the candidate asks for and the operator has not accepted.
-    pub not_accepted: Vec<String>,
-}
+use pilothouse_core::PluginEntry;
 
 /// All files of the plugin directory in the order of their names, then the draining plugins. A
 /// draining plugin's file may already be listed again.

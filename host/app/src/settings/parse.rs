@@ -10,7 +10,7 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 
 use super::{SettingsFile, quantity};
-use crate::directory::DEFAULTS;
+use pilothouse_core::DEFAULTS_FILE;
 
 /// The minimum similarity of a name that an error suggests, where 1 means equal.
 const NEAR: f64 = 0.7;
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<SettingsFile, String> {
     let settings = read(text)?;
     if settings.require_settings.is_some() {
         return Err(format!(
-            "`require-settings` is about all plugins; write it into {DEFAULTS}"
+            "`require-settings` is about all plugins; write it into {DEFAULTS_FILE}"
         ));
     }
     Ok(settings)

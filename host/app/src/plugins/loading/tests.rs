@@ -12,12 +12,12 @@ struct Gated {
 }
 
 impl Loader for Gated {
-    fn read(&self, file: &str, _: &[Digest]) -> Result<Option<LoadOutcome>, String> {
+    fn read(&self, file: &str, _: &[Digest]) -> Result<Option<FileOutcome>, String> {
         let is_slow = file.starts_with("slow");
         Ok((!is_slow).then(|| LoadOutcome::Known(file.into())))
     }
 
-    fn compile(&self, file: &str, _: &[Digest]) -> Result<LoadOutcome, String> {
+    fn compile(&self, file: &str, _: &[Digest]) -> Result<FileOutcome, String> {
         self.compiling.lock().unwrap().send(file.into()).unwrap();
         self.gate.lock().unwrap().recv().unwrap();
         Ok(LoadOutcome::Known(file.into()))
@@ -46,11 +46,11 @@ async fn next(loading: &mut Loading) -> Loaded {
 #[tokio::test]
 async fn a_file_that_needs_no_compiling_does_not_wait_for_those_that_do() {
     let (mut loading, open, begun) = loading();
-    loading.begin("slow-1.wasm", vec![]);
-    loading.begin("slow-2.wasm", vec![]);
+    loading.begin("slow-1.wasm".into(), 1, vec![]);
+    loading.begin("slow-2.wasm".into(), 2, vec![]);
     let first = tokio::task::spawn_blocking(move || begun.recv().map(|file| (file, begun)));
     let (first, begun) = first.await.unwrap().unwrap();
-    loading.begin("ready.wasm", vec![]);
+    loading.begin("ready.wasm".into(), 3, vec![]);
     assert_eq!(next(&mut loading).await.file, "ready.wasm");
     assert!(begun.try_recv().is_err(), "one file is compiled at a time");
     open.send(()).unwrap();

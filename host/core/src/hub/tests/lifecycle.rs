@@ -772,7 +772,9 @@ fn an_apply_of_its_own_wakes_nobody() {
 }
 
 fn the_plugin(rig: &Rig) -> PluginId {
-    rig.hub.id_of("p").unwrap()
+    let mut controllers = rig.hub.controllers.iter();
+    let found = controllers.find(|(_, controller)| controller.name() == "p");
+    *found.unwrap().0
 }
 
 /// Whether the writes of a running reconcile must stop after this was done to its plugin.
