@@ -16,7 +16,6 @@ pub mod connect;
 pub mod discovery;
 #[cfg(test)]
 mod testing;
-mod text;
 pub mod watch;
 mod write;
 

@@ -30,13 +30,13 @@ pub use sink::{CacheSink, WatchState};
 
 use crate::client::Client;
 use crate::discovery::Resource;
-use crate::text::flatten;
 use error::WatchFailure;
 #[cfg(test)]
 pub(crate) use machine::Jitter;
 use machine::{
     CompleteList, End, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchMachine,
 };
+use pilothouse_core::cut_line;
 pub(crate) use session::Alarm;
 use session::{Initial, Listener, Pages, Requests, StateReport, UnreadableObjects, WatchStream};
 use wire::change::WatchChange;
@@ -406,7 +406,7 @@ impl ListWatch {
     fn leap(&self, version: &ResourceVersion) -> WatchFailure {
         let error = WatchError::Leap {
             resource: self.requests.name(),
-            version: flatten(&version.to_string(), 80),
+            version: cut_line(&version.to_string(), 80),
         };
         error.into()
     }

@@ -34,7 +34,7 @@ pub use model::outcome::{
     Action, ActionResult, Delete, Event, Failure, Outcome, PatchType, Propagation,
 };
 pub use model::selector::{FieldSelector, LabelSelector, Requirement};
-pub use model::text::{cut, escaped, hex, one_line};
+pub use model::text::{cut, cut_line, escaped, hex, one_line};
 
 // What informers bring, and what a reconcile sees of it.
 pub use cache::snapshot::{InformerId, Snapshot};

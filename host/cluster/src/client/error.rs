@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use super::status::Status;
-use crate::text::flatten;
+use pilothouse_core::cut_line;
 
 /// Why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -61,5 +61,5 @@ pub(crate) fn one_line(error: &kube::Error) -> String {
         }
         cause = error.source();
     }
-    flatten(&line, 500)
+    cut_line(&line, 500)
 }

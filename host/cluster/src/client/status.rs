@@ -6,7 +6,7 @@ use http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusDetails;
 use serde::Deserialize;
 
-use crate::text::flatten;
+use pilothouse_core::cut_line;
 
 /// A refusal: a `metav1.Status`, or the nearest equivalent made of an answer that is not one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Status {
     /// the text becomes the message.
     pub(crate) fn parse(code: u16, retry_after: Option<Duration>, body: &[u8]) -> Self {
         let Ok(raw) = serde_json::from_slice::<RawStatus>(body) else {
-            let message = flatten(&String::from_utf8_lossy(body), 200);
+            let message = cut_line(&String::from_utf8_lossy(body), 200);
             return Self {
                 code,
                 message,
@@ -70,7 +70,7 @@ impl Status {
         Self {
             code: if code == 0 { raw.code } else { code },
             reason: raw.reason.unwrap_or_default(),
-            message: flatten(&raw.message.unwrap_or_default(), 2000),
+            message: cut_line(&raw.message.unwrap_or_default(), 2000),
             causes: causes
                 .map(|cause| {
                     (

@@ -7,7 +7,7 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::error::ConnectError;
-use crate::text::flatten;
+use pilothouse_core::cut_line;
 
 /// The flags that choose the cluster.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +105,7 @@ async fn from_files(
         Err(error) => Err(ConnectError::Context {
             file,
             context,
-            cause: flatten(&error.to_string(), 500),
+            cause: cut_line(&error.to_string(), 500),
         }),
     }
 }
@@ -117,7 +117,7 @@ fn unusable(path: &Path, error: KubeconfigError) -> ConnectError {
         // The YAML parser's message continues with an excerpt of the file over many lines: drop it.
         error => ConnectError::Broken {
             path,
-            cause: flatten(error.to_string().lines().next().unwrap_or_default(), 300),
+            cause: cut_line(error.to_string().lines().next().unwrap_or_default(), 300),
         },
     }
 }

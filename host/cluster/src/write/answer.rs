@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client::{RequestError, Status};
-use crate::text::flatten;
+use pilothouse_core::cut_line;
 
 /// The answer of a server that has carried out a write: the object, or a Status.
 #[derive(Deserialize)]
@@ -118,7 +118,7 @@ fn success(body: &[u8]) -> ActionResult {
         Some(answer) => ActionResult::Done(answer.resource_version()),
         None => ActionResult::Unknown(format!(
             "the answer says success, but is neither an object nor a Status: {:?}",
-            flatten(&String::from_utf8_lossy(body), 80)
+            cut_line(&String::from_utf8_lossy(body), 80)
         )),
     }
 }

@@ -13,6 +13,11 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Returns `text` on one line, or about its first `max` bytes and `…`.
+pub fn cut_line(text: &str, max: usize) -> String {
+    cut(&one_line(text), max)
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use crate::discovery::Resource;
 use crate::discovery::path;
-use crate::text::flatten;
 use crate::watch::error::WatchError;
 use crate::watch::machine::is_leap;
+use pilothouse_core::cut_line;
 
 /// What happened to one object.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl WatchChange {
         if !is_leap(&self.version, version) {
             return self;
         }
-        let found = flatten(&self.version.to_string(), 80);
+        let found = cut_line(&self.version.to_string(), 80);
         let reason = format!("its resourceVersion is far newer than the list's: {found}");
         Self {
             key: self.key,
@@ -139,7 +139,7 @@ fn is_name(resource: &Resource, object: &Object) -> bool {
 fn undecodable(resource: &Resource, raw: &RawValue, cause: &str) -> WatchError {
     WatchError::Undecodable {
         resource: resource.qualified_name(),
-        object: flatten(raw.get(), 80),
+        object: cut_line(raw.get(), 80),
         cause: cause.to_owned(),
     }
 }

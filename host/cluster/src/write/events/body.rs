@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use pilothouse_core::{Author, FIELD_MANAGER_PREFIX, Kind, ObjectKey, Operation, Write};
+use pilothouse_core::{Author, FIELD_MANAGER_PREFIX, Kind, ObjectKey, Operation, Write, hex};
 use sha2::{Digest, Sha256};
 
 /// Limits of the API server's validation, in bytes.
@@ -131,10 +131,7 @@ pub(super) fn event_name(about: &str, key: &SeriesKey, time: &str) -> String {
         .chain_update(key)
         .chain_update(time)
         .finalize();
-    let digits: String = digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits = hex(&digest[..8]);
     let is_dns = about.bytes().all(|byte| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
     });

@@ -40,14 +40,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct GoneKeys {
-    keys: BTreeMap<ObjectKey, End>,
+    keys: BTreeMap<ObjectKey, GoneSince>,
     /// The key that was checked last. The next one in order follows.
     last: Option<ObjectKey>,
 }
 
 /// When an object was first seen to be gone.
 #[derive(Debug)]
-struct End {
+struct GoneSince {
     /// The resourceVersion of the informer that showed it.
     version: ResourceVersion,
     at: Time,
@@ -80,7 +80,7 @@ impl Controller {
         let subject = self.subject.as_ref();
         let informer = subject.and_then(|subject| subject.informer_of(snapshot, key));
         let version = informer.map(|informer| snapshot.informers[informer].resource_version());
-        let end = End {
+        let end = GoneSince {
             version: version.cloned().unwrap_or_default(),
             at: now,
         };
@@ -105,7 +105,13 @@ impl Controller {
     }
 
     /// Whether what a key has read may still wake it.
-    fn is_awaiting(&self, key: &ObjectKey, end: &End, snapshot: &Snapshot, now: Time) -> bool {
+    fn is_awaiting(
+        &self,
+        key: &ObjectKey,
+        end: &GoneSince,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> bool {
         let may_be_behind = now < end.at + LONGEST_SKEW;
         let may_go = now < end.at + LONGEST_WAIT;
         let mut left = MAX_EXAMINED;
