@@ -22,8 +22,13 @@ impl Notices {
             Notice::Loaded { .. }
             | Notice::NotGranted { .. }
             | Notice::UncheckedConfig { .. }
-            | Notice::RunsEarlier { .. }
-            | Notice::SettingsApplied { .. } => tell_installed(notice),
+            | Notice::RunsEarlier { .. } => tell_installed(notice),
+            Notice::SettingsApplied {
+                plugin,
+                file,
+                is_quarantined,
+                is_paused,
+            } => tell_settings(&plugin, &file, is_quarantined, is_paused),
             Notice::Accepted { .. }
             | Notice::Paused { .. }
             | Notice::Resumed { .. }
@@ -82,7 +87,7 @@ impl Notices {
     }
 }
 
-/// A version that runs, or runs with other settings.
+/// A version that runs.
 fn tell_installed(notice: Notice) {
     match notice {
         Notice::Loaded {
@@ -123,26 +128,21 @@ fn tell_installed(notice: Notice) {
             plugin,
             version, file, reason, "running an earlier version of the plugin"
         ),
-        // Settings that do not make keys run again do not end a quarantine.
-        Notice::SettingsApplied {
-            plugin,
-            file,
-            is_quarantined: true,
-            ..
-        } => info!(
+        _ => {}
+    }
+}
+
+/// Settings that were applied. Those that do not make keys run again do not end a quarantine.
+fn tell_settings(plugin: &str, file: &str, is_quarantined: bool, is_paused: bool) {
+    if is_quarantined {
+        info!(
             plugin,
             file, "settings applied; the plugin stays in quarantine"
-        ),
-        Notice::SettingsApplied {
-            plugin,
-            file,
-            is_paused: true,
-            ..
-        } => info!(plugin, file, "settings applied; the plugin is paused"),
-        Notice::SettingsApplied { plugin, file, .. } => {
-            info!(plugin, file, "plugin runs with other settings");
-        }
-        _ => {}
+        );
+    } else if is_paused {
+        info!(plugin, file, "settings applied; the plugin is paused");
+    } else {
+        info!(plugin, file, "plugin runs with other settings");
     }
 }
 
