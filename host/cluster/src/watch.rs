@@ -34,7 +34,8 @@ use error::WatchFailure;
 #[cfg(test)]
 pub(crate) use machine::Jitter;
 use machine::{
-    CompleteList, End, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchMachine,
+    CompleteList, FailureClass, NextRequest, Order, Paging, Probed, Unfinished, WatchEnd,
+    WatchMachine,
 };
 use pilothouse_core::cut_line;
 pub(crate) use session::Alarm;
@@ -276,7 +277,7 @@ impl ListWatch {
         match self.requests.connect(next, timeout).await {
             Ok(connection) => self.follow(connection, started, sink).await,
             Err(failure) => {
-                let end = End::Failed(failure.class);
+                let end = WatchEnd::Failed(failure.class);
                 let delay = self.machine.watch_ended(end, started.elapsed(), 0);
                 self.failed(&failure, delay, sink)
             }
@@ -300,7 +301,7 @@ impl ListWatch {
         drop(connection);
         let end = match &ended {
             Ok(end) => *end,
-            Err(failure) => End::Failed(failure.class),
+            Err(failure) => WatchEnd::Failed(failure.class),
         };
         let delay = self.machine.watch_ended(end, started.elapsed(), lines);
         let pause = match &ended {
@@ -320,20 +321,20 @@ impl ListWatch {
         connection: &mut WatchStream,
         lines: &mut u64,
         sink: &mut impl CacheSink,
-    ) -> Result<End, WatchFailure> {
+    ) -> Result<WatchEnd, WatchFailure> {
         loop {
             let read = tokio::select! {
                 biased;
-                () = self.alarm.is_raised() => return Ok(End::Doubted),
+                () = self.alarm.is_raised() => return Ok(WatchEnd::Doubted),
                 read = connection.next() => read,
             };
             let line = match read {
                 Ok(LineRead::Line(line)) => line,
-                Ok(LineRead::End) => return Ok(End::Closed),
+                Ok(LineRead::WatchEnd) => return Ok(WatchEnd::Closed),
                 Ok(LineRead::Quiet) if connection.is_overdue() => {
                     return Err(self.requests.silent_watch());
                 }
-                Ok(LineRead::Quiet) => return Ok(End::Quiet),
+                Ok(LineRead::Quiet) => return Ok(WatchEnd::Quiet),
                 Err(source) => return Err(WatchFailure::of_stream(self.requests.name(), source)),
             };
             self.requests.hear();

@@ -68,7 +68,7 @@ use reached::ReachedVersions;
 use relist::RelistForm;
 use rollback::RollbackSuspicion;
 use silence::WatchSilence;
-pub(crate) use step::{BadList, CompleteList, End, NextRequest, Paging, Probed, Unfinished};
+pub(crate) use step::{BadList, CompleteList, NextRequest, Paging, Probed, Unfinished, WatchEnd};
 
 /// Delay between attempts to fetch objects that exceed the room.
 const FULL_DELAY: Duration = Duration::from_secs(60);
@@ -339,7 +339,7 @@ impl WatchMachine {
 
     /// The watch ended after `lasted`, having brought `lines` lines. Returns the delay before
     /// [`WatchMachine::next`].
-    pub(crate) fn watch_ended(&mut self, end: End, lasted: Duration, lines: u64) -> Duration {
+    pub(crate) fn watch_ended(&mut self, end: WatchEnd, lasted: Duration, lines: u64) -> Duration {
         self.pacing.watch_ended(lasted);
         self.reached.settle();
         let had_changes = self.silence.take_changes();
@@ -350,10 +350,10 @@ impl WatchMachine {
         }
         match end {
             // "Very short watch" (`TestReflectorHandleWatchResultChanClosedBefore`).
-            End::Closed if lasted < PACE && lines == 0 => {
+            WatchEnd::Closed if lasted < PACE && lines == 0 => {
                 self.pacing.back_off(FailureClass::Lost, lasted)
             }
-            End::Closed => {
+            WatchEnd::Closed => {
                 self.silence.count(had_changes);
                 if self.silence.is_probe_due() {
                     self.probe();
@@ -361,29 +361,29 @@ impl WatchMachine {
                 RequestPacing::pace(lasted)
             }
             // `suspect_rollback` is called next.
-            End::Doubted => self.pacing.after_alarm(),
+            WatchEnd::Doubted => self.pacing.after_alarm(),
             // Opening the watch again is the fastest test of whether the server lives.
-            End::Quiet => {
+            WatchEnd::Quiet => {
                 self.silence.count(false);
                 RequestPacing::pace(lasted)
             }
-            End::Failed(class @ FailureClass::Lost) => {
+            WatchEnd::Failed(class @ FailureClass::Lost) => {
                 self.silence.owe_probe();
                 self.probe();
                 self.pacing.back_off(class, lasted)
             }
-            End::Failed(FailureClass::Behind) => {
+            WatchEnd::Failed(FailureClass::Behind) => {
                 self.probe();
                 RequestPacing::pace(lasted)
             }
-            End::Failed(class @ (FailureClass::Busy { .. } | FailureClass::Refused { .. })) => {
-                self.pacing.back_off(class, lasted)
-            }
-            End::Failed(FailureClass::BadVersion) => {
+            WatchEnd::Failed(
+                class @ (FailureClass::Busy { .. } | FailureClass::Refused { .. }),
+            ) => self.pacing.back_off(class, lasted),
+            WatchEnd::Failed(FailureClass::BadVersion) => {
                 self.start_over();
                 self.pacing.at_once()
             }
-            End::Failed(class @ (FailureClass::Broken | FailureClass::Full)) => {
+            WatchEnd::Failed(class @ (FailureClass::Broken | FailureClass::Full)) => {
                 self.start_over();
                 self.pacing.back_off(class, lasted)
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::failure_class::FailureClass;
 use super::pacing::PACE;
-use super::step::End;
+use super::step::WatchEnd;
 
 /// After this many fruitless watches in a row, everything is listed. A watch is fruitless if it was
 /// accepted and brought nothing, not even its end in time. The number doubles with every such list,
@@ -39,18 +39,20 @@ impl FruitlessWatches {
 
     /// A watch has ended. Returns whether it was one fruitless watch too many. The server may
     /// accept watches from a position that it cannot really serve; a list settles that.
-    pub(super) fn watch_ended(&mut self, end: End, lasted: Duration, lines: u64) -> bool {
+    pub(super) fn watch_ended(&mut self, end: WatchEnd, lasted: Duration, lines: u64) -> bool {
         if lines > 0 {
             self.in_a_row = 0;
             self.lists = 0;
             return false;
         }
         match end {
-            End::Closed if lasted < PACE => self.in_a_row += 1,
-            End::Failed(FailureClass::Lost) if lasted >= self.quiet_limit => self.in_a_row += 1,
+            WatchEnd::Closed if lasted < PACE => self.in_a_row += 1,
+            WatchEnd::Failed(FailureClass::Lost) if lasted >= self.quiet_limit => {
+                self.in_a_row += 1;
+            }
             // It ended in time, although without a bookmark: it worked.
-            End::Closed => self.in_a_row = 0,
-            End::Quiet | End::Doubted | End::Failed(_) => {}
+            WatchEnd::Closed => self.in_a_row = 0,
+            WatchEnd::Quiet | WatchEnd::Doubted | WatchEnd::Failed(_) => {}
         }
         let doublings = self.lists.min(MAX_FRUITLESS_DOUBLINGS);
         let is_too_many = self.in_a_row >= MAX_FRUITLESS << doublings;
@@ -82,14 +84,14 @@ mod tests {
         let mut watches = watches();
         let mut until_relist = || {
             let at_once = Duration::ZERO;
-            while !watches.watch_ended(End::Closed, at_once, 0) {}
+            while !watches.watch_ended(WatchEnd::Closed, at_once, 0) {}
             watches.take().unwrap()
         };
         let counts: Vec<u32> = (0..6).map(|_| until_relist()).collect();
         assert_eq!(counts, [3, 6, 12, 24, 48, 48]);
-        watches.watch_ended(End::Closed, Duration::ZERO, 1);
+        watches.watch_ended(WatchEnd::Closed, Duration::ZERO, 1);
         for is_too_many in [false, false, true] {
-            let ended = watches.watch_ended(End::Closed, Duration::ZERO, 0);
+            let ended = watches.watch_ended(WatchEnd::Closed, Duration::ZERO, 0);
             assert_eq!(ended, is_too_many);
         }
         assert_eq!((watches.take(), watches.take()), (Some(3), None));
@@ -97,13 +99,13 @@ mod tests {
 
     #[test]
     fn a_watch_is_fruitless_if_it_closed_at_once_or_was_lost_in_silence() {
-        let lost = End::Failed(FailureClass::Lost);
+        let lost = WatchEnd::Failed(FailureClass::Lost);
         for (end, lasted, is_fruitless) in [
-            (End::Closed, Duration::ZERO, true),
+            (WatchEnd::Closed, Duration::ZERO, true),
             (lost, QUIET, true),
             (lost, Duration::ZERO, false),
-            (End::Quiet, QUIET, false),
-            (End::Doubted, Duration::ZERO, false),
+            (WatchEnd::Quiet, QUIET, false),
+            (WatchEnd::Doubted, Duration::ZERO, false),
         ] {
             let mut watches = watches();
             let are_too_many = (0..3).any(|_| watches.watch_ended(end, lasted, 0));
@@ -115,9 +117,9 @@ mod tests {
     fn a_watch_that_ended_in_time_ends_a_row() {
         let mut watches = watches();
         for _ in 0..10 {
-            assert!(!watches.watch_ended(End::Closed, Duration::ZERO, 0));
-            assert!(!watches.watch_ended(End::Closed, Duration::ZERO, 0));
-            assert!(!watches.watch_ended(End::Closed, QUIET, 0));
+            assert!(!watches.watch_ended(WatchEnd::Closed, Duration::ZERO, 0));
+            assert!(!watches.watch_ended(WatchEnd::Closed, Duration::ZERO, 0));
+            assert!(!watches.watch_ended(WatchEnd::Closed, QUIET, 0));
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Paging {
 
 /// How a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WatchEnd {
     /// The server closed it.
     Closed,
     /// Nothing came for too long.

@@ -59,21 +59,21 @@ fn the_first_list_asks_for_the_newest_state_and_every_later_one_for_nothing_olde
     assert_eq!(state.next(), list(None, Paging::First));
     state.page("10", None).unwrap();
     assert_eq!(state.advance(&version("17"), true), Order::New);
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 1);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 1);
     assert_eq!(state.next(), list(Some("17"), Paging::First));
 }
 
 #[test]
 fn a_list_that_cannot_reach_the_last_version_asks_for_the_newest_once_and_then_not_any_more() {
     let mut state = watching("10");
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 0);
     assert_eq!(
         state.list_failed(FailureClass::BadVersion, Duration::ZERO),
         Duration::ZERO
     );
     assert_eq!(state.next(), list(None, Paging::First));
     state.page("30", None).unwrap();
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 0);
     assert_eq!(
         state.next(),
         list(Some("30"), Paging::First),
@@ -155,7 +155,7 @@ fn a_watch_that_ends_in_order_is_resumed_at_once_where_it_was() {
     let mut state = watching("10");
     assert_eq!(state.advance(&version("12"), true), Order::New);
     assert_eq!(
-        state.watch_ended(End::Closed, 300 * SECOND, 1),
+        state.watch_ended(WatchEnd::Closed, 300 * SECOND, 1),
         Duration::ZERO
     );
     assert!(is_watch(&state.next(), "12"));
@@ -164,10 +164,10 @@ fn a_watch_that_ends_in_order_is_resumed_at_once_where_it_was() {
 #[test]
 fn a_watch_that_ends_at_once_without_an_event_backs_off() {
     let mut state = watching("10");
-    assert!(state.watch_ended(End::Closed, Duration::ZERO, 0) >= SECOND);
-    assert!(state.watch_ended(End::Closed, Duration::ZERO, 0) >= 2 * SECOND);
+    assert!(state.watch_ended(WatchEnd::Closed, Duration::ZERO, 0) >= SECOND);
+    assert!(state.watch_ended(WatchEnd::Closed, Duration::ZERO, 0) >= 2 * SECOND);
     assert_eq!(
-        state.watch_ended(End::Closed, Duration::ZERO, 5),
+        state.watch_ended(WatchEnd::Closed, Duration::ZERO, 5),
         SECOND,
         "with events it is only paced"
     );
@@ -177,7 +177,7 @@ fn a_watch_that_ends_at_once_without_an_event_backs_off() {
 fn delays_double_from_one_second_to_at_most_five() {
     let mut state = watching("10");
     let delays: Vec<Duration> = (0..100)
-        .map(|_| state.watch_ended(End::Failed(BUSY), Duration::ZERO, 0))
+        .map(|_| state.watch_ended(WatchEnd::Failed(BUSY), Duration::ZERO, 0))
         .collect();
     assert!(
         delays[0] >= SECOND && delays[0] <= SECOND * 5 / 4,
@@ -190,9 +190,9 @@ fn delays_double_from_one_second_to_at_most_five() {
             .iter()
             .all(|delay| *delay >= SECOND && *delay <= 5 * SECOND)
     );
-    state.watch_ended(End::Failed(BUSY), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(BUSY), 60 * SECOND, 0);
     assert!(
-        state.watch_ended(End::Closed, Duration::ZERO, 0) < 3 * SECOND,
+        state.watch_ended(WatchEnd::Closed, Duration::ZERO, 0) < 3 * SECOND,
         "a watch that lasted starts the delays over"
     );
 }
@@ -203,7 +203,7 @@ fn a_server_that_says_when_is_obeyed_within_reason() {
     let mut ended = |seconds| {
         let retry_after = Some(Duration::from_secs(seconds));
         state.watch_ended(
-            End::Failed(FailureClass::Busy { retry_after }),
+            WatchEnd::Failed(FailureClass::Busy { retry_after }),
             Duration::ZERO,
             0,
         )
@@ -217,7 +217,11 @@ fn versions_that_keep_expiring_do_not_make_a_loop_of_lists() {
     let mut state = watching("10");
     let delays: Vec<Duration> = (0..20)
         .map(|_| {
-            let delay = state.watch_ended(End::Failed(FailureClass::BadVersion), Duration::ZERO, 0);
+            let delay = state.watch_ended(
+                WatchEnd::Failed(FailureClass::BadVersion),
+                Duration::ZERO,
+                0,
+            );
             state.page("10", None).unwrap();
             delay
         })
@@ -276,7 +280,7 @@ fn a_stream_asks_for_the_newest_state_and_later_for_nothing_older_than_seen() {
     assert_eq!(state.streamed(&version("10")).ok(), listed("10"));
     assert!(is_watch(&state.next(), "10"));
     state.advance(&version("17"), true);
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 1);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 1);
     assert_eq!(state.next(), stream(Some("17")));
 }
 
@@ -306,7 +310,7 @@ fn a_stream_is_tried_again_if_the_server_is_busy_and_replaced_by_a_list_if_it_re
 fn a_stream_whose_version_is_not_to_be_had_asks_for_the_newest() {
     let mut state = streaming();
     state.streamed(&version("10")).unwrap();
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 1);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 1);
     let delay = state.stream_ended(Unfinished::Unopened(FailureClass::BadVersion), SECOND);
     assert_eq!(delay, Duration::ZERO);
     assert_eq!(state.next(), stream(None));
@@ -321,7 +325,7 @@ fn streams_that_break_twice_before_they_are_complete_are_followed_by_one_list() 
     }
     assert_eq!(state.next(), list(None, Paging::First));
     state.page("10", None).unwrap();
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 1);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 1);
     assert_eq!(state.next(), stream(Some("10")));
 }
 
@@ -333,13 +337,13 @@ fn a_quiet_kind_is_watched_for_seconds_and_one_with_changes_for_minutes() {
         state.timeout(&next).as_secs()
     };
     assert!(timeout(&mut state) >= 300);
-    state.watch_ended(End::Quiet, 10 * SECOND, 0);
+    state.watch_ended(WatchEnd::Quiet, 10 * SECOND, 0);
     assert_eq!(timeout(&mut state), 9);
     state.advance(&version("11"), false);
-    state.watch_ended(End::Closed, 9 * SECOND, 1);
+    state.watch_ended(WatchEnd::Closed, 9 * SECOND, 1);
     assert_eq!(timeout(&mut state), 9, "a bookmark is no change");
     state.advance(&version("12"), true);
-    state.watch_ended(End::Closed, 9 * SECOND, 2);
+    state.watch_ended(WatchEnd::Closed, 9 * SECOND, 2);
     assert!(timeout(&mut state) >= 300);
 }
 
@@ -347,10 +351,10 @@ fn a_quiet_kind_is_watched_for_seconds_and_one_with_changes_for_minutes() {
 fn after_half_a_minute_without_a_change_the_server_is_asked_where_it_is() {
     let mut state = watching("10");
     for _ in 0..3 {
-        state.watch_ended(End::Quiet, 10 * SECOND, 0);
+        state.watch_ended(WatchEnd::Quiet, 10 * SECOND, 0);
         assert!(is_watch(&state.next(), "10"), "first whether it answers");
-        state.watch_ended(End::Closed, 9 * SECOND, 0);
-        state.watch_ended(End::Closed, 9 * SECOND, 0);
+        state.watch_ended(WatchEnd::Closed, 9 * SECOND, 0);
+        state.watch_ended(WatchEnd::Closed, 9 * SECOND, 0);
         assert_eq!(state.next(), NextRequest::Probe);
         assert_eq!(
             state.probed(&version("10")),
@@ -358,18 +362,18 @@ fn after_half_a_minute_without_a_change_the_server_is_asked_where_it_is() {
         );
         assert!(is_watch(&state.next(), "10"));
         state.advance(&version("10"), true);
-        state.watch_ended(End::Closed, 9 * SECOND, 1);
+        state.watch_ended(WatchEnd::Closed, 9 * SECOND, 1);
     }
 }
 
 #[test]
 fn after_a_lost_connection_the_server_is_asked_where_it_is() {
     let mut state = watching("10");
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 5);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 5);
     assert_eq!(state.next(), NextRequest::Probe);
     state.probe_failed(FailureClass::Lost, Duration::ZERO);
     assert!(is_watch(&state.next(), "10"), "it may serve watches only");
-    state.watch_ended(End::Closed, 9 * SECOND, 5);
+    state.watch_ended(WatchEnd::Closed, 9 * SECOND, 5);
     assert_eq!(state.next(), NextRequest::Probe, "still not known");
 }
 
@@ -377,7 +381,7 @@ fn after_a_lost_connection_the_server_is_asked_where_it_is() {
 fn a_probe_that_fails_while_watches_work_delays_none() {
     let mut state = watching("10");
     for _ in 0..3 {
-        state.watch_ended(End::Closed, 9 * SECOND, 0);
+        state.watch_ended(WatchEnd::Closed, 9 * SECOND, 0);
     }
     assert_eq!(state.next(), NextRequest::Probe);
     assert_eq!(
@@ -390,7 +394,7 @@ fn a_probe_that_fails_while_watches_work_delays_none() {
 #[test]
 fn only_two_probes_that_agree_move_the_position_back() {
     let mut state = watching("100");
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
     assert_eq!(state.probed(&version("50")), (Probed::Suspicious, SECOND));
     assert_eq!(state.next(), NextRequest::Probe);
     assert_eq!(
@@ -399,7 +403,7 @@ fn only_two_probes_that_agree_move_the_position_back() {
         "a replica that lagged"
     );
     assert!(is_watch(&state.next(), "100"));
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
     assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
     let from = version("100");
     assert_eq!(
@@ -419,7 +423,7 @@ fn only_two_probes_that_agree_move_the_position_back() {
         rolled_back.is_rollback,
         "however long it took to get the list"
     );
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 0);
     assert_eq!(
         state.page("53", None).unwrap(),
         listed("53"),
@@ -430,7 +434,7 @@ fn only_two_probes_that_agree_move_the_position_back() {
 #[test]
 fn a_list_older_than_what_was_seen_is_not_believed() {
     let mut state = watching("100");
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 0);
     let bad = state.page("50", None).unwrap_err();
     assert_eq!(bad.class(), FailureClass::Behind);
     assert_eq!(
@@ -451,7 +455,7 @@ fn a_list_older_than_what_was_seen_is_not_believed() {
 #[test]
 fn a_server_without_numbers_is_never_thought_to_have_gone_back() {
     let mut state = watching("b");
-    state.watch_ended(End::Failed(FailureClass::Lost), SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), SECOND, 0);
     assert_eq!(state.probed(&version("a")).0, Probed::Current);
     assert!(is_watch(&state.next(), "b"));
 }
@@ -460,7 +464,7 @@ fn a_server_without_numbers_is_never_thought_to_have_gone_back() {
 fn a_bookmark_that_is_older_than_the_cache_makes_the_server_be_asked_where_it_is() {
     let mut state = watching("100");
     assert_eq!(state.advance(&version("90"), false), Order::Known);
-    state.watch_ended(End::Failed(FailureClass::Behind), 60 * SECOND, 1);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Behind), 60 * SECOND, 1);
     assert_eq!(state.next(), NextRequest::Probe);
 }
 
@@ -472,7 +476,7 @@ fn a_list_is_not_older_than_an_object_that_was_asked_for_by_name() {
         is_watch(&state.next(), "10"),
         "events up to there may be still to come"
     );
-    state.watch_ended(End::Failed(FailureClass::BadVersion), SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::BadVersion), SECOND, 0);
     assert_eq!(state.next(), list(Some("20"), Paging::First));
     assert!(state.page("15", None).is_err());
     assert_eq!(state.page("20", None).unwrap(), listed("20"));
@@ -481,16 +485,16 @@ fn a_list_is_not_older_than_an_object_that_was_asked_for_by_name() {
 #[test]
 fn a_server_whose_lists_and_probes_count_differently_is_not_probed_for_ever() {
     let mut state = watching("100");
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
     state.probed(&version("50"));
     state.probed(&version("50"));
     assert!(state.page("100", None).unwrap().unwrap().is_rollback);
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
     state.probed(&version("49"));
     assert_eq!(state.probed(&version("49")).0, Probed::Incomparable);
     for _ in 0..10 {
         assert!(is_watch(&state.next(), "100"), "no list and no probe");
-        state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 1);
+        state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 1);
     }
 }
 
@@ -500,14 +504,14 @@ fn a_server_whose_lists_and_probes_count_differently_is_not_probed_for_ever() {
 fn where_versions_cannot_be_compared_an_older_list_is_said_to_go_back() {
     let mut state = watching("100");
     for probed in ["50", "49"] {
-        state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+        state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
         state.probed(&version(probed));
         if let (Probed::RolledBack { .. }, _) = state.probed(&version(probed)) {
             state.page("100", None).unwrap();
         }
     }
     let mut list = |listed: &str| {
-        state.watch_ended(End::Failed(FailureClass::Broken), 60 * SECOND, 1);
+        state.watch_ended(WatchEnd::Failed(FailureClass::Broken), 60 * SECOND, 1);
         let listed = state.page(listed, None).unwrap().unwrap();
         assert!(is_watch(&state.next(), &listed.version.to_string()));
         listed.is_rollback
@@ -520,10 +524,10 @@ fn where_versions_cannot_be_compared_an_older_list_is_said_to_go_back() {
 #[test]
 fn a_probe_that_fails_between_two_that_are_behind_proves_nothing() {
     let mut state = watching("100");
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
     assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
     state.probe_failed(FailureClass::Lost, Duration::ZERO);
-    state.watch_ended(End::Failed(FailureClass::Lost), 60 * SECOND, 0);
+    state.watch_ended(WatchEnd::Failed(FailureClass::Lost), 60 * SECOND, 0);
     assert_eq!(state.probed(&version("50")).0, Probed::Suspicious);
 }
 

@@ -73,7 +73,7 @@ impl Initial {
                     (Unfinished::Overdue, WatchError::NoMarker { resource })
                 }
                 Ok(LineRead::Quiet) => (Unfinished::Overdue, WatchError::NoMarker { resource }),
-                Ok(LineRead::End) => (Unfinished::Closed, WatchError::Incomplete { resource }),
+                Ok(LineRead::WatchEnd) => (Unfinished::Closed, WatchError::Incomplete { resource }),
                 Err(source) => return Err(failed(WatchFailure::of_stream(resource, source))),
             };
             return Err((how, error.into()));

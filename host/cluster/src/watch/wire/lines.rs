@@ -18,7 +18,7 @@ pub(crate) enum LineRead {
     Line(Bytes),
     /// The server closed the stream. An incomplete last line is dropped; it comes again on the next
     /// watch.
-    End,
+    WatchEnd,
     /// Nothing came for as long as the caller was ready to wait.
     Quiet,
 }
@@ -86,7 +86,7 @@ impl Lines {
             let patience = until.min(Instant::now() + quiet_limit);
             match tokio::time::timeout_at(patience, self.body.next()).await {
                 Err(_) => return Ok(LineRead::Quiet),
-                Ok(None) => return Ok(LineRead::End),
+                Ok(None) => return Ok(LineRead::WatchEnd),
                 Ok(Some(Err(error))) => {
                     return Err(StreamError::Broken(RequestError::Transport(error)));
                 }
