@@ -71,7 +71,7 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     let (reaching, server) = Reaching::new();
     info!(address = %listener.local_addr()?, "listening");
 
-    let mut workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
+    let workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
     let engine = engine(count)?;
     let budget = Budget::new(args.cache_limit);
     let schemas = Schemas::of_own_executable();
@@ -142,6 +142,17 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
             ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }
     };
+    work_until_stopped(background, workers, &mut signals).await
+}
+
+/// Waits for a signal, and then until what is queued has run. An error means that something has
+/// ended without which the host cannot go on (`background`, a worker), or that a second signal
+/// came.
+async fn work_until_stopped(
+    background: impl Future<Output = anyhow::Error>,
+    mut workers: Workers,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
     tokio::pin!(background);
     tokio::select! {
         error = &mut background => return Err(error),

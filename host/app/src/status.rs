@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pilothouse_core::{
     BrokenKey, ControllerStatus, Detail, Hub, InformerKey, InformerStatus, Kind, LoopingKey,
-    PluginEntry, PluginState, Time,
+    Manifest, PluginEntry, PluginState, Time,
 };
 use serde::Serialize;
 
@@ -256,7 +256,6 @@ impl StatusSources {
         // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
         let reason = reason.or(server);
-        let text = |kind: &Kind| kind.to_string();
         PluginStatus {
             file: entry.file.clone(),
             name: name.cloned(),
@@ -268,15 +267,7 @@ impl StatusSources {
             previous: entry.previous.clone(),
             not_granted: entry.not_granted.clone(),
             not_accepted: entry.not_accepted.clone(),
-            kinds: manifest.map_or_else(Kinds::default, |manifest| Kinds {
-                subject: manifest.subject_kind().map(text),
-                reads: manifest.reads.iter().map(|read| text(&read.kind)).collect(),
-                writes: manifest
-                    .writes
-                    .iter()
-                    .map(|write| text(&write.kind))
-                    .collect(),
-            }),
+            kinds: manifest.map_or_else(Kinds::default, kinds),
             keys: controller.map_or_else(Keys::default, |controller| Keys {
                 queued: controller.queued,
                 running: controller.running,
@@ -299,6 +290,18 @@ impl StatusSources {
                     seconds_ago: self.shared.now().saturating_sub(error.at).as_secs(),
                 }),
         }
+    }
+}
+
+/// The kinds that a manifest names.
+fn kinds(manifest: &Manifest) -> Kinds {
+    let text = |kind: &Kind| kind.to_string();
+    let reads = manifest.reads.iter();
+    let writes = manifest.writes.iter();
+    Kinds {
+        subject: manifest.subject_kind().map(text),
+        reads: reads.map(|read| text(&read.kind)).collect(),
+        writes: writes.map(|write| text(&write.kind)).collect(),
     }
 }
 
