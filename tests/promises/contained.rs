@@ -43,7 +43,7 @@ async fn a_guest_that_misbehaves_harms_its_own_key_only() -> Result<()> {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {label: "true"}}});
         server.api.create(&configmaps, &object).await
     };
-    // A version that fails on most of its keys is quarantined (tests/plugins.rs), so most keys are
+    // A version that fails on most of its keys is quarantined (`plugins.rs`), so most keys are
     // good.
     for number in 0..2 * BAD.len() {
         create(&format!("well-{number}"), "misbehave").await?;

@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{
-    ActionResult, Fetch, Finished, HeldKey, LoopingKey, Plan, Purpose, Question, Ran, ReadFailure,
-    Reconcile, ReconcileError, RunError, Writing,
+    ActionResult, Fetch, Finished, LoopingKey, Plan, Purpose, Question, Ran, ReadFailure,
+    Reconcile, ReconcileError, RunError, RunningKey, Writing,
 };
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
@@ -158,7 +158,7 @@ impl Default for Ids {
 impl Ids {
     /// The span that adds the reconcile's fields to each of its log lines. Its level is ERROR: if
     /// the log's filter dropped the span, the fields would be missing from the lines inside it.
-    fn span(&self, held: &HeldKey) -> Span {
+    fn span(&self, held: &RunningKey) -> Span {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let process = self.process;
         error_span!(
@@ -273,7 +273,7 @@ impl WorkerContext {
         }
     }
 
-    fn report_failure(&self, held: &HeldKey, error: &ReconcileError) {
+    fn report_failure(&self, held: &RunningKey, error: &ReconcileError) {
         let plugin = held.plugin_name();
         if matches!(error, ReconcileError::Run(RunError::Timeout(_))) {
             self.metrics.timed_out(plugin);
@@ -293,7 +293,7 @@ impl WorkerContext {
     }
 }
 
-fn report(held: &HeldKey, results: &[ActionResult]) {
+fn report(held: &RunningKey, results: &[ActionResult]) {
     let plugin = held.plugin_name();
     debug!(
         plugin,

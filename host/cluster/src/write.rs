@@ -44,7 +44,7 @@ impl ObjectWriter {
         Self { client, discovery }
     }
 
-    /// Sends a write, and sends it again where the rules of this room allow that.
+    /// Sends a write, and sends it again where the rules of this module allow that.
     pub(crate) async fn write(&self, author: &Author, write: &Write) -> WriteAnswer {
         let changed = self.change(author, write).await;
         changed.unwrap_or_else(|error| error.into_result().into())

@@ -45,10 +45,10 @@ pub mod plugin;
 mod preparation;
 mod reconcile;
 mod resync;
-mod scope;
 mod share;
 mod status;
 mod subject;
+mod wanted_informers;
 
 use changelog::Changelog;
 pub use controller::LoopingKey;
@@ -58,7 +58,7 @@ pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
 pub use preparation::Preparation;
 pub use reconcile::{
-    Conclusion, Finished, HeldKey, Ran, Reconcile, ReconcileError, Sending, Writing,
+    Conclusion, Finished, Ran, Reconcile, ReconcileError, RunningKey, Sending, Writing,
 };
 pub use status::{BrokenKey, ControllerStatus, InformerStatus, LastError, ReconcileCounts};
 
@@ -212,7 +212,7 @@ impl Hub {
             id.is_some_and(|id| self.snapshot.informers[*id].users() > 0)
         };
         let missing = granted.reads.iter().map(|read| {
-            let informer_keys = scope::informer_keys(read).into_iter();
+            let informer_keys = wanted_informers::informer_keys(read).into_iter();
             let missing = informer_keys
                 .filter(|informer_key| !is_there(informer_key))
                 .count();

@@ -65,9 +65,9 @@ pub use plan::{Halt, Plan, PlanContext, plan};
 // Where all of it meets.
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
-    BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished,
-    HeldKey, Hub, InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation,
-    Purpose, Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
+    BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub,
+    InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
+    Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError, RunningKey,
     Sending, Writing,
 };
 

@@ -33,7 +33,7 @@ impl Unwritten {
         };
         registry.register(
             "pilothouse_unwritten_events",
-            "Events of a plugin that the API server did not take",
+            "Events of a plugin that were not written",
             this.counters.clone(),
         );
         this

@@ -30,7 +30,7 @@ pub(super) fn terms(plugin: &str, can_repeat: CanRepeat) -> Terms<'_> {
     }
 }
 
-/// Whether a write may be repeated, by the rules of this room.
+/// Whether a write may be repeated, by the rules of this module.
 pub(super) fn can_repeat(write: &Write) -> CanRepeat {
     match &write.operation {
         _ if write.subresource.as_deref() == Some("eviction") => CanRepeat::Never,

@@ -60,7 +60,7 @@ pub(super) struct Controller {
     outage: Option<Outage>,
     keys: keys::KeyRecords,
     /// Fetches that held keys wait for.
-    looking: usize,
+    fetching: usize,
     pub share: Share,
     resync: Option<Resync>,
     /// Which reconciles are running a guest, and whether they take long.
@@ -99,7 +99,7 @@ impl Controller {
             suspects: suspects::Suspects::default(),
             outage: None,
             keys: keys::KeyRecords::default(),
-            looking: 0,
+            fetching: 0,
             share: Share::new(settings.weight),
             resync: resync(settings, &manifest.name, now),
             pace: Pace::default(),
@@ -319,7 +319,7 @@ impl Controller {
 
     /// A key that something is being fetched for counts as running.
     fn has_room(&self) -> bool {
-        self.queue.running() + self.looking < self.concurrency()
+        self.queue.running() + self.fetching < self.concurrency()
     }
 
     fn concurrency(&self) -> usize {

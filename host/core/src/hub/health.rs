@@ -2,9 +2,9 @@
 //!
 //! A trap, a reconcile that exceeds its limits, and a refused outcome are faults. If a single
 //! object makes a plugin fail, that concerns only its key (see broken keys in `queue`). A version
-//! that fails on most of its keys is put in quarantine: nothing of it runs until the quarantine is
-//! over, and each further quarantine is longer. This module only judges. A rollback to an earlier
-//! version is decided elsewhere.
+//! that fails on most of its keys, and several times in a row, is put in quarantine: nothing of it
+//! runs until the quarantine is over, and each further quarantine is longer. This module only
+//! judges. A rollback to an earlier version is decided elsewhere.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::queue::Time;
 use crate::queue::backoff::Backoff;
 
 /// The result of the latest reconcile is kept for this many keys, those that ran last.
-const KEYS: usize = 100;
+const REMEMBERED_KEYS: usize = 100;
 
 /// A version is quarantined only after this many consecutive faults, however large the share of
-/// failing keys.
-const FAULTS: u32 = 5;
+/// failing keys. A success ends the row, and so does a failure of the guest's own.
+const QUARANTINE_AFTER: u32 = 5;
 
 /// The length of a quarantine: 30 seconds at first, at most one hour.
 const QUARANTINE: Backoff = Backoff {
@@ -77,7 +77,7 @@ impl Health {
     /// this puts the version in quarantine.
     pub fn ran(&mut self, key: &ObjectKey, fault: Option<&str>, now: Time) -> bool {
         self.recent.retain(|(have, _)| have != key);
-        self.recent.truncate(KEYS - 1);
+        self.recent.truncate(REMEMBERED_KEYS - 1);
         self.recent.push_front((key.clone(), fault.is_some()));
         let Some(reason) = fault else {
             self.faults = 0;
@@ -146,7 +146,7 @@ impl Health {
     /// Whether enough consecutive faults have occurred and most of the recent keys ended with one.
     fn is_unfit(&self) -> bool {
         let faulty = self.recent.iter().filter(|(_, fault)| *fault).count();
-        self.faults >= FAULTS && faulty * 2 > self.recent.len()
+        self.faults >= QUARANTINE_AFTER && faulty * 2 > self.recent.len()
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
             health.ran(&key(number), None, Time::ZERO);
         }
         let first = (0..10_000).position(|number| health.ran(&key(number), TRAP, Time::ZERO));
-        assert_eq!(first, Some(KEYS / 2));
+        assert_eq!(first, Some(REMEMBERED_KEYS / 2));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::changelog::Missed;
 use super::controller::Controller;
 use super::preparation::{Caches, FirstKeys, Joining, Preparation, PreparationStep};
-use super::{ControllerSettings, Hub, PluginId, scope};
+use super::{ControllerSettings, Hub, PluginId, wanted_informers};
 use crate::cache::snapshot::InformerId;
 use crate::cache::{Cache, Change, Subscribed};
 use crate::hub::plugin::Plugin;
@@ -151,10 +151,9 @@ impl Hub {
         if others.any(|(_, controller)| controller.name() == name) {
             return Err(JoinError::DuplicateName(name.clone()));
         }
-        let reads_values = manifest
-            .reads
-            .iter()
-            .any(|read| read.kind.is_secret() && scope::detail(manifest, read) == Detail::Full);
+        let reads_values = manifest.reads.iter().any(|read| {
+            read.kind.is_secret() && wanted_informers::detail(manifest, read) == Detail::Full
+        });
         if reads_values && !joining.settings.secret_values {
             return Err(JoinError::SecretValues(name.clone()));
         }

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::controller::Controller;
-use super::{ControllerSettings, Garbage, Hub, PluginId, scope};
+use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
 use crate::hub::plugin::Plugin;
@@ -179,7 +179,8 @@ impl Caches {
                         informers.len() - 1
                     })
                 };
-                let scope = scope::join(asked, manifest, &manager, &mut self.snapshot, informer);
+                let scope =
+                    wanted_informers::join(asked, manifest, &manager, &mut self.snapshot, informer);
                 let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
                 self.informers = parts.map(|part| part.informer).collect();
                 let plugin = joining.plugin.clone();

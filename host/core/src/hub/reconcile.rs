@@ -42,7 +42,7 @@ pub(super) struct PluginVersion {
 }
 
 /// The key of a reconcile. It stays held until the reconcile is given back to the hub.
-pub struct HeldKey {
+pub struct RunningKey {
     /// The plugin of the key.
     pub plugin: PluginId,
     /// What is passed to the guest.
@@ -61,7 +61,7 @@ pub struct HeldKey {
     pub(super) halt: Halt,
 }
 
-impl HeldKey {
+impl RunningKey {
     /// The plugin's name.
     pub fn plugin_name(&self) -> &str {
         &self.version.plugin.manifest().name
@@ -80,7 +80,7 @@ impl HeldKey {
 }
 
 /// Plugin and key, for messages.
-impl std::fmt::Debug for HeldKey {
+impl std::fmt::Debug for RunningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.plugin_name(), self.request.key)
     }
@@ -89,7 +89,7 @@ impl std::fmt::Debug for HeldKey {
 /// A key that was handed out and has not run yet.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Reconcile {
-    pub(super) held: HeldKey,
+    pub(super) held: RunningKey,
     waited: Duration,
     reader: Reader,
 }
@@ -111,7 +111,7 @@ impl Reconcile {
         reader: Reader,
         start: Start,
     ) -> Self {
-        let held = HeldKey {
+        let held = RunningKey {
             plugin,
             request,
             version,
@@ -131,7 +131,7 @@ impl Reconcile {
     }
 
     /// The key.
-    pub fn held(&self) -> &HeldKey {
+    pub fn held(&self) -> &RunningKey {
         &self.held
     }
 
@@ -178,7 +178,7 @@ impl Reconcile {
 /// A reconcile whose guest has ended. Its reads are not registered yet.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Ran {
-    pub(super) held: HeldKey,
+    pub(super) held: RunningKey,
     /// The writes to send and the requested delay of the next run, or why there are none.
     pub(super) result: Result<(Plan, Option<Duration>), ReconcileError>,
     pub(super) denied: Option<ReadError>,
@@ -187,7 +187,7 @@ pub struct Ran {
 
 impl Ran {
     /// The key.
-    pub fn held(&self) -> &HeldKey {
+    pub fn held(&self) -> &RunningKey {
         &self.held
     }
 

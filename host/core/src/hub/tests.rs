@@ -18,13 +18,13 @@ use crate::reads::reader::{ListFilter, Reader};
 mod gate;
 mod informers;
 mod joining;
-mod life;
-mod lifecycle;
 mod loops;
+mod model;
 mod outage;
 mod suspects;
 mod sweep;
 mod turns;
+mod versions;
 
 fn service() -> Kind {
     Kind::new("", "v1", "Service")
@@ -767,7 +767,7 @@ fn results_reach_the_keys_next_run() {
 
 #[test]
 fn what_the_server_answers_to_a_write_decides_how_its_reconcile_ends() {
-    let mut rig = lifecycle::applies_blindly();
+    let mut rig = versions::applies_blindly();
     rig.put(&service(), "web", "");
     let conflict = ActionResult::Conflict("owned by kubectl".into());
     for (attempt, answer) in [(1, conflict.clone()), (2, ActionResult::Done(None))] {

@@ -27,6 +27,11 @@ pub enum Failure {
 }
 
 /// One write, as a guest asks for it.
+///
+/// A new kind of action concerns `wit/changes.wit` and `wasm::convert` (how a guest returns it),
+/// `plan::planner` (which writes it is), `wasm::run::verify` (how two outcomes are compared) and,
+/// only if no [`Operation`](crate::plan::write::Operation) fits, `cluster::write::request`. An
+/// eviction or a binding is a `Create` of a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/changes.wit")]
 pub enum Action {

@@ -4062,7 +4062,9 @@ pub mod pilothouse {
                 /// Unique among the plugin's indexes of this kind.
                 pub name: _rt::String,
                 pub kind: Kind,
-                /// The strings, numbers and booleans found at these paths are the object's indexed values. A path has at most two `[*]`; a manifest
+                /// The strings, numbers and booleans found at these paths in the whole object, whatever the plugin's `fields` are, are its indexed values:
+                /// spec, status, labels, annotations (a key with dots needs quotes: `.metadata.annotations['example.com/owner']`). Nothing is found in what the
+                /// host never keeps: `managedFields` and the last-applied annotation. A path has at most two `[*]`; a manifest
                 /// has at most 16 indexes, and 64 paths in them.
                 pub paths: _rt::Vec<FieldPath>,
             }

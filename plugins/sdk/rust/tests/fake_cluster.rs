@@ -51,6 +51,27 @@ fn names(cluster: &dyn Cluster, namespace: Option<&str>, filter: &Filter) -> Vec
 }
 
 #[test]
+fn bookkeeping_is_neither_seen_nor_indexed() {
+    let annotations = ".metadata.annotations";
+    let manifest = Manifest::new("test", "1.0.0", Selection::of(&pods()))
+        .reads(&pods(), [annotations])
+        .indexes("annotation", &pods(), [".metadata.annotations[*]"]);
+    let mut pod = pod("a", "one", "web");
+    pod["metadata"]["annotations"] = json!({
+        "kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/owner": "me",
+    });
+    let cluster = FakeCluster::new(manifest).with(pod);
+    let cluster: &dyn Cluster = &cluster;
+    let by = |value: &str| names(cluster, None, &Filter::index("annotation", value));
+    assert_eq!((by("me"), by("{}")), (vec!["one".to_owned()], vec![]));
+    let all: Vec<Value> = cluster.list(&pods(), None, &Filter::Everything).unwrap();
+    assert_eq!(
+        all[0]["metadata"]["annotations"],
+        json!({"example.com/owner": "me"})
+    );
+}
+
+#[test]
 fn a_narrowed_read_shows_what_it_is_narrowed_to() {
     let read = Read::new(&pods(), [".spec.nodeName"])
         .in_namespace("a")

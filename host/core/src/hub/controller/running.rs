@@ -15,7 +15,7 @@ use crate::hub::gate::{Awaited, GateId, Passage, Sign};
 use crate::hub::outage::{Outage, Probe};
 use crate::hub::plugin::{Request, RunError};
 use crate::hub::reconcile::{
-    Conclusion, End, Finished, HeldKey, PluginVersion, Ran, Reconcile, ReconcileError, Start,
+    Conclusion, End, Finished, PluginVersion, Ran, Reconcile, ReconcileError, RunningKey, Start,
 };
 use crate::hub::status::LastError;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
@@ -117,7 +117,7 @@ impl Controller {
                 }
                 Passage::Ask(questions, gate, until) => {
                     self.queue.hold(&taken, until, now);
-                    self.looking += 1;
+                    self.fetching += 1;
                     return Some(Work::Fetch(Fetch {
                         plugin: id,
                         key: taken.key,
@@ -204,7 +204,7 @@ impl Controller {
 
     /// A fetch for a key has ended, with or without answers.
     pub fn fetched(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
-        self.looking -= 1;
+        self.fetching -= 1;
         match &mut self.outage {
             Some(outage) if is_answered => outage.prefer(key.clone(), now),
             Some(outage) => outage.park(key.clone()),
@@ -361,12 +361,12 @@ impl Controller {
     }
 
     /// Whether a reconcile began on the present version.
-    fn is_current(&self, held: &HeldKey) -> bool {
+    fn is_current(&self, held: &RunningKey) -> bool {
         Arc::ptr_eq(&held.version, &self.version)
     }
 
     /// Whether the present version has keys of another kind than this one.
-    fn is_of_another_kind(&self, held: &HeldKey) -> bool {
+    fn is_of_another_kind(&self, held: &RunningKey) -> bool {
         held.version.manifest.subject_kind() != self.manifest().subject_kind()
     }
 
@@ -398,7 +398,7 @@ impl Controller {
     /// Records the result of a reconcile for the version that made it, if that is still the present
     /// one. A version that makes the host panic is put in quarantine at once. Returns whether the
     /// version is put in quarantine.
-    fn judge(&mut self, held: &HeldKey, error: Option<&ReconcileError>, now: Time) -> bool {
+    fn judge(&mut self, held: &RunningKey, error: Option<&ReconcileError>, now: Time) -> bool {
         // An unreachable cluster tells nothing about the plugin.
         if !self.is_current(held) || matches!(error, Some(ReconcileError::Unavailable(_))) {
             return false;
@@ -417,7 +417,7 @@ impl Controller {
 
     fn fail(
         &mut self,
-        held: &HeldKey,
+        held: &RunningKey,
         error: &ReconcileError,
         executed: Executed,
         snapshot: &Snapshot,
@@ -494,7 +494,7 @@ impl Controller {
 
     /// A tried key has ended without an answer from the cluster, and without having failed to get
     /// one. The next try may follow at once.
-    fn try_the_next_at_once(&mut self, held: &HeldKey, now: Time) {
+    fn try_the_next_at_once(&mut self, held: &RunningKey, now: Time) {
         if let Some(outage) = self.outage.as_mut().filter(|_| held.is_probe) {
             outage.probe_soon(now);
         }
@@ -502,7 +502,7 @@ impl Controller {
 
     /// Parks a key until the cluster can be reached. A key whose writes alone cannot reach it waits
     /// longer each time and stops no other key: by then the failure is known to be the key's own.
-    fn park(&mut self, held: &HeldKey, now: Time) {
+    fn park(&mut self, held: &RunningKey, now: Time) {
         let taken = Taken {
             key: held.request.key.clone(),
             failures: held.request.attempt.saturating_sub(1),
@@ -531,7 +531,7 @@ impl Controller {
     /// Ends an outage in which no key is left to try with, because it would never end.
     fn end_empty_outage(&mut self, now: Time) {
         let is_empty = self.outage.as_ref().is_some_and(Outage::is_empty);
-        let is_trying = self.looking > 0 || self.queue.running() > 0 || self.has_key(now);
+        let is_trying = self.fetching > 0 || self.queue.running() > 0 || self.has_key(now);
         if is_empty && !is_trying {
             self.release_parked(false);
         }
@@ -557,7 +557,7 @@ impl Controller {
 
     fn settle(
         &mut self,
-        held: &HeldKey,
+        held: &RunningKey,
         requeue_after: Option<Duration>,
         executed: Executed,
         snapshot: &Snapshot,
@@ -601,7 +601,7 @@ impl Controller {
     }
 
     /// The writes of a reconcile were stopped on the way, so its key is queued again.
-    fn run_again(&mut self, held: &HeldKey, executed: Executed, snapshot: &Snapshot, now: Time) {
+    fn run_again(&mut self, held: &RunningKey, executed: Executed, snapshot: &Snapshot, now: Time) {
         let key = &held.request.key;
         self.keep(key, executed, snapshot, now);
         self.queue.add(key, held.priority, now);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::{HeldKey, ReconcileError};
+use super::{ReconcileError, RunningKey};
 use crate::hub::controller::LoopingKey;
 use crate::plan::execution::{Executed, Execution, PendingWrite};
 use crate::plan::write::{Author, Write, WriteAnswer};
@@ -11,7 +11,7 @@ use crate::plan::write::{Author, Write, WriteAnswer};
 /// A reconcile whose writes are being sent, while none of them is under way.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Writing {
-    pub(in crate::hub) held: HeldKey,
+    pub(in crate::hub) held: RunningKey,
     pub(in crate::hub) requeue_after: Option<Duration>,
     pub(in crate::hub) execution: Execution,
 }
@@ -19,7 +19,7 @@ pub struct Writing {
 /// A reconcile whose writes are being sent, while this one is under way.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Sending {
-    held: HeldKey,
+    held: RunningKey,
     requeue_after: Option<Duration>,
     pending: PendingWrite,
 }
@@ -69,7 +69,7 @@ impl Sending {
 /// A reconcile that has ended. Its key is still held.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Finished {
-    pub(in crate::hub) held: HeldKey,
+    pub(in crate::hub) held: RunningKey,
     pub(in crate::hub) end: End,
     pub(in crate::hub) executed: Executed,
 }
@@ -86,7 +86,7 @@ pub(in crate::hub) enum End {
 
 impl Finished {
     /// The guest has failed, or its outcome was refused, so nothing was written.
-    pub(in crate::hub) fn failed(held: HeldKey, error: ReconcileError) -> Self {
+    pub(in crate::hub) fn failed(held: RunningKey, error: ReconcileError) -> Self {
         Self {
             held,
             end: End::Failed(error),
@@ -96,7 +96,7 @@ impl Finished {
 
     /// The writes have ended.
     pub(in crate::hub) fn executed_as(
-        held: HeldKey,
+        held: RunningKey,
         requeue_after: Option<Duration>,
         mut executed: Executed,
     ) -> Self {
@@ -113,7 +113,7 @@ impl Finished {
     }
 
     /// The key.
-    pub fn held(&self) -> &HeldKey {
+    pub fn held(&self) -> &RunningKey {
         &self.held
     }
 

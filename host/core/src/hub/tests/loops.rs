@@ -1,6 +1,6 @@
 //! Keys that their own writes keep running.
 
-use super::lifecycle::applies_blindly;
+use super::versions::applies_blindly;
 use super::*;
 
 /// Runs the next key as if it had written this object, and lets the watch show the write. Returns

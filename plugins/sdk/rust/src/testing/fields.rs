@@ -80,8 +80,9 @@ struct Node {
     members: BTreeMap<String, Node>,
 }
 
-/// The object reduced to these paths. Without paths, the whole object except bookkeeping
-/// (`managedFields` and the last-applied annotation).
+/// The object reduced to these paths; without paths, the whole object. Bookkeeping
+/// (`managedFields` and the last-applied annotation) is left out in any case, as the host keeps
+/// none.
 pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     if paths.is_empty() {
         return without_bookkeeping(object.clone());
@@ -90,7 +91,7 @@ pub(super) fn view(object: &Value, paths: &[String]) -> Value {
     for path in paths.iter().map(String::as_str).chain(ALWAYS) {
         root.insert(&steps(path));
     }
-    cut(&[&root], object)
+    cut(&[&root], &without_bookkeeping(object.clone()))
 }
 
 /// True if the view contains the whole value at the end of these names.
@@ -105,11 +106,12 @@ pub(super) fn keeps(paths: &[String], names: &[&str]) -> bool {
     paths.is_empty() || all.any(is_on_the_way)
 }
 
-/// The strings, numbers and booleans at these paths, as text.
+/// The strings, numbers and booleans at these paths, as text, without bookkeeping.
 pub(super) fn values(object: &Value, paths: &[String]) -> Vec<String> {
+    let object = without_bookkeeping(object.clone());
     let mut found = Vec::new();
     for path in paths {
-        collect(&steps(path), object, &mut found);
+        collect(&steps(path), &object, &mut found);
     }
     found
 }
