@@ -26,7 +26,7 @@ const VALUE_BYTES: usize = size_of::<Value>();
 const NODE_BYTES: usize = NODE_MEMBERS * (size_of::<String>() + VALUE_BYTES) + 16;
 const NODE_MEMBERS: usize = 11;
 
-/// KnownMembers of a node that is half full, as nodes are after members came in order.
+/// Members of a node that is half full, as nodes are after members came in order.
 const HALF_NODE: usize = NODE_MEMBERS / 2;
 
 /// The text of a map with one member is at least this much longer than that of the member's value:
