@@ -776,6 +776,18 @@ fn a_patch_that_names_a_version_is_of_the_one_that_the_turn_saw() -> Result<(), 
 }
 
 #[test]
+fn a_patch_that_names_a_uid_is_of_the_object_that_has_it() -> Result<(), Failure> {
+    for (now, is_done) in [(("u1", "8"), true), (("u2", "8"), false)] {
+        let patch = json!({"metadata": {"uid": "u1", "labels": {"a": "b"}}});
+        let patch = Patch::merge(&sites(), &key(), &patch)?;
+        let result = after_a_look(manifest(), site_at(now.0, now.1, &[]), patch)?;
+        let is_conflict = matches!(result, ActionResult::Conflict(_));
+        assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_refusal_quotes_the_object_only_to_a_plugin_that_reads_it_whole() {
     let manifest = Manifest::new("test", "1.0.0", Subject::Singleton)
         .reads(&sites(), [".metadata.labels"])

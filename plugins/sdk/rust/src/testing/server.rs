@@ -176,7 +176,7 @@ impl Server {
         if subresource.is_some() && current.is_none() {
             return Err(not_found(kind, key));
         }
-        check_version(current.as_ref(), &object)?;
+        check_preconditions(current.as_ref(), &object)?;
         let wanted = own_part(object, subresource);
         let target = (kind.clone(), key.clone(), subresource.map(str::to_owned));
         let before = self.applied.get(&target).cloned().unwrap_or_default();
@@ -232,7 +232,7 @@ impl Server {
         object: Value,
     ) -> Answer {
         let current = self.existing(kind, key)?;
-        check_version(Some(&current), &object)?;
+        check_preconditions(Some(&current), &object)?;
         let new = replaced(&current, object, subresource);
         self.store(kind, key, new, Some(&current))
     }
@@ -258,7 +258,7 @@ impl Server {
                 panic!("FakeCluster cannot do a strategic merge patch: it knows no schemas")
             }
         }
-        check_version(Some(&current), body)?;
+        check_preconditions(Some(&current), body)?;
         let new = replaced(&current, object, subresource);
         self.store(kind, key, new, Some(&current))
     }
@@ -275,15 +275,10 @@ impl Server {
         let Some(current) = self.get(kind, key).cloned() else {
             return Ok(None);
         };
-        for (field, wanted) in [("uid", uid), ("resourceVersion", resource_version)] {
-            let have = current["metadata"][field].as_str().unwrap_or_default();
-            let wanted = wanted.filter(|wanted| !wanted.is_empty());
-            if let Some(wanted) = wanted.filter(|wanted| *wanted != have) {
-                return Err(ActionResult::Conflict(format!(
-                    "the precondition {field} {wanted:?} does not hold: it is {have:?}"
-                )));
-            }
-        }
+        check_preconditions(
+            Some(&current),
+            &json!({"metadata": {"uid": uid, "resourceVersion": resource_version}}),
+        )?;
         let mut new = current.clone();
         if new["metadata"]["deletionTimestamp"].is_null() {
             new["metadata"]["deletionTimestamp"] = rfc3339(self.now).into();
@@ -354,16 +349,22 @@ impl Server {
     }
 }
 
-/// Whether an object is at the version that a body names, if it names one.
-fn check_version(current: Option<&Value>, body: &Value) -> Result<(), ActionResult> {
-    let have = current.and_then(version_of);
-    match version_of(body) {
-        Some(wanted) if have.as_ref() != Some(&wanted) => Err(ActionResult::Conflict(format!(
-            "the object has been modified: it is at resourceVersion {:?}, not {wanted:?}",
-            have.unwrap_or_default()
-        ))),
-        _ => Ok(()),
+/// Whether an object is the one that a body names, and at the version that it names, if it names
+/// them.
+fn check_preconditions(current: Option<&Value>, body: &Value) -> Result<(), ActionResult> {
+    for (field, wanted) in [
+        ("uid", text_of(body, "uid")),
+        ("resourceVersion", version_of(body)),
+    ] {
+        let have = current.and_then(|current| text_of(current, field));
+        if let Some(wanted) = wanted.filter(|wanted| have.as_ref() != Some(wanted)) {
+            let have = have.unwrap_or_default();
+            return Err(ActionResult::Conflict(format!(
+                "the precondition {field} {wanted:?} does not hold: it is {have:?}"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// A refusal in the words that quote nothing of the object.
@@ -449,8 +450,13 @@ fn replaced(current: &Value, object: Value, subresource: Option<&str>) -> Value 
 
 /// The resourceVersion of an object. Empty and "0" mean any version and give `None`.
 fn version_of(object: &Value) -> Option<String> {
-    let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
-    Some(version.to_owned()).filter(|version| !matches!(version.as_str(), "" | "0"))
+    text_of(object, "resourceVersion").filter(|version| version != "0")
+}
+
+/// A text in the metadata of an object. `None` if there is none, or if it is empty.
+fn text_of(object: &Value, field: &str) -> Option<String> {
+    let text = object.get("metadata")?.get(field)?.as_str()?;
+    Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
 fn finalizers_of(object: &Value) -> Vec<Value> {
