@@ -1322,7 +1322,7 @@ async fn the_printed_permissions_can_be_applied_to_an_empty_cluster() -> Result<
             .await?;
         assert!(found.is_some(), "{yaml}");
         // `actions` keeps children of ConfigMaps.
-        let rule = "resources: [\"configmaps/finalizers\"]\n  verbs: [\"update\"]";
+        let rule = "  resources:\n  - configmaps/finalizers\n  verbs:\n  - update\n";
         assert!(yaml.contains(rule), "{yaml}");
         assert!(yaml.contains("# For owner references"), "{yaml}");
     }

@@ -4,19 +4,21 @@
 mod rules;
 mod yaml;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use pilothouse_cluster::Identity;
-use pilothouse_core::{Granted, Grants, Kind, Manifest, Plugin};
+use pilothouse_cluster::discovery::Resource;
+use pilothouse_core::{Granted, Grants, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 
 use crate::compile;
 use crate::config::RbacArgs;
 use crate::kinds;
 use crate::settings::{self, GrantSetting};
-use rules::{Named, Rules};
+use rules::{Named, Names, Rules, Target};
 use yaml::Account;
 
 /// A plugin, and what it is granted.
@@ -52,17 +54,19 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
         let read = || read(&engine, &compiler, file, args.as_requested);
         asked.push(read().with_context(|| format!("{}", file.display()))?);
     }
-    let named: BTreeSet<&Kind> = asked.iter().flat_map(|one| one.manifest.kinds()).collect();
-    let names = names(args, &named).await?;
+    let all = asked.iter().flat_map(|one| rules::targets(&one.manifest));
+    let names = names(args, all.collect()).await?;
     for one in &mut asked {
-        let kinds = one.manifest.kinds().into_iter().cloned();
-        let has_none = |kind: &Kind| names.get(kind).is_some_and(|named| !named.is_namespaced);
-        one.grants.cluster_scoped = kinds.filter(has_none).collect();
+        let is_cluster_scoped = |target: &Target| !names[target].is_namespaced;
+        let targets = rules::targets(&one.manifest).filter(is_cluster_scoped);
+        one.grants.cluster_scoped = targets.map(|(kind, _)| kind).collect();
     }
-    let host = Account {
-        name: args.name.clone(),
-        namespace: args.namespace.clone(),
-    };
+    let documents = documents(args, &asked, &names)?;
+    Ok(comments(&asked, &names) + &documents.join("---\n"))
+}
+
+/// Tells above the documents what they rest on.
+fn comments(asked: &[Asked], names: &Names) -> String {
     let mut text = String::new();
     if names.values().any(|named| named.is_guessed) {
         text += "# The names of resources are guessed from their kinds. With --kubeconfig or --context a cluster is asked.\n";
@@ -73,22 +77,35 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
             "# No settings grant {name} anything: it may read its own kind. --as-requested prints what it asks for.\n"
         );
     }
-    let mut all = Rules::of_host();
+    text
+}
+
+/// The objects, in an order in which each can be created.
+fn documents(args: &RbacArgs, asked: &[Asked], names: &Names) -> anyhow::Result<Vec<String>> {
+    let host = Account {
+        name: args.name.clone(),
+        namespace: args.namespace.clone(),
+    };
+    let mut of_host = Rules::of_host();
     let accounts = asked.iter().filter_map(|one| one.account(args));
     let namespaces = accounts.map(|account| account.namespace);
     let namespaces: BTreeSet<String> = namespaces.chain([host.namespace.clone()]).collect();
-    text.extend(namespaces.iter().map(|name| yaml::namespace(name)));
-    for one in &asked {
-        let rules = Rules::of(&one.manifest, &one.grants, &names);
+    let missing = namespaces.iter().filter(|name| !yaml::is_everywhere(name));
+    let mut documents = missing
+        .map(|name| yaml::namespace(name))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for one in asked {
+        let rules = Rules::of(&one.manifest, &one.grants, names);
         if let Some(own) = one.account(args) {
-            all.impersonate(&own.name, &own.namespace);
-            text += &yaml::documents(&own, &rules);
-            all.add(rules.reads());
+            of_host.impersonate(&own.name, &own.namespace);
+            documents.extend(yaml::documents(&own, &rules)?);
+            of_host.add(rules.reads());
         } else {
-            all.add(rules);
+            of_host.add(rules);
         }
     }
-    Ok(text + yaml::documents(&host, &all).trim_end())
+    documents.extend(yaml::documents(&host, &of_host)?);
+    Ok(documents)
 }
 
 /// What a file asks for, and what the settings beside it grant. Without grants in them the plugin
@@ -123,25 +140,65 @@ fn read(
 }
 
 /// The names of resources: those of the cluster if one is named, guesses otherwise.
-async fn names(args: &RbacArgs, kinds: &BTreeSet<&Kind>) -> anyhow::Result<BTreeMap<Kind, Named>> {
-    let mut names = BTreeMap::new();
+async fn names(args: &RbacArgs, targets: BTreeSet<Target>) -> anyhow::Result<Names> {
     let Some(cluster) = args.cluster.named() else {
-        names.extend(
-            kinds
-                .iter()
-                .map(|kind| ((*kind).clone(), Named::guess(kind))),
-        );
-        return Ok(names);
+        let guessed = targets.iter().map(Named::guess);
+        return Ok(targets.iter().cloned().zip(guessed).collect());
     };
     let discovery = kinds::of(&cluster).await?;
-    for kind in kinds {
-        let resource = discovery.resolve(kind).await?;
-        let named = Named {
-            plural: resource.plural.clone(),
-            is_namespaced: resource.is_namespaced,
-            is_guessed: false,
-        };
-        names.insert((*kind).clone(), named);
+    let ask = async |(kind, subresource): &Target| {
+        discovery.resolve_write(kind, subresource.as_deref()).await
+    };
+    Ok(served(targets, ask).await?)
+}
+
+/// The names of the resources that a cluster serves for these targets.
+async fn served<E>(
+    targets: BTreeSet<Target>,
+    ask: impl AsyncFn(&Target) -> Result<Arc<Resource>, E>,
+) -> Result<Names, E> {
+    let mut names = Names::new();
+    for target in targets {
+        let resource = ask(&target).await?;
+        names.insert(target, Named::of(&resource));
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_core::Kind;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cluster_is_asked_for_the_objects_whose_subresource_is_written() {
+        let body = |group, kind, part: &str| (Kind::new(group, "v1", kind), Some(part.to_owned()));
+        let eviction = body("policy", "Eviction", "eviction");
+        let binding = body("", "Binding", "binding");
+        let pods = Arc::new(Resource {
+            kind: Kind::new("", "v1", "Pod"),
+            plural: "pods".to_owned(),
+            is_namespaced: true,
+            verbs: vec![],
+            subresources: vec![],
+        });
+        let ask = async |target: &Target| match target.1.as_deref() {
+            Some("eviction" | "binding") => Ok(pods.clone()),
+            _ => Err(target.clone()),
+        };
+        let targets = BTreeSet::from([eviction.clone(), binding.clone()]);
+        let names = served(targets, ask).await.unwrap();
+        for target in [eviction, binding] {
+            let named = &names[&target];
+            assert_eq!((&*named.group, &*named.plural), ("", "pods"));
+            assert_eq!(
+                Named {
+                    is_guessed: true,
+                    ..named.clone()
+                },
+                Named::guess(&target)
+            );
+        }
+    }
 }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{PluginId, cut};
 use pilothouse_wasm::LogBudget;
 use tracing::warn;
@@ -61,7 +62,7 @@ impl Reports {
     }
 
     fn of(&self, plugin: PluginId, name: &str) -> MutexGuard<'_, BTreeMap<PluginId, Report>> {
-        let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plugins = self.plugins.lock();
         plugins.entry(plugin).or_insert_with(|| Report {
             told: BTreeSet::new(),
             failures: Arc::new(LogBudget::new(name.into(), FAILURES)),
@@ -112,6 +113,6 @@ mod tests {
         for plugin in 0..2 * PLUGINS as u64 {
             drop(reports.news(plugin, "p", "text"));
         }
-        assert_eq!(reports.plugins.lock().unwrap().len(), PLUGINS);
+        assert_eq!(reports.plugins.lock().len(), PLUGINS);
     }
 }

@@ -4,9 +4,10 @@
 mod holds;
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use pilothouse_core::{
     Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub, JoinError,
     Next, Plugin, PluginId, Preparation, Quarantine, Ran, Reconcile, Time, Writing,
@@ -227,17 +228,14 @@ impl Shared {
             let sleep = due.map_or(LONGEST_SLEEP, |due| {
                 due.saturating_sub(now).min(LONGEST_SLEEP)
             });
-            let wait = self.changed.wait_timeout(hub, sleep);
-            hub = wait
-                .map(|(hub, _)| hub)
-                .unwrap_or_else(|poisoned| poisoned.into_inner().0);
+            self.changed.wait_for(&mut hub, sleep);
         }
     }
 
-    /// Ignores poisoning. A thread that panicked while it held the hub has already ended the host;
-    /// see `workers`.
+    /// This lock does not poison. A thread that panics while it holds the hub ends the host; see
+    /// `workers`.
     fn lock(&self) -> MutexGuard<'_, Hub> {
-        self.hub.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hub.lock()
     }
 }
 
@@ -281,5 +279,17 @@ mod tests {
         shared.change(Cause::Plugins, |_, _| ());
         advance(2 * STUCK).await;
         assert_eq!(shared.stuck(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_under_the_lock_leaves_the_hub_to_those_who_end_the_host() {
+        let shared = Shared::new(1);
+        std::thread::scope(|scope| {
+            let dies =
+                scope.spawn(|| shared.change(Cause::Reconcile, |_, _| panic!("under the lock")));
+            assert!(dies.join().is_err(), "its owner sees the panic");
+        });
+        shared.change(Cause::End, |hub, _| hub.drain());
+        assert_eq!(shared.status().len(), 0);
     }
 }

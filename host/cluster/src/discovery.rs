@@ -10,10 +10,11 @@ mod documents;
 mod error;
 pub(crate) mod path;
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use parking_lot::RwLock;
 use pilothouse_core::Kind;
 use tokio::time::Instant;
 
@@ -105,10 +106,7 @@ impl Discovery {
 
     /// Forgets a kind whose path no longer exists: everything known about it may be wrong.
     pub fn forget(&self, kind: &Kind) {
-        let mut known = self
-            .known
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut known = self.known.write();
         if let Some(catalog) = &mut *known {
             Arc::make_mut(catalog).remove(kind);
         }
@@ -132,10 +130,7 @@ impl Discovery {
     }
 
     fn catalog(&self) -> Option<Arc<Catalog>> {
-        self.known
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
+        self.known.read().clone()
     }
 
     /// Asks the server again, unless that happened within [`FRESH`].
@@ -163,10 +158,7 @@ impl Discovery {
             catalog.keep_unanswered(&before);
         }
         let catalog = Arc::new(catalog);
-        *self
-            .known
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(catalog.clone());
+        *self.known.write() = Some(catalog.clone());
         *asked = Some(Instant::now());
         Ok(catalog)
     }

@@ -17,9 +17,10 @@ mod parent;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use wasmtime::component::Component;
 
 use crate::engine::Engine;
@@ -219,11 +220,9 @@ struct Running {
 
 impl Running {
     fn wait(&self, most: NonZeroUsize) -> Turn<'_> {
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = self
-            .ended
-            .wait_while(count, |count| *count >= most.get())
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.count.lock();
+        self.ended
+            .wait_while(&mut count, |count| *count >= most.get());
         *count += 1;
         Turn(self)
     }
@@ -233,7 +232,7 @@ struct Turn<'a>(&'a Running);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.0.count.lock() -= 1;
         self.0.ended.notify_one();
     }
 }

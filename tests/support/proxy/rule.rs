@@ -1,8 +1,9 @@
 //! Faults that hold from now on, for matching requests or lines.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -68,7 +69,7 @@ impl Rule {
 
     /// Counts one more request or line that matches. Returns true if the rule applies to it.
     pub(super) fn take(&self) -> bool {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         if counts.to_pass > 0 {
             counts.to_pass -= 1;
             return false;
@@ -86,7 +87,7 @@ impl Rule {
         let What::Edit(edit) = &self.what else {
             return None;
         };
-        let mut edit = edit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut edit = edit.lock();
         let edited = edit(line)?;
         self.take().then_some(edited)
     }
@@ -113,7 +114,7 @@ impl Fault {
     /// Returns how many requests or lines the fault has hit.
     pub fn hits(&self) -> usize {
         let counts = self.rule.counts.lock();
-        counts.unwrap_or_else(PoisonError::into_inner).hits
+        counts.hits
     }
 
     pub fn lift(self) {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -79,7 +79,7 @@ async fn serve(stream: TcpStream, number: u64, upstream: Arc<Upstream>, state: A
         state,
         upstream,
         sender: Mutex::default(),
-        tasks: std::sync::Mutex::default(),
+        tasks: parking_lot::Mutex::default(),
         server_left: Arc::default(),
     });
     let service = service_fn(|request| {
@@ -105,7 +105,7 @@ struct Session {
     upstream: Arc<Upstream>,
     sender: Mutex<Option<SendRequest<Incoming>>>,
     /// The task that drives the connection to the server.
-    tasks: std::sync::Mutex<JoinSet<()>>,
+    tasks: parking_lot::Mutex<JoinSet<()>>,
     server_left: Arc<Notify>,
 }
 
@@ -179,7 +179,7 @@ impl Session {
     async fn connect(&self) -> Result<SendRequest<Incoming>> {
         let (sender, connection) = self.upstream.connect().await?;
         let server_left = self.server_left.clone();
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         tasks.spawn(async move {
             connection.await;
             server_left.notify_one();

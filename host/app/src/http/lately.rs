@@ -1,9 +1,9 @@
 //! Repeats recent answers for a short time, so that clients that ask in a loop do not take time
 //! from reconciles.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_core::Time;
 
 /// An answer is repeated for this many times the time it took to make. Therefore all clients
@@ -33,7 +33,7 @@ impl<T> Default for Lately<T> {
 impl<T: Clone> Lately<T> {
     /// Returns the last answer, or makes a new one. Blocks for as long as it takes to make one.
     pub fn answer(&self, clock: impl Fn() -> Time, make: impl FnOnce() -> T) -> T {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let began = clock();
         if let Some(made) = last.as_ref().filter(|made| began < made.until) {
             return made.answer.clone();
@@ -51,7 +51,7 @@ impl<T: Clone> Lately<T> {
 
     /// Discards the last answer, because it is not true any more.
     pub fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock() = None;
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,6 +11,7 @@ use axum::serve::Listener;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -36,7 +37,7 @@ struct Place {
 impl Place {
     /// `None` if the peer has reached its limit.
     fn of(peers: &Peers, peer: IpAddr) -> Option<Self> {
-        let mut counts = peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = peers.lock();
         let count = counts.entry(peer).or_default();
         if *count == OF_PEER {
             return None;
@@ -49,7 +50,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.peers.lock();
         if let Some(count) = counts.get_mut(&self.peer) {
             *count -= 1;
             if *count == 0 {

@@ -1,9 +1,10 @@
 //! What the hub knows of each plugin: its queue and its reconciles. Read at each scrape.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_core::{ControllerStatus, Priority};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -249,10 +250,7 @@ impl HubMetrics {
 
     /// The series of each plugin. Forgets the priorities of plugins that have gone.
     fn depths<'a>(&self, plugins: &'a [ControllerStatus]) -> Vec<(&'a str, String, usize)> {
-        let mut seen = self
-            .priorities
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.priorities.lock();
         seen.retain(|name, _| plugins.iter().any(|plugin| plugin.name == *name));
         let mut depths = Vec::new();
         for plugin in plugins {
@@ -347,6 +345,6 @@ mod tests {
             drop(shared.change(Cause::Plugins, |hub, _| hub.leave(id)));
         }
         assert_eq!(metrics.depths(&shared.status()), []);
-        assert!(metrics.priorities.lock().unwrap().is_empty());
+        assert!(metrics.priorities.lock().is_empty());
     }
 }

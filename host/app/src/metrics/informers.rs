@@ -5,8 +5,8 @@
 //! is in progress at any time.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use pilothouse_cluster::discovery::Resource;
 use pilothouse_core::InformerKey;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -93,14 +93,14 @@ impl Informers {
                 .get_or_create(&CacheLabels::of(informer_key))
                 .clone(),
         };
-        let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.labels.lock();
         known.insert(informer_key.clone(), labels);
         informer
     }
 
     /// Removes the series of an informer that has ended.
     pub fn remove(&self, informer_key: &InformerKey) {
-        let mut known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.labels.lock();
         if let Some(labels) = known.remove(informer_key) {
             self.queued.remove(&labels);
             self.latency.remove(&labels);
@@ -109,7 +109,7 @@ impl Informers {
     }
 
     pub fn labels(&self, informer_key: &InformerKey) -> Option<InformerLabels> {
-        let known = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.labels.lock();
         known.get(informer_key).cloned()
     }
 }

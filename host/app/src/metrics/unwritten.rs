@@ -2,8 +2,8 @@
 //! else.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{ActionResult, Executed};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -80,8 +80,8 @@ impl Unwritten {
         }
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, BTreeSet<Labels>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn told(&self) -> MutexGuard<'_, BTreeSet<Labels>> {
+        self.told.lock()
     }
 }
 

@@ -2,8 +2,9 @@
 //! version may run, and the plugin files determine its size.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::Digest;
 
 use crate::settings::size;
@@ -81,7 +82,7 @@ impl CodeRoom {
 }
 
 fn lock(used: &Mutex<Used>) -> MutexGuard<'_, Used> {
-    used.lock().unwrap_or_else(PoisonError::into_inner)
+    used.lock()
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The list of plugins: what is known of every file of the plugin directory, for status and
 //! commands.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use pilothouse_core::PluginEntry;
 
 /// All files of the plugin directory in the order of their names, then the draining plugins. A
@@ -12,13 +11,10 @@ pub struct PluginList(Mutex<Vec<PluginEntry>>);
 
 impl PluginList {
     pub fn entries(&self) -> Vec<PluginEntry> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     pub fn set(&self, entries: Vec<PluginEntry>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = entries;
+        *self.0.lock() = entries;
     }
 }

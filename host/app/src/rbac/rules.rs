@@ -2,11 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pilothouse_cluster::discovery::Resource;
 use pilothouse_core::{Grants, Kind, Manifest, Verb};
 
-/// What the API calls a kind.
+/// What a plugin reads or writes: a kind, and the subresource if it writes only that.
+pub type Target = (Kind, Option<String>);
+
+/// Everything that a manifest reads and writes.
+pub fn targets(manifest: &Manifest) -> impl Iterator<Item = Target> {
+    let reads = manifest.reads.iter().map(|read| (read.kind.clone(), None));
+    let writes = manifest.writes.iter();
+    reads.chain(writes.map(|write| (write.kind.clone(), write.subresource.clone())))
+}
+
+/// What RBAC calls each target.
+pub type Names = BTreeMap<Target, Named>;
+
+/// The resource that RBAC rules name for a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
+    pub group: String,
     pub plural: String,
     pub is_namespaced: bool,
     pub is_guessed: bool,
@@ -28,9 +43,43 @@ const CLUSTER_SCOPED: [&str; 12] = [
     "MutatingWebhookConfiguration",
 ];
 
+/// Built-in subresources whose bodies have a kind of their own: the body's group and kind, the
+/// subresource, and the resource of the core group that it belongs to.
+const BODIES: [(&str, &str, &str, &str); 3] = [
+    ("policy", "Eviction", "eviction", "pods"),
+    ("", "Binding", "binding", "pods"),
+    (
+        "authentication.k8s.io",
+        "TokenRequest",
+        "token",
+        "serviceaccounts",
+    ),
+];
+
 impl Named {
+    /// The name of a resource that a cluster serves.
+    pub fn of(resource: &Resource) -> Self {
+        Self {
+            group: resource.kind.group.to_string(),
+            plural: resource.plural.clone(),
+            is_namespaced: resource.is_namespaced,
+            is_guessed: false,
+        }
+    }
+
     /// Guesses the plural as in English, like apimachinery's `UnsafeGuessKindToResource`.
-    pub fn guess(kind: &Kind) -> Self {
+    pub fn guess((kind, subresource): &Target) -> Self {
+        let is_body = |(group, body, part, _): &&(&str, &str, &str, &str)| {
+            *kind.group == **group && *kind.kind == **body && subresource.as_deref() == Some(*part)
+        };
+        if let Some((_, _, _, owner)) = BODIES.iter().find(is_body) {
+            return Self {
+                group: String::new(),
+                plural: (*owner).to_owned(),
+                is_namespaced: true,
+                is_guessed: true,
+            };
+        }
         let name = kind.kind.to_lowercase();
         let plural = if name == "endpoints" {
             name
@@ -42,6 +91,7 @@ impl Named {
             format!("{name}s")
         };
         Self {
+            group: kind.group.to_string(),
             plural,
             is_namespaced: !CLUSTER_SCOPED.contains(&&*kind.kind),
             is_guessed: true,
@@ -60,10 +110,10 @@ pub struct RuleTarget {
 }
 
 impl RuleTarget {
-    /// Explains a rule that no manifest asks for by name.
+    /// Explains a rule that no manifest asks for by name, without a full stop.
     pub fn comment(&self) -> Option<&'static str> {
         self.resource.ends_with(FINALIZERS).then_some(
-            "For owner references with blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on.",
+            "For owner references with blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on",
         )
     }
 }
@@ -96,19 +146,14 @@ impl Rules {
     }
 
     /// The rules for what a plugin is granted of its manifest.
-    pub fn of(manifest: &Manifest, grants: &Grants, names: &BTreeMap<Kind, Named>) -> Self {
+    pub fn of(manifest: &Manifest, grants: &Grants, names: &Names) -> Self {
         let mut rules = Self::default();
         let all = BTreeSet::new();
+        let named = |kind: &Kind| &names[&(kind.clone(), None)];
         let reads = grants.limit(manifest).reads;
         for read in &reads {
-            let named = &names[&read.kind];
-            rules.allow(
-                &read.namespaces,
-                &read.kind.group,
-                &named.plural,
-                &all,
-                &READ,
-            );
+            let named = named(&read.kind);
+            rules.allow(&read.namespaces, &named.group, &named.plural, &all, &READ);
         }
         let writes = grants.writes(manifest);
         let owns = |kind: &Kind| writes.iter().any(|write| write.kind == *kind);
@@ -119,30 +164,40 @@ impl Rules {
         if let Some(owner) = manifest.subject_kind().filter(|_| has_children) {
             let read = reads.iter().find(|read| read.kind == *owner);
             let namespaces = read.map_or(&[][..], |read| &read.namespaces);
-            let resource = format!("{}{FINALIZERS}", names[owner].plural);
+            let resource = format!("{}{FINALIZERS}", named(owner).plural);
             rules.allow(namespaces, &owner.group, &resource, &all, &["update"]);
         }
         for write in writes {
-            let named = &names[&write.kind];
-            let resource = match &write.subresource {
-                Some(subresource) => format!("{}/{subresource}", named.plural),
-                None => named.plural.clone(),
-            };
-            for verb in &write.verbs {
-                let (namespaces, group) = (&write.namespaces, &write.kind.group);
-                for verb in verbs(*verb, write.subresource.is_some()) {
-                    // RBAC cannot restrict `create` by name, because it does not see the name of a
-                    // new object.
-                    let names = if *verb == "create" {
-                        &all
-                    } else {
-                        &write.names
-                    };
-                    rules.allow(namespaces, group, &resource, names, &[verb]);
-                }
+            let named = &names[&(write.kind, write.subresource.clone())];
+            let place = (&*write.namespaces, &write.names);
+            for verb in write.verbs {
+                rules.allow_write(named, write.subresource.as_deref(), verb, place);
             }
         }
         rules
+    }
+
+    /// Allows a verb on objects in these namespaces and of these names; none means all.
+    fn allow_write(
+        &mut self,
+        named: &Named,
+        subresource: Option<&str>,
+        verb: Verb,
+        (namespaces, names): (&[String], &BTreeSet<String>),
+    ) {
+        let resource = match subresource {
+            Some(subresource) => format!("{}/{subresource}", named.plural),
+            None => named.plural.clone(),
+        };
+        for verb in verbs(verb, subresource.is_some()) {
+            // RBAC cannot restrict `create` by name, because it does not see the name of a new
+            // object. It does see whose subresource is created.
+            let names = match *verb {
+                "create" if subresource.is_none() => &BTreeSet::new(),
+                _ => names,
+            };
+            self.allow(namespaces, &named.group, &resource, names, &[verb]);
+        }
     }
 
     /// Allows the host to act as a service account, and to review what that may read. KEP-5284 has
@@ -259,18 +314,22 @@ mod tests {
         }
     }
 
+    fn guesses(manifest: &Manifest) -> Names {
+        targets(manifest)
+            .map(|target| (target.clone(), Named::guess(&target)))
+            .collect()
+    }
+
     #[test]
     fn who_keeps_children_may_name_their_owner_in_them() {
         let finalizers = |children: bool, what: Granted, namespaces: &[&str]| {
             let manifest = keeper(children);
-            let kinds = manifest.kinds().into_iter();
-            let names = kinds.map(|kind| (kind.clone(), Named::guess(kind)));
             let grants = Grants {
                 what,
                 namespaces: namespaces.iter().map(ToString::to_string).collect(),
                 ..Grants::default()
             };
-            let Rules(rules) = Rules::of(&manifest, &grants, &names.collect());
+            let Rules(rules) = Rules::of(&manifest, &grants, &guesses(&manifest));
             let all = rules.into_iter().flat_map(|(namespace, verbs)| {
                 verbs
                     .into_iter()
@@ -300,7 +359,76 @@ mod tests {
             ("Ingress", "ingresses"),
             ("NetworkPolicy", "networkpolicies"),
         ] {
-            assert_eq!(Named::guess(&Kind::new("", "v1", kind)).plural, plural);
+            assert_eq!(guess("", kind, None).1, plural);
         }
+    }
+
+    /// The group and plural that are guessed.
+    fn guess(group: &str, kind: &str, subresource: Option<&str>) -> (String, String) {
+        let target = (
+            Kind::new(group, "v1", kind),
+            subresource.map(ToOwned::to_owned),
+        );
+        let named = Named::guess(&target);
+        (named.group, named.plural)
+    }
+
+    #[test]
+    fn a_body_of_its_own_kind_is_guessed_to_be_of_the_object_that_it_is_sent_to() {
+        for (group, kind, subresource, wanted) in [
+            ("policy", "Eviction", "eviction", ("", "pods")),
+            ("", "Binding", "binding", ("", "pods")),
+            (
+                "authentication.k8s.io",
+                "TokenRequest",
+                "token",
+                ("", "serviceaccounts"),
+            ),
+            ("apps", "Deployment", "scale", ("apps", "deployments")),
+            ("", "Pod", "eviction", ("", "pods")),
+        ] {
+            let (group, plural) = guess(group, kind, Some(subresource));
+            assert_eq!((&*group, &*plural), wanted);
+        }
+        let itself = guess("", "Binding", None);
+        assert_eq!(itself, (String::new(), "bindings".to_owned()));
+    }
+
+    #[test]
+    fn an_eviction_is_a_create_of_the_pods_subresource_by_name() {
+        let manifest = Manifest {
+            writes: vec![WriteDeclaration {
+                kind: Kind::new("policy", "v1", "Eviction"),
+                subresource: Some("eviction".into()),
+                verbs: vec![Verb::Create],
+                children: false,
+            }],
+            ..keeper(false)
+        };
+        let eviction = |names: &[&str]| RuleTarget {
+            group: String::new(),
+            resource: "pods/eviction".into(),
+            names: names.iter().map(ToString::to_string).collect(),
+        };
+        let create = || BTreeSet::from(["create".to_owned()]);
+        let grants = Grants {
+            what: Granted::AsRequested,
+            ..Grants::default()
+        };
+        let names = guesses(&manifest);
+        let Rules(rules) = Rules::of(&manifest, &grants, &names);
+        assert_eq!(rules[""][&eviction(&[])], create());
+        assert!(
+            rules[""]
+                .keys()
+                .all(|target| !target.resource.contains("evictions"))
+        );
+
+        let mut rules = Rules::default();
+        let place = (&["one".to_owned()][..], &BTreeSet::from(["a".to_owned()]));
+        let named = &names[&(manifest.writes[0].kind.clone(), Some("eviction".into()))];
+        rules.allow_write(named, Some("eviction"), Verb::Create, place);
+        let verbs = Verbs::from([(eviction(&["a"]), create())]);
+        assert_eq!(rules, Rules([("one".to_owned(), verbs)].into()));
     }
 }

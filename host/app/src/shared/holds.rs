@@ -4,9 +4,9 @@
 //! Nothing here needs the hub's lock: [`Holds::current`] answers while somebody else holds it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pilothouse_core::Time;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -215,7 +215,7 @@ impl Holds {
         if time < LONG {
             return;
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if let Some(others) = told.next(now) {
             let held_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             warn!(%cause, plugin, held_ms, others, "the hub was held for long; no plugin got a turn meanwhile");

@@ -1,9 +1,10 @@
 //! The errors of informers that are not being followed at the moment.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::InformerKey;
 
 /// Which list-watch of an informer: the one that feeds its cache, or the one that will replace it.
@@ -66,6 +67,6 @@ impl WatchErrors {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(InformerKey, Role), String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

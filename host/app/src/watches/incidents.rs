@@ -7,9 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::InformerKey;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -108,7 +108,7 @@ impl Incidents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Incident>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 

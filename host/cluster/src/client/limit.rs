@@ -10,9 +10,10 @@
 //! here run on tokio's paused time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// The burst of a rate that is given without one (client-go's `DefaultBurst`).
@@ -142,9 +143,7 @@ impl Lane {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.closed_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.closed_until.lock()
     }
 
     /// Makes the lane's other requests wait until the guard is dropped.
@@ -175,7 +174,7 @@ impl RateLimits {
     }
 
     pub(crate) fn lane(&self, plugin: Option<&str>) -> Arc<Lane> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.lanes.lock();
         let plugin = plugin.map(str::to_owned);
         let limit = self.per_plugin.filter(|_| plugin.is_some());
         let lane = lanes.entry(plugin).or_insert_with(|| {
@@ -189,7 +188,7 @@ impl RateLimits {
 
     /// Drops the lane of a plugin that was removed. A later plugin of the same name starts afresh.
     pub(crate) fn forget(&self, plugin: &str) {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = self.lanes.lock();
         lanes.remove(&Some(plugin.to_owned()));
     }
 
@@ -231,7 +230,7 @@ struct Sampler(Mutex<(Option<Instant>, u64)>);
 impl Sampler {
     /// The number held back since the last one let through, or `None` if this one is held back too.
     fn sample(&self) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let (last, unlogged) = *state;
         if last.is_some_and(|last| last.elapsed() < LOG_INTERVAL) {
             state.1 += 1;

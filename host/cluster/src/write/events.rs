@@ -14,12 +14,11 @@ mod body;
 mod series;
 mod spam;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::EventSeries;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{ActionResult, HOST, Kind};
 use serde_json::json;
 use tokio::time::Instant;
@@ -59,12 +58,12 @@ impl EventWriter {
     }
 
     fn series(&self) -> MutexGuard<'_, SeriesMemory> {
-        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+        self.series.lock()
     }
 
     /// Returns whether the limits allow this Event. If so, it is counted.
     fn takes(&self, event: &EventBody<'_>, now: Instant) -> bool {
-        let mut spam = self.spam.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spam = self.spam.lock();
         spam.takes(event.manager, event.kind, event.key, now)
     }
 

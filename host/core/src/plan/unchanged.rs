@@ -16,8 +16,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::model::informer_key::Detail;
@@ -135,7 +135,7 @@ impl Applied {
     }
 
     fn lock(&self) -> MutexGuard<'_, Intents> {
-        self.intents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.intents.lock()
     }
 
     /// Whether applying `intent` as this field manager would change nothing. `current` is the

@@ -5,8 +5,10 @@
     reason = "logging takes place in real time; what is decided here takes the time as an argument"
 )]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Shortest time between two reports of dropped lines.
 const REPORT: Duration = Duration::from_secs(10);
@@ -87,7 +89,7 @@ impl LogBudget {
 
     fn with<T>(&self, act: impl FnOnce(&mut Bucket, Duration) -> T) -> T {
         let now = self.began.elapsed();
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.bucket.lock();
         act(&mut bucket, now)
     }
 }

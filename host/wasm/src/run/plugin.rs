@@ -2,9 +2,10 @@
 //! fresh instance, so that nothing is carried over to the next. An error in a guest is an error of
 //! that run and affects nothing else.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{
     Failure, Manifest, ObjectKey, Outcome, Plugin, Reader, Request, RunError, Scope, Snapshot, cut,
 };
@@ -287,7 +288,7 @@ impl WasmPlugin {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }
 

@@ -90,7 +90,7 @@ async fn who_comes_first_is_served_first() {
         let (limits, order) = (&limits, &order);
         async move {
             limits.wait(&limits.lane(None)).await;
-            order.lock().unwrap().push(number);
+            order.lock().push(number);
         }
         .boxed_local()
     });
@@ -114,7 +114,7 @@ async fn who_comes_first_is_served_first() {
         }
     })
     .await;
-    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+    assert_eq!(*order.lock(), [0, 1, 2, 3, 4]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,5 +156,5 @@ async fn nothing_is_kept_of_a_plugin_that_has_gone() {
         limits.forget(&plugin);
     }
     limits.lane(None);
-    assert_eq!(limits.lanes.lock().unwrap().len(), 1, "the host's own");
+    assert_eq!(limits.lanes.lock().len(), 1, "the host's own");
 }
