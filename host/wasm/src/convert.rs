@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pilothouse_core::{
     Action, ActionResult, Delete, Event, Failure, IndexDeclaration, Kind, LabelSelector, Limits,
-    Manifest, ObjectKey, Outcome, PatchType, Propagation, ReadDeclaration, Request, Requirement,
-    Selection, Subject, Verb, WriteDeclaration,
+    Manifest, NextRun, ObjectKey, Outcome, PatchType, Propagation, ReadDeclaration, Request,
+    Requirement, Selection, Stage, Subject, Verb, WriteDeclaration,
 };
 
 use crate::bindings::{self as wit, changes, manifest, types};
@@ -140,7 +140,11 @@ impl From<&Request> for wit::Request {
                 name: request.key.name.to_string(),
             },
             attempt: request.attempt,
-            previous: request.previous.iter().cloned().map(Into::into).collect(),
+            previous: request
+                .previous
+                .iter()
+                .map(|effect| effect.result.clone().into())
+                .collect(),
             config: request.config.clone(),
         }
     }
@@ -167,9 +171,15 @@ impl From<ActionResult> for changes::ActionResult {
 
 impl From<wit::Outcome> for Outcome {
     fn from(outcome: wit::Outcome) -> Self {
+        // One after the other.
+        let stages = outcome.actions.into_iter().map(|action| Stage {
+            actions: vec![action.into()],
+            always: false,
+        });
+        let after = outcome.requeue_after.map(Duration::from_millis);
         Self {
-            actions: all(outcome.actions),
-            requeue_after: outcome.requeue_after.map(Duration::from_millis),
+            stages: stages.collect(),
+            next: after.map_or(NextRun::OnChange, NextRun::After),
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::access::permission::Permissions;
 use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
 use crate::model::manifest::Manifest;
+use crate::model::outcome::NextRun;
 use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Author;
@@ -162,8 +163,8 @@ impl Reconcile {
         };
         let result = match plugin.reconcile(&held.request, &mut reader) {
             Err(error) => Err(error.into()),
-            Ok(outcome) => plan(context, &outcome.actions, &mut reader)
-                .map(|plan| (plan, outcome.requeue_after))
+            Ok(outcome) => plan(context, &outcome.stages, &mut reader)
+                .map(|plan| (plan, outcome.next))
                 .map_err(ReconcileError::from),
         };
         Ran {
@@ -179,8 +180,8 @@ impl Reconcile {
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Ran {
     pub(super) held: RunningKey,
-    /// The writes to send and the requested delay of the next run, or why there are none.
-    pub(super) result: Result<(Plan, Option<Duration>), ReconcileError>,
+    /// The writes to send and when the key runs next, or why there are none.
+    pub(super) result: Result<(Plan, NextRun), ReconcileError>,
     pub(super) denied: Option<ReadError>,
     pub(super) reads: BTreeSet<Read>,
 }
@@ -205,7 +206,7 @@ impl Ran {
     /// Begins to carry out the plan, or ends if there is none.
     pub(super) fn into_writing(self) -> ControlFlow<Finished, Writing> {
         let Self { held, result, .. } = self;
-        let (plan, requeue_after) = match result {
+        let (plan, next) = match result {
             Ok(decided) => decided,
             Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
         };
@@ -215,7 +216,7 @@ impl Ran {
         let (author, applied) = (author.clone(), applied.clone());
         ControlFlow::Continue(Writing {
             execution: Execution::new(plan, author, applied, held.halt.clone()),
-            requeue_after,
+            next,
             held,
         })
     }
