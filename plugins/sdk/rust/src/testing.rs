@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{
-    ActionResult, Cluster, Controller, Failure, Filter, Kind, LabelRequirement, Level, Manifest,
+    Cluster, Controller, Effect, Failure, Filter, Kind, LabelRequirement, Level, Manifest,
     ObjectKey, Outcome, Read, ReadError, Request,
 };
 
@@ -77,9 +77,9 @@ pub struct FakeCluster {
     lines: RefCell<Vec<String>>,
     /// The `attempt` of a key that has not been run yet.
     attempt: u32,
-    previous: Vec<ActionResult>,
+    previous: Vec<Effect>,
     /// What the next reconcile of each key is given: `attempt` and `previous`.
-    turns: BTreeMap<Place, (u32, Vec<ActionResult>)>,
+    turns: BTreeMap<Place, (u32, Vec<Effect>)>,
     /// What the plugin last applied to each object, or to one of its subresources.
     applied: BTreeMap<writes::Target, Value>,
     /// The resourceVersion of the last write.
@@ -159,11 +159,11 @@ impl FakeCluster {
         self
     }
 
-    /// Sets the results that the next reconcile of each key gets as `previous`. Also forgets what
+    /// Sets the effects that the next reconcile of each key gets as `previous`. Also forgets what
     /// earlier reconciles have left for later ones.
     #[must_use]
-    pub fn previous(mut self, results: impl IntoIterator<Item = ActionResult>) -> Self {
-        self.previous = results.into_iter().collect();
+    pub fn previous(mut self, effects: impl IntoIterator<Item = Effect>) -> Self {
+        self.previous = effects.into_iter().collect();
         self.turns.clear();
         self
     }
@@ -185,14 +185,14 @@ impl FakeCluster {
         let request = Request {
             key: ObjectKey::new(namespace, name),
             attempt: self.attempt_of(&place),
-            previous: told.map_or_else(|| self.previous.clone(), |(_, results)| results.clone()),
+            previous: told.map_or_else(|| self.previous.clone(), |(_, effects)| effects.clone()),
             config: self.config.clone(),
         };
         self.seen.replace(self.all_seen());
         let outcome = C::reconcile(&request, self);
         self.seen.borrow_mut().is_under_way = false;
         let outcome = outcome?;
-        outcome::check(&outcome.actions, self).map_err(Failure::Terminal)?;
+        outcome::check(&outcome.stages, self).map_err(Failure::Terminal)?;
         Ok(outcome)
     }
 
@@ -212,7 +212,7 @@ impl FakeCluster {
             Err(failure) => {
                 let attempt = self.attempt_of(&place) + 1;
                 let told = self.turns.remove(&place);
-                let previous = told.map_or_else(|| self.previous.clone(), |(_, results)| results);
+                let previous = told.map_or_else(|| self.previous.clone(), |(_, effects)| effects);
                 self.turns.insert(place, (attempt, previous));
                 Err(failure)
             }

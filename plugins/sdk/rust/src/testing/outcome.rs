@@ -11,7 +11,7 @@ use super::fields;
 use super::names::{check_key, kind_from, kind_text};
 use crate::{
     Action, Children, Create, Delete, Event, Finalizer, Kind, ObjectKey, Patch, PatchType, Read,
-    Update, Verb,
+    Stage, Update, Verb,
 };
 
 /// Metadata that a JSON Patch may test even if the plugin does not read the kind.
@@ -26,21 +26,27 @@ const BOOKKEPT: [&[&str]; 2] = [
     ],
 ];
 
+const MAX_STAGES: usize = 1_000;
 const MAX_ACTIONS: usize = 10_000;
 const MAX_EVENTS: usize = 100;
 const MAX_BODY: usize = 3 * 1024 * 1024;
 
 /// Checks all actions. The first error refuses the whole outcome.
-pub(super) fn check(actions: &[Action], cluster: &FakeCluster) -> Result<(), String> {
-    if actions.len() > MAX_ACTIONS {
+pub(super) fn check(stages: &[Stage], cluster: &FakeCluster) -> Result<(), String> {
+    if stages.len() > MAX_STAGES {
         return Err(format!(
-            "{} actions; an outcome has at most {MAX_ACTIONS}",
-            actions.len()
+            "{} stages; an outcome has at most {MAX_STAGES}",
+            stages.len()
         ));
     }
-    let events = actions
-        .iter()
-        .filter(|action| matches!(action, Action::Event(_)));
+    let actions = || stages.iter().flat_map(|stage| &stage.actions);
+    let count = actions().count();
+    if count > MAX_ACTIONS {
+        return Err(format!(
+            "{count} actions; an outcome has at most {MAX_ACTIONS}"
+        ));
+    }
+    let events = actions().filter(|action| matches!(action, Action::Event(_)));
     let events = events.count();
     if events > MAX_EVENTS {
         return Err(format!(
@@ -52,7 +58,7 @@ pub(super) fn check(actions: &[Action], cluster: &FakeCluster) -> Result<(), Str
         written: BTreeSet::new(),
         has_children: false,
     };
-    for (number, action) in actions.iter().enumerate() {
+    for (number, action) in actions().enumerate() {
         check
             .action(action)
             .map_err(|reason| format!("action {} ({}): {reason}", number + 1, verb_of(action)))?;

@@ -11,8 +11,8 @@ use super::names::kind_text;
 use super::outcome::address;
 use super::{FakeCluster, Named, Place, Seen, Shown};
 use crate::{
-    Action, ActionResult, Children, Create, Delete, Event, Finalizer, Kind, ObjectKey, Outcome,
-    Patch, PatchType, Subject, Update, Verb, rfc3339,
+    Action, ActionResult, Children, Create, Delete, Effect, EffectVerb, Event, Finalizer, Kind,
+    Next, ObjectKey, Outcome, Patch, PatchType, Subject, Update, Verb, rfc3339,
 };
 
 /// The label and the annotation by which the host recognises the members of a `children` action.
@@ -56,8 +56,9 @@ impl FakeCluster {
     ///   these marks that are no longer members.
     /// - `resourceVersion`, `uid` and `generation` are maintained. Defaults are not filled in.
     ///   Schemas, quotas and admission are not checked.
-    /// - After a failed action the others are skipped, with the exceptions that the contract makes
-    ///   for a failed `delete` and a failed removal of a finalizer.
+    /// - Actions are done one after the other, also where the host sends them side by side. After
+    ///   a failure the others of its stage and the later stages are skipped or not as the contract
+    ///   says.
     /// - If the last reconcile has not been performed yet, the outcome is taken to be its outcome.
     ///   A generated name then differs from those of all objects which that reconcile has read. An
     ///   update, or an apply or merge patch that contains a resourceVersion, is a conflict if the
@@ -70,34 +71,38 @@ impl FakeCluster {
     /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
     /// merge patch, which cannot be applied without the kinds' schemas.
     pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
-        if let Err(reason) = super::outcome::check(&outcome.actions, self) {
+        if let Err(reason) = super::outcome::check(&outcome.stages, self) {
             panic!("the host refuses the outcome: {reason}");
         }
         self.written.clear();
         let mut created = BTreeMap::new();
-        let mut stop = Stop::default();
         let mut has_failed = false;
-        let mut results = Vec::new();
-        for action in &outcome.actions {
-            let result = if stop.includes(action) {
-                ActionResult::Skipped
-            } else {
-                self.act(key, action, &mut created)
-            };
-            if is_error(&result) {
-                stop.after(action);
-                has_failed = true;
+        let (mut results, mut effects) = (Vec::new(), Vec::new());
+        for stage in &outcome.stages {
+            let is_left_out = has_failed && !stage.always;
+            let mut stop = Stop::default();
+            for action in &stage.actions {
+                let result = if is_left_out || stop.includes(action) {
+                    ActionResult::Skipped
+                } else {
+                    self.act(key, action, &mut created)
+                };
+                if result == ActionResult::Skipped || is_error(&result) {
+                    stop.after(action, &result);
+                }
+                has_failed |= is_error(&result);
+                effects.extend(effects_of(action, &result));
+                results.push(result);
             }
-            results.push(result);
         }
         self.seen.replace(Seen::default());
         let place = (key.namespace.clone(), key.name.clone());
-        let attempt = if has_failed {
+        let attempt = if has_failed || matches!(outcome.next, Next::Retry(_)) {
             self.attempt_of(&place) + 1
         } else {
             1
         };
-        self.turns.insert(place, (attempt, results.clone()));
+        self.turns.insert(place, (attempt, effects));
         results
     }
 
@@ -490,47 +495,65 @@ impl FakeCluster {
     }
 }
 
-/// Which of the remaining actions are skipped after a failure, by the host's rule.
+/// Which of the remaining actions of a stage are skipped after a failure, by the host's rule.
 #[derive(Default)]
 struct Stop {
-    all: bool,
-    /// True if no finalizer is removed any more.
-    finalizers: bool,
+    creates: bool,
     objects: BTreeSet<Named>,
 }
 
 impl Stop {
-    fn after(&mut self, action: &Action) {
-        match action {
-            Action::Delete(Delete { kind, key, .. }) => {
-                self.finalizers = true;
-                self.objects.insert(named(kind, key));
-            }
-            Action::Finalizer(Finalizer { kind, key, .. }) if is_removal(action) => {
-                self.objects.insert(named(kind, key));
-            }
-            _ => self.all = true,
-        }
+    fn after(&mut self, action: &Action, result: &ActionResult) {
+        self.creates |= matches!(action, Action::Create(_)) && is_error(result);
+        let objects = objects_of(action).into_iter();
+        self.objects
+            .extend(objects.map(|(kind, key, _)| named(&kind, &key)));
     }
 
     fn includes(&self, action: &Action) -> bool {
-        let (kind, key) = match action {
-            Action::Apply(apply) => addressed(&document(&apply.object)),
-            Action::Create(create) => addressed(&document(&create.object)),
-            Action::Update(update) => addressed(&document(&update.object)),
-            Action::Patch(Patch { kind, key, .. })
-            | Action::Delete(Delete { kind, key, .. })
-            | Action::Event(Event { kind, key, .. })
-            | Action::Finalizer(Finalizer { kind, key, .. }) => (kind.clone(), key.clone()),
-            Action::Children(_) => return self.all,
+        let is_stopped = |(kind, key, _): (Kind, ObjectKey, EffectVerb)| {
+            self.objects.contains(&named(&kind, &key))
         };
-        let is_held = self.finalizers && is_removal(action);
-        self.all || is_held || self.objects.contains(&named(&kind, &key))
+        (self.creates && matches!(action, Action::Create(_)))
+            || objects_of(action).into_iter().any(is_stopped)
     }
 }
 
-fn is_removal(action: &Action) -> bool {
-    matches!(action, Action::Finalizer(finalizer) if !finalizer.present)
+/// The objects that an action names, and what it does with them. Not those that a `children` action
+/// deletes, nor a name that is derived.
+fn objects_of(action: &Action) -> Vec<(Kind, ObjectKey, EffectVerb)> {
+    let of_body = |text: &str, verb| {
+        let (kind, key) = addressed(&document(text));
+        (kind, key, verb)
+    };
+    let object = match action {
+        Action::Apply(apply) => of_body(&apply.object, EffectVerb::Apply),
+        Action::Create(create) => of_body(&create.object, EffectVerb::Create),
+        Action::Update(update) => of_body(&update.object, EffectVerb::Update),
+        Action::Patch(Patch { kind, key, .. }) => (kind.clone(), key.clone(), EffectVerb::Patch),
+        Action::Delete(Delete { kind, key, .. }) => (kind.clone(), key.clone(), EffectVerb::Delete),
+        Action::Event(Event { kind, key, .. }) => (kind.clone(), key.clone(), EffectVerb::Event),
+        Action::Finalizer(Finalizer { kind, key, .. }) => {
+            (kind.clone(), key.clone(), EffectVerb::Finalizer)
+        }
+        Action::Children(children) => {
+            let objects = children.objects.iter();
+            return objects
+                .map(|text| of_body(text, EffectVerb::Apply))
+                .collect();
+        }
+    };
+    vec![object]
+}
+
+fn effects_of(action: &Action, result: &ActionResult) -> Vec<Effect> {
+    let effect = |(kind, key, verb)| Effect {
+        kind,
+        key,
+        verb,
+        outcome: result.clone(),
+    };
+    objects_of(action).into_iter().map(effect).collect()
 }
 
 pub(super) fn named(kind: &Kind, key: &ObjectKey) -> Named {
