@@ -2,9 +2,9 @@
 
 import json
 
-from wit_world import Outcome, WitWorld
+from wit_world import Next_OnChange, Outcome, WitWorld
 from wit_world.imports import cluster, log
-from wit_world.imports.changes import Action_Apply, Apply
+from wit_world.imports.changes import Action_Apply, Apply, Stage
 from wit_world.imports.manifest import Limits, Manifest, Read, Selection, Subject_Each, Verb, Write
 from wit_world.imports.types import Kind, LabelRequirement_Equals
 
@@ -31,7 +31,7 @@ class WitWorld(WitWorld):
         if found is None:
             # The ConfigMap is gone. Its greeting names it as owner, so the garbage collector
             # deletes the greeting.
-            return Outcome([], None)
+            return Outcome([], Next_OnChange())
         source = json.loads(found)
         who = source.get("data", {}).get("who", "world")
         log.log(log.Level.INFO, "greeting", [("who", who)])
@@ -47,4 +47,5 @@ class WitWorld(WitWorld):
             },
             "data": {"greeting": f"Hello, {who}!"},
         }
-        return Outcome([Action_Apply(Apply(json.dumps(greeting), None, False))], None)
+        apply = Action_Apply(Apply(json.dumps(greeting), None, False))
+        return Outcome([Stage([apply], always=False)], Next_OnChange())

@@ -214,10 +214,9 @@ impl Plugin for Native {
         let outcome =
             <endpoints::EndpointsController as sdk::Controller>::reconcile(&request, &cluster);
         let outcome = outcome.map_err(|failure| Failure::Terminal(format!("{failure:?}")))?;
-        Ok(Outcome {
-            actions: outcome.actions.into_iter().map(action).collect(),
-            requeue_after: None,
-        })
+        let stages = outcome.stages.into_iter();
+        let actions = stages.flat_map(|stage| stage.actions);
+        Ok(Outcome::of(actions.map(action).collect()))
     }
 }
 

@@ -9,13 +9,13 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use pilothouse_cluster::ApiCluster;
 use pilothouse_cluster::connect::{Connection, Environment, Options};
 use pilothouse_cluster::watch::{CacheSink, WatchSettings, WatchState};
 use pilothouse_core::{
     Action, ActionResult, Applied, Author, Cache, Delta, Detail, Execution, Grants, Halt,
-    InformerKey, Kind, LabelSelector, Limits, Manifest, ObjectKey, Operation, PatchType,
+    InformerKey, Kind, LabelSelector, Limits, Manifest, ObjectKey, Operation, Outcome, PatchType,
     Permissions, PlanContext, Reader, Requirement, ResourceVersion, Schema, Scope, Snapshot,
     Subject, Verb, Write, WriteDeclaration, plan,
 };
@@ -258,19 +258,22 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
         key: &ObjectKey::singleton(),
     };
     let mut reader = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
-    let plan = plan(context, &[action], &mut reader)?;
+    let stages = Outcome::of(vec![action]).stages;
+    let plan = plan(context, &stages, &mut reader)?;
     let author = Arc::new(Author::named("p"));
     let mut execution = Execution::new(plan, author, Arc::default(), Halt::default());
     let executed = loop {
         match execution.advance() {
-            ControlFlow::Continue(pending) => {
+            ControlFlow::Continue((mut begun, under_way)) => {
+                let pending = begun.pop().context("the only write")?;
                 let answer = rig.cluster.write(pending.author(), pending.write()).await;
-                execution = pending.answered(answer);
+                execution = under_way.answered(pending, answer);
             }
             ControlFlow::Break(executed) => break executed,
         }
     };
-    let plugin = executed.results.first().and_then(ActionResult::error);
+    let effect = executed.effects.first();
+    let plugin = effect.and_then(|effect| effect.result.error());
     let log = executed.failure.map(|failure| failure.message);
     Ok((
         plugin.unwrap_or_default().to_owned(),

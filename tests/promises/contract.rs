@@ -81,10 +81,7 @@ impl Plugin for Asks {
     }
 
     fn reconcile(&self, _: &Request, _: &mut Reader) -> Result<Outcome, RunError> {
-        Ok(Outcome {
-            actions: self.actions.clone(),
-            requeue_after: None,
-        })
+        Ok(Outcome::of(self.actions.clone()))
     }
 }
 

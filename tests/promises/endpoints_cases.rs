@@ -52,8 +52,9 @@ fn actions(plugin: &Arc<WasmPlugin>, objects: &[Value], key: &ObjectKey) -> Resu
         "the key runs when its Service or its Endpoints are there, and only then"
     );
     let outcome = recorded.outcome.lock().unwrap().take();
-    let actions = outcome.map(|outcome| outcome.actions).unwrap_or_default();
-    Ok(actions.iter().map(to_json).collect())
+    let stages = outcome.map(|outcome| outcome.stages).unwrap_or_default();
+    let actions = stages.into_iter().flat_map(|stage| stage.actions);
+    Ok(actions.map(|action| to_json(&action)).collect())
 }
 
 /// Returns an action in the form that the cases use.

@@ -76,6 +76,7 @@ const CASES: &[(u32, &str, &str)] = &[
         "too-many",
         "10001 actions; an outcome has at most 10000",
     ),
+    (11, "stages", "10000 stages; an outcome has at most 1000"),
     (13, "log-flood", "no writes"),
     (
         14,

@@ -21,4 +21,5 @@ mod pure;
 mod schema;
 mod selectors;
 mod sharing;
+mod stages;
 mod stranger;

@@ -61,7 +61,7 @@ fn runs_the_same_each_time(name: &str, objects: &[Value], key: &ObjectKey) -> Re
     }
     let runs = recorded.runs.lock().unwrap();
     let first = runs.first().context("it never ran")?;
-    assert!(!first.outcome.actions.is_empty() && first.fuel > 0);
+    assert!(!first.outcome.stages.is_empty() && first.fuel > 0);
     assert_eq!(runs.len(), RUNS + 1);
     for run in &*runs {
         assert_eq!(run, first);

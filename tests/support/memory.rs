@@ -1,14 +1,15 @@
 //! Runs a plugin without a host and a server: one reconcile on objects in memory, through the hub
 //! that the host uses.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use pilothouse_core::{
-    ActionResult, ControllerSettings, Delta, Finished, Hub, Kind, Listing, Manifest, Next, Object,
-    ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Writing,
+    ActionResult, ControllerSettings, Delta, Finished, Hub, Kind, Listing, Manifest, Next, NextRun,
+    Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Writing,
 };
 use serde_json::Value;
 
@@ -63,7 +64,7 @@ impl Plugin for AgainSoon {
         };
         let outcome = self.0.reconcile(&request, reader)?;
         Ok(Outcome {
-            requeue_after: Some(Duration::from_secs(1)),
+            next: NextRun::After(Duration::from_secs(1)),
             ..outcome
         })
     }
@@ -71,10 +72,13 @@ impl Plugin for AgainSoon {
 
 /// Ends a reconcile as if each of its writes had found nothing to change.
 pub fn unwritten(mut writing: Writing) -> Finished {
+    let mut pending = VecDeque::new();
     loop {
         match writing.advance() {
-            ControlFlow::Continue(sending) => {
-                writing = sending.answered(ActionResult::Unchanged.into());
+            ControlFlow::Continue((begun, sending)) => {
+                pending.extend(begun);
+                let next = pending.pop_front().expect("a write is under way");
+                writing = sending.answered(next, ActionResult::Unchanged.into());
             }
             ControlFlow::Break(finished) => return finished,
         }

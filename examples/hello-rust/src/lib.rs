@@ -63,7 +63,7 @@ mod tests {
         let outcome = cluster
             .reconcile::<Hello>("default", "a")
             .expect("it greets");
-        to_json(&outcome.actions[0])["apply"]["object"].clone()
+        to_json(&outcome.stages[0].actions[0])["apply"]["object"].clone()
     }
 
     #[test]

@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{
-    ActionResult, Fetch, Finished, LoopingKey, Plan, Purpose, Question, Ran, ReadFailure,
-    Reconcile, ReconcileError, RunError, RunningKey, Writing,
+    ActionResult, Effect, Fetch, Finished, LoopingKey, PendingWrite, Plan, Purpose, Question, Ran,
+    ReadFailure, Reconcile, ReconcileError, RunError, RunningKey, WriteAnswer, Writing,
 };
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, error_span, warn};
@@ -256,7 +256,7 @@ impl WorkerContext {
         let finished = carry_out(job.writing, cluster).await;
         let (held, executed) = (finished.held(), finished.executed());
         self.metrics.ran(held.plugin_name(), job.started.elapsed());
-        report(held, &executed.results);
+        report(held, &executed.effects);
         self.metrics.unwritten().note(held.plugin_name(), executed);
         self.finish(finished);
     }
@@ -293,16 +293,17 @@ impl WorkerContext {
     }
 }
 
-fn report(held: &RunningKey, results: &[ActionResult]) {
+fn report(held: &RunningKey, effects: &[Effect]) {
     let plugin = held.plugin_name();
+    let results = || effects.iter().map(|effect| &effect.result);
     debug!(
         plugin,
         kind = held.subject_kind(),
         object = %held.request.key,
-        writes = results.iter().filter(|result| matches!(result, ActionResult::Done(_))).count(),
+        writes = results().filter(|result| matches!(result, ActionResult::Done(_))).count(),
         "reconciled"
     );
-    for error in results.iter().filter_map(ActionResult::error) {
+    for error in results().filter_map(ActionResult::error) {
         debug!(plugin, kind = held.subject_kind(), object = %held.request.key, error, "action failed");
     }
 }
@@ -310,17 +311,25 @@ fn report(held: &RunningKey, results: &[ActionResult]) {
 /// The API server's answer to one question.
 type Fetched = Result<Option<String>, ReadFailure>;
 
-/// Sends the writes of a reconcile, one after the other.
+/// Sends the writes of a reconcile, each as soon as `core` lets it begin.
 async fn carry_out(mut writing: Writing, cluster: &ApiCluster) -> Finished {
+    let mut answers = FuturesUnordered::new();
     loop {
         match writing.advance() {
-            ControlFlow::Continue(sending) => {
-                let answer = cluster.write(sending.author(), sending.write()).await;
-                writing = sending.answered(answer);
+            ControlFlow::Continue((begun, sending)) => {
+                answers.extend(begun.into_iter().map(|pending| send(pending, cluster)));
+                // There is one: a write is under way.
+                let (pending, answer) = answers.select_next_some().await;
+                writing = sending.answered(pending, answer);
             }
             ControlFlow::Break(finished) => return finished,
         }
     }
+}
+
+async fn send(pending: PendingWrite, cluster: &ApiCluster) -> (PendingWrite, WriteAnswer) {
+    let answer = cluster.write(pending.author(), pending.write()).await;
+    (pending, answer)
 }
 
 /// Asks the API server all questions with `read`, and returns the answers in the same order. Only

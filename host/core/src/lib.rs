@@ -31,7 +31,8 @@ pub use model::manifest::{
 };
 pub use model::object::{Object, Schema};
 pub use model::outcome::{
-    Action, ActionResult, Delete, Event, Failure, Outcome, PatchType, Propagation,
+    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, NextRun, Outcome, PatchType,
+    Propagation, Stage,
 };
 pub use model::selector::{FieldSelector, LabelSelector, Requirement};
 pub use model::text::{cut, cut_line, escaped, hex, one_line};
@@ -57,7 +58,7 @@ pub use queue::backoff::Backoff;
 pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
 
 // From actions to writes.
-pub use plan::execution::{Executed, Execution, PendingWrite};
+pub use plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite, UnderWay};
 pub use plan::unchanged::Applied;
 pub use plan::write::{Author, FIELD_MANAGER_PREFIX, Operation, Write, WriteAnswer};
 pub use plan::{Halt, Plan, PlanContext, PlanError, plan};

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::access::permission::{Denied, Permissions};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
-use crate::model::outcome::{Action, ActionResult};
+use crate::model::outcome::{Action, ActionResult, EffectVerb, Stage};
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Write;
 use crate::reads::reader::Reader;
@@ -38,11 +38,14 @@ pub const MAX_EVENTS: usize = 100;
 /// Maximum size of an action's body in bytes: the API server accepts 3 MiB.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
+/// Maximum number of stages in one outcome. Each costs a round trip and begins slowly: what needs
+/// more of them is a program that should look at the cluster in between.
+pub const MAX_STAGES: usize = 1_000;
+
 /// The steps of one outcome, in order.
 #[derive(Debug, Default)]
 pub struct Plan {
-    steps: Vec<Step>,
-    actions: usize,
+    stages: Vec<PlannedStage>,
     /// The objects that this outcome writes and then replaces, each with the version at which the
     /// plugin saw it; `None` if this outcome creates it. The replacement was made from what the
     /// plugin saw. An unconditional earlier write could yield a version that contains changes by
@@ -50,6 +53,14 @@ pub struct Plan {
     /// conditional on its version.
     chains: HashMap<ObjectAddress, Option<String>>,
     warnings: BTreeSet<String>,
+}
+
+/// Steps that do not depend on each other, but for those on one object.
+#[derive(Debug, Default)]
+struct PlannedStage {
+    steps: Vec<Step>,
+    /// Whether it is begun even if an earlier stage has failed.
+    is_always: bool,
 }
 
 /// An object that is written, in any version of its kind.
@@ -75,16 +86,27 @@ impl ObjectAddress {
 struct Step {
     /// The index of the action that this step belongs to.
     action: usize,
+    /// The object, or for an Event the object that it is about.
+    kind: Kind,
+    key: ObjectKey,
+    verb: EffectVerb,
     what: What,
+    /// Its part in a `children` action.
+    member: Option<Member>,
     /// Who may see the server's own words about it.
     audience: Audience,
+}
+
+/// What a `children` action does with an object. It deletes nothing before it has applied all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Wanted,
+    Unwanted,
 }
 
 #[derive(Debug)]
 enum What {
     Known(ActionResult),
-    /// An Event that is not granted, and why. Like an Event that fails, it stops nothing.
-    NoEvent(String),
     Send {
         write: Write,
         /// For an apply: what to remember once it is accepted.
@@ -94,22 +116,15 @@ enum What {
     },
 }
 
-impl What {
+impl Step {
     /// Whether it is an Event, granted or not.
     fn is_event(&self) -> bool {
-        match self {
-            Self::NoEvent(_) => true,
-            Self::Known(_) => false,
-            Self::Send { write, .. } => write.is_event(),
-        }
+        self.verb == EffectVerb::Event
     }
 
-    /// The write to an object, if there is one. An Event does not count: it is about an object.
-    fn write(&self) -> Option<&Write> {
-        match self {
-            Self::Send { write, .. } if !write.is_event() => Some(write),
-            _ => None,
-        }
+    /// The object on which, or about which, it is.
+    fn target(&self) -> ObjectAddress {
+        ObjectAddress::of(&self.kind, &self.key)
     }
 }
 
@@ -119,13 +134,16 @@ pub enum PlanError {
     /// Too many actions.
     #[error("{0} actions; an outcome has at most {MAX_ACTIONS}")]
     TooMany(usize),
+    /// Too many stages.
+    #[error("{0} stages; an outcome has at most {MAX_STAGES}")]
+    TooManyStages(usize),
     /// Too many of the actions are Events.
     #[error("{0} Events; an outcome has at most {MAX_EVENTS}")]
     TooManyEvents(usize),
     /// One action is refused.
     #[error("action {number} ({verb}): {reason}")]
     Action {
-        /// The action's number, from 1.
+        /// The action's number, from 1, through all stages.
         number: usize,
         /// The action's name.
         verb: &'static str,
@@ -189,43 +207,58 @@ pub struct PlanContext<'a> {
     pub key: &'a ObjectKey,
 }
 
-/// Turns an outcome's actions into writes. `reader` is the reconcile's own, so what planning reads
+/// Turns an outcome's stages into writes. `reader` is the reconcile's own, so what planning reads
 /// of the objects is recorded too.
 pub fn plan(
     context: PlanContext<'_>,
-    actions: &[Action],
+    stages: &[Stage],
     reader: &mut Reader,
 ) -> Result<Plan, PlanError> {
-    if actions.len() > MAX_ACTIONS {
-        return Err(PlanError::TooMany(actions.len()));
+    check_size(stages)?;
+    let mut planner = Planner::new(context, reader);
+    let mut actions = 0;
+    let stages = stages.iter().map(|stage| {
+        let mut planned = PlannedStage {
+            steps: Vec::new(),
+            is_always: stage.always,
+        };
+        for action in &stage.actions {
+            let steps = planner.steps(actions, action);
+            actions += 1;
+            planned
+                .steps
+                .extend(steps.map_err(|reason| PlanError::Action {
+                    number: actions,
+                    verb: verb_of(action),
+                    reason,
+                })?);
+        }
+        Ok(planned)
+    });
+    let stages = stages.collect::<Result<Vec<_>, PlanError>>()?;
+    let (chains, warnings) = planner.finish();
+    Ok(Plan {
+        stages,
+        chains,
+        warnings,
+    })
+}
+
+fn check_size(stages: &[Stage]) -> Result<(), PlanError> {
+    if stages.len() > MAX_STAGES {
+        return Err(PlanError::TooManyStages(stages.len()));
     }
-    let events = actions
-        .iter()
-        .filter(|action| matches!(action, Action::Event(_)));
+    let actions = || stages.iter().flat_map(|stage| &stage.actions);
+    let count = actions().count();
+    if count > MAX_ACTIONS {
+        return Err(PlanError::TooMany(count));
+    }
+    let events = actions().filter(|action| matches!(action, Action::Event(_)));
     let events = events.count();
     if events > MAX_EVENTS {
         return Err(PlanError::TooManyEvents(events));
     }
-    let mut plan = Plan {
-        steps: Vec::new(),
-        actions: actions.len(),
-        ..Plan::default()
-    };
-    let mut planner = Planner::new(context, reader);
-    for (number, action) in actions.iter().enumerate() {
-        let steps = planner.steps(action).map_err(|reason| PlanError::Action {
-            number: number + 1,
-            verb: verb_of(action),
-            reason,
-        })?;
-        plan.steps.extend(steps.into_iter().map(|what| Step {
-            action: number,
-            audience: planner.audience(&what),
-            what,
-        }));
-    }
-    (plan.chains, plan.warnings) = planner.finish();
-    Ok(plan)
+    Ok(())
 }
 
 fn verb_of(action: &Action) -> &'static str {
@@ -242,11 +275,12 @@ fn verb_of(action: &Action) -> &'static str {
 }
 
 impl Plan {
-    /// The writes to be sent, in order.
+    /// The writes to be sent, stage by stage and in the order of the actions.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
-        self.steps.iter().filter_map(|step| match &step.what {
+        let steps = self.stages.iter().flat_map(|stage| &stage.steps);
+        steps.filter_map(|step| match &step.what {
             What::Send { write, .. } => Some(write),
-            What::Known(_) | What::NoEvent(_) => None,
+            What::Known(_) => None,
         })
     }
 

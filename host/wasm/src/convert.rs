@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use pilothouse_core::{
-    Action, ActionResult, Delete, Event, Failure, IndexDeclaration, Kind, LabelSelector, Limits,
-    Manifest, ObjectKey, Outcome, PatchType, Propagation, ReadDeclaration, Request, Requirement,
-    Selection, Subject, Verb, WriteDeclaration,
+    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, IndexDeclaration, Kind,
+    LabelSelector, Limits, Manifest, NextRun, ObjectKey, Outcome, PatchType, Propagation,
+    ReadDeclaration, Request, Requirement, Selection, Stage, Subject, Verb, WriteDeclaration,
 };
 
 use crate::bindings::{self as wit, changes, manifest, types};
@@ -140,8 +140,34 @@ impl From<&Request> for wit::Request {
                 name: request.key.name.to_string(),
             },
             attempt: request.attempt,
-            previous: request.previous.iter().cloned().map(Into::into).collect(),
+            previous: all(request.previous.clone()),
             config: request.config.clone(),
+        }
+    }
+}
+
+impl From<Effect> for changes::Effect {
+    fn from(effect: Effect) -> Self {
+        Self {
+            kind: types::Kind {
+                group: effect.kind.group.to_string(),
+                version: effect.kind.version.to_string(),
+                kind: effect.kind.kind.to_string(),
+            },
+            key: types::ObjectKey {
+                namespace: effect.key.namespace.to_string(),
+                name: effect.key.name.to_string(),
+            },
+            verb: match effect.verb {
+                EffectVerb::Apply => changes::Verb::Apply,
+                EffectVerb::Create => changes::Verb::Create,
+                EffectVerb::Update => changes::Verb::Update,
+                EffectVerb::Patch => changes::Verb::Patch,
+                EffectVerb::Delete => changes::Verb::Delete,
+                EffectVerb::Event => changes::Verb::Event,
+                EffectVerb::Finalizer => changes::Verb::Finalizer,
+            },
+            outcome: effect.result.into(),
         }
     }
 }
@@ -168,8 +194,27 @@ impl From<ActionResult> for changes::ActionResult {
 impl From<wit::Outcome> for Outcome {
     fn from(outcome: wit::Outcome) -> Self {
         Self {
-            actions: all(outcome.actions),
-            requeue_after: outcome.requeue_after.map(Duration::from_millis),
+            stages: all(outcome.stages),
+            next: outcome.next.into(),
+        }
+    }
+}
+
+impl From<changes::Stage> for Stage {
+    fn from(stage: changes::Stage) -> Self {
+        Self {
+            actions: all(stage.actions),
+            always: stage.always,
+        }
+    }
+}
+
+impl From<wit::Next> for NextRun {
+    fn from(next: wit::Next) -> Self {
+        match next {
+            wit::Next::OnChange => Self::OnChange,
+            wit::Next::After(time) => Self::After(Duration::from_millis(time)),
+            wit::Next::Retry(text) => Self::Retry(text),
         }
     }
 }

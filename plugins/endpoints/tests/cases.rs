@@ -63,7 +63,7 @@ fn actions_seeing(
         .into_iter()
         .fold(FakeCluster::new(manifest), FakeCluster::with);
     let outcome = cluster.reconcile::<EndpointsController>(&key.namespace, &key.name)?;
-    Ok(outcome.actions.iter().map(to_json).collect())
+    Ok(outcome.actions().map(to_json).collect())
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn actions(cluster: &FakeCluster) -> Vec<Value> {
     let outcome = cluster
         .reconcile::<EndpointsController>("test", "foo")
         .expect("the controller decides");
-    outcome.actions.iter().map(to_json).collect()
+    outcome.actions().map(to_json).collect()
 }
 
 fn applied(cluster: &FakeCluster) -> Value {

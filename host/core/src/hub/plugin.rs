@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
-use crate::model::outcome::{ActionResult, Failure, Outcome};
+use crate::model::outcome::{Effect, Failure, Outcome};
 use crate::reads::reader::Reader;
 
 /// One reconcile of one key.
@@ -14,8 +14,8 @@ pub struct Request {
     pub key: ObjectKey,
     /// 1 for the first try, one more for each retry.
     pub attempt: u32,
-    /// The results of the actions of this key's previous outcome.
-    pub previous: Vec<ActionResult>,
+    /// What became of the writes of this key's previous outcome.
+    pub previous: Vec<Effect>,
     /// The plugin's configuration, as JSON.
     pub config: String,
 }
@@ -25,7 +25,7 @@ pub struct Request {
 /// # Contract
 /// - After an error (a [`RunError`] other than a terminal failure) the key runs again with
 ///   back-off. After a terminal failure it does not run again until something that it read changes.
-///   `requeue_after` runs it again after that time. An error takes precedence over everything else.
+///   What follows an outcome is [`Outcome::next`](crate::Outcome), unless one of its writes fails.
 /// - The call is CPU-bound and may take long. It is made on a worker thread, for different keys at
 ///   the same time.
 /// - Reads go through `reader`, which records them.

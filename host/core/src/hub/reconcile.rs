@@ -19,7 +19,7 @@ use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
 use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
-use crate::model::outcome::Action;
+use crate::model::outcome::{NextRun, Stage};
 use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Author;
@@ -48,7 +48,7 @@ impl PluginVersion {
     pub fn plan(
         &self,
         key: &ObjectKey,
-        actions: &[Action],
+        stages: &[Stage],
         reader: &mut Reader,
     ) -> Result<Plan, PlanError> {
         let context = PlanContext {
@@ -58,7 +58,7 @@ impl PluginVersion {
             applied: &self.applied,
             key,
         };
-        plan(context, actions, reader)
+        plan(context, stages, reader)
     }
 
     /// Begins to carry out a plan.
@@ -175,8 +175,8 @@ impl Reconcile {
         let result = match version.plugin.reconcile(request, &mut reader) {
             Err(error) => Err(error.into()),
             Ok(outcome) => version
-                .plan(&request.key, &outcome.actions, &mut reader)
-                .map(|plan| (plan, outcome.requeue_after))
+                .plan(&request.key, &outcome.stages, &mut reader)
+                .map(|plan| (plan, outcome.next))
                 .map_err(ReconcileError::from),
         };
         Ran {
@@ -192,8 +192,8 @@ impl Reconcile {
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Ran {
     pub(super) held: RunningKey,
-    /// The writes to send and the requested delay of the next run, or why there are none.
-    pub(super) result: Result<(Plan, Option<Duration>), ReconcileError>,
+    /// The writes to send and when the key runs next, or why there are none.
+    pub(super) result: Result<(Plan, NextRun), ReconcileError>,
     pub(super) denied: Option<ReadError>,
     pub(super) reads: BTreeSet<Read>,
 }
@@ -218,13 +218,13 @@ impl Ran {
     /// Begins to carry out the plan, or ends if there is none.
     pub(super) fn into_writing(self) -> ControlFlow<Finished, Writing> {
         let Self { held, result, .. } = self;
-        let (plan, requeue_after) = match result {
+        let (plan, next) = match result {
             Ok(decided) => decided,
             Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
         };
         ControlFlow::Continue(Writing {
             execution: held.version.execution(plan, held.halt.clone()),
-            requeue_after,
+            next,
             held,
         })
     }

@@ -11,7 +11,7 @@ use super::reconcile::PluginVersion;
 use super::{Hub, PluginId};
 use crate::hub::plugin::Request;
 use crate::model::key::ObjectKey;
-use crate::model::outcome::Action;
+use crate::model::outcome::Stage;
 use crate::plan::execution::Execution;
 use crate::plan::{Halt, PlanError};
 use crate::reads::reader::Reader;
@@ -48,11 +48,11 @@ impl Rehearsal {
         }
     }
 
-    /// Plans these actions, decided on what has been read, and begins to carry them out. An
+    /// Plans these stages, decided on what has been read, and begins to carry them out. An
     /// accepted apply is remembered as one of the plugin's.
-    pub fn execution(mut self, actions: &[Action]) -> Result<Execution, PlanError> {
+    pub fn execution(mut self, stages: &[Stage]) -> Result<Execution, PlanError> {
         let key = &self.request.key;
-        let plan = self.version.plan(key, actions, &mut self.reader)?;
+        let plan = self.version.plan(key, stages, &mut self.reader)?;
         Ok(self.version.execution(plan, Halt::default()))
     }
 }

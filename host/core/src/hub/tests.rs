@@ -9,9 +9,9 @@ use crate::model::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
 };
 use crate::model::object::Object;
-use crate::model::outcome::{Action, ActionResult, Failure, Outcome};
+use crate::model::outcome::{Action, ActionResult, Effect, EffectVerb, Failure, NextRun, Outcome};
 use crate::model::selector::{LabelSelector, Requirement};
-use crate::plan::accepted::{AcceptedWrite, Effect};
+use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::execution::{Executed, WriteFailure};
 use crate::reads::reader::{ListFilter, Reader};
 
@@ -187,12 +187,8 @@ impl Rig {
 
     /// Ends a reconcile as if its writes had ended like this.
     fn end(&mut self, writing: Writing, executed: Executed) -> Conclusion {
-        let Writing {
-            held,
-            requeue_after,
-            ..
-        } = writing;
-        let finished = Finished::executed_as(held, requeue_after, executed);
+        let Writing { held, next, .. } = writing;
+        let finished = Finished::executed_as(held, next, executed);
         self.hub.finished(finished, self.now)
     }
 
@@ -438,8 +434,8 @@ fn a_failure_is_retried_with_back_off_and_a_terminal_one_is_not() {
 fn a_key_asks_to_be_run_again_after_a_time() {
     let mut rig = Rig::with(manifest("p"), |_, _| {
         Ok(Outcome {
-            actions: vec![],
-            requeue_after: Some(Duration::from_secs(30)),
+            next: NextRun::After(Duration::from_secs(30)),
+            ..Outcome::default()
         })
     });
     rig.put(&service(), "a", "");
@@ -456,8 +452,11 @@ fn a_key_that_keeps_asking_to_be_run_at_once_is_run_once_a_second() {
     let mut rig = Rig::with(manifest("p"), |request, _| {
         let soon = Duration::from_millis(1);
         Ok(Outcome {
-            actions: vec![],
-            requeue_after: (*request.key.name == *"hasty").then_some(soon),
+            next: match &*request.key.name {
+                "hasty" => NextRun::After(soon),
+                _ => NextRun::OnChange,
+            },
+            ..Outcome::default()
         })
     });
     rig.put(&service(), "hasty", "");
@@ -623,10 +622,7 @@ fn a_key_whose_object_left_the_selection_is_woken_by_what_it_reads_of_it() {
             object: object.into(),
             subresource: None,
         };
-        Ok(Outcome {
-            actions: vec![update],
-            requeue_after: None,
-        })
+        Ok(Outcome::of(vec![update]))
     });
     rig.put(&service(), "a", r#""watched":"yes""#);
     rig.run();
@@ -669,7 +665,7 @@ fn what_became_of_the_last_outcome_is_told_until_there_is_another() {
     let reconcile = rig.take().unwrap();
     let writing = rig.ran(reconcile);
     let executed = Executed {
-        results: vec![ActionResult::Unchanged],
+        effects: vec![effect(ActionResult::Unchanged)],
         ..Executed::default()
     };
     rig.end(writing, executed);
@@ -678,7 +674,10 @@ fn what_became_of_the_last_outcome_is_told_until_there_is_another() {
     assert_eq!(rig.run(), ["a"]);
     rig.now += Duration::from_secs(1);
     let reconcile = rig.take().unwrap();
-    assert_eq!(reconcile.held.request.previous, [ActionResult::Unchanged]);
+    assert_eq!(
+        reconcile.held.request.previous,
+        [effect(ActionResult::Unchanged)]
+    );
 }
 
 #[test]
@@ -743,15 +742,25 @@ fn a_singleton_runs_once_and_when_what_it_read_changes() {
     assert_eq!(rig.run(), [""]);
 }
 
+/// What became of an apply of the pod `x`.
+fn effect(result: ActionResult) -> Effect {
+    Effect {
+        kind: pod(),
+        key: ObjectKey::new("default", "x"),
+        verb: EffectVerb::Apply,
+        result,
+    }
+}
+
 #[test]
-fn results_reach_the_keys_next_run() {
+fn what_became_of_the_writes_reaches_the_keys_next_run() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "a", "");
     let reconcile = rig.take().unwrap();
     let writing = rig.ran(reconcile);
-    let conflict = vec![ActionResult::Conflict("owned by kubectl".into())];
+    let conflict = vec![effect(ActionResult::Conflict("owned by kubectl".into()))];
     let executed = Executed {
-        results: conflict.clone(),
+        effects: conflict.clone(),
         ..refused()
     };
     rig.end(writing, executed);
@@ -767,6 +776,76 @@ fn results_reach_the_keys_next_run() {
 }
 
 #[test]
+fn an_outcome_that_asks_for_a_retry_is_written_and_its_key_retried_as_after_a_failure() {
+    let mut rig = Rig::with(manifest("p"), |_, _| {
+        let object =
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"x"}}"#;
+        let apply = Action::Apply {
+            object: object.into(),
+            subresource: None,
+            force: false,
+        };
+        Ok(Outcome {
+            next: NextRun::Retry("no quota".into()),
+            ..Outcome::of(vec![apply])
+        })
+    });
+    rig.put(&service(), "a", "");
+    for attempt in 1..=3 {
+        let reconcile = rig.take().unwrap();
+        assert_eq!(reconcile.held.request.attempt, attempt);
+        let told = (attempt > 1).then(|| effect(ActionResult::Done(Some("1".into()))));
+        assert!(reconcile.held.request.previous.iter().eq(&told));
+        let writing = rig.ran(reconcile);
+        let executed = Executed {
+            effects: vec![effect(ActionResult::Done(Some("1".into())))],
+            ..Executed::default()
+        };
+        rig.end(writing, executed);
+        let status = &rig.hub.status(rig.now)[0];
+        assert_eq!(
+            (status.failing, status.reconciles.error),
+            (1, attempt.into())
+        );
+        let last = status.last_error.as_ref().map(|error| &*error.message);
+        assert_eq!(last, Some("no quota"));
+        assert!(rig.take().is_none(), "it waits");
+        rig.now += Duration::from_millis(5 << (attempt - 1));
+    }
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    rig.end(writing, refused());
+    let status = &rig.hub.status(rig.now)[0];
+    let last = status.last_error.as_ref().map(|error| &*error.message);
+    assert_ne!(last, Some("no quota"), "a failure of the writes wins");
+}
+
+#[test]
+fn a_key_that_asks_for_a_retry_waits_until_the_caches_show_what_it_has_written() {
+    let mut rig = Rig::with(manifest("p"), |_, _| {
+        Ok(Outcome {
+            next: NextRun::Retry("no quota".into()),
+            ..Outcome::default()
+        })
+    });
+    rig.put(&service(), "a", "");
+    let reconcile = rig.take().unwrap();
+    let writing = rig.ran(reconcile);
+    let accepted = AcceptedWrite {
+        kind: service(),
+        key: ObjectKey::new("default", "a"),
+        trace: Trace::Version(ResourceVersion::new("1000")),
+    };
+    let executed = Executed {
+        accepted: vec![accepted],
+        ..Executed::default()
+    };
+    rig.end(writing, executed);
+    rig.now += Duration::from_millis(5);
+    assert!(rig.take().is_none(), "the caches do not show it yet");
+}
+
+#[test]
 fn what_the_server_answers_to_a_write_decides_how_its_reconcile_ends() {
     let mut rig = versions::applies_blindly();
     rig.put(&service(), "web", "");
@@ -774,17 +853,19 @@ fn what_the_server_answers_to_a_write_decides_how_its_reconcile_ends() {
     for (attempt, answer) in [(1, conflict.clone()), (2, ActionResult::Done(None))] {
         let reconcile = rig.take().unwrap();
         assert_eq!(reconcile.held.request.attempt, attempt);
-        let previous = (attempt == 2).then(|| conflict.clone());
+        let previous = (attempt == 2).then(|| effect(conflict.clone()));
         assert!(reconcile.held.request.previous.iter().eq(&previous));
-        let ControlFlow::Continue(sending) = rig.ran(reconcile).advance() else {
+        let ControlFlow::Continue((mut begun, sending)) = rig.ran(reconcile).advance() else {
             panic!("it applies a pod");
         };
-        assert_eq!(&*sending.write().key.name, "x");
-        assert_eq!(sending.author().field_manager, "pilothouse.dev/p");
-        let ControlFlow::Break(finished) = sending.answered(answer.clone().into()).advance() else {
+        let pending = begun.remove(0);
+        assert_eq!(&*pending.write().key.name, "x");
+        assert_eq!(pending.author().field_manager, "pilothouse.dev/p");
+        let writing = sending.answered(pending, answer.clone().into());
+        let ControlFlow::Break(finished) = writing.advance() else {
             panic!("it writes nothing else");
         };
-        assert_eq!(finished.executed().results, [answer]);
+        assert_eq!(finished.executed().effects, [effect(answer)]);
         let error = finished.error().map(ToString::to_string);
         let expected = (attempt == 1).then(|| "action 1: owned by kubectl".to_owned());
         assert_eq!(error, expected);
@@ -819,10 +900,10 @@ fn an_outcome_with_a_write_that_was_not_asked_for_is_refused_whole() {
             subresource: None,
             force: false,
         };
-        Ok(Outcome {
-            actions: vec![apply(object("Pod")), apply(object("Secret"))],
-            requeue_after: None,
-        })
+        Ok(Outcome::of(vec![
+            apply(object("Pod")),
+            apply(object("Secret")),
+        ]))
     });
     rig.put(&service(), "a", "");
     let ran = rig.take().unwrap().run();
@@ -948,10 +1029,7 @@ fn what_an_action_is_on_counts_as_read() {
             subresource: None,
             force: false,
         };
-        Ok(Outcome {
-            actions: vec![apply],
-            requeue_after: None,
-        })
+        Ok(Outcome::of(vec![apply]))
     });
     rig.put(&service(), "a", "");
     rig.run();

@@ -6,13 +6,48 @@ use std::time::Duration;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::text::cut;
 
-/// The actions to carry out, and when to run the key again regardless.
+/// What to write, and when to run the key again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// In order. All of them are checked before the first is sent.
+    /// One after the other. All of them are checked before the first write is sent.
+    pub stages: Vec<Stage>,
+    /// What follows, whatever is written.
+    pub next: NextRun,
+}
+
+impl Outcome {
+    /// An outcome whose actions are one stage.
+    pub fn of(actions: Vec<Action>) -> Self {
+        let stage = Stage {
+            actions,
+            always: false,
+        };
+        Self {
+            stages: vec![stage],
+            next: NextRun::OnChange,
+        }
+    }
+}
+
+/// Actions that do not depend on each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stage {
+    /// Those on one object are done in this order.
     pub actions: Vec<Action>,
-    /// Run the key again after this time.
-    pub requeue_after: Option<Duration>,
+    /// Whether it is begun even if an earlier stage has failed.
+    pub always: bool,
+}
+
+/// When a key runs again after its outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NextRun {
+    /// When something that it has read changes.
+    #[default]
+    OnChange,
+    /// Then, or after this time.
+    After(Duration),
+    /// After its stages, with back-off, as after a failure. The text is for the operator.
+    Retry(String),
 }
 
 /// Why a guest returned no outcome. The text is for the operator.
@@ -112,7 +147,34 @@ pub struct Event {
     pub note: String,
 }
 
-/// The result of one action.
+/// What became of one write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The object, with the name that the host has derived. For an Event, the object that it is
+    /// about.
+    pub key: ObjectKey,
+    /// What was to be done.
+    pub verb: EffectVerb,
+    /// What became of it.
+    pub result: ActionResult,
+}
+
+/// What was to be done with an object. A `children` action applies and deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names of the actions")]
+pub enum EffectVerb {
+    Apply,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    Event,
+    Finalizer,
+}
+
+/// The result of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/changes.wit")]
 pub enum ActionResult {
@@ -191,9 +253,10 @@ const LEAST_BYTES: usize = 32;
 
 /// Shortens the errors of an outcome, the last ones most: there may be thousands of them for each
 /// key.
-pub fn shorten(results: &mut [ActionResult]) {
+pub fn shorten(effects: &mut [Effect]) {
     let mut room = KEPT_BYTES;
-    for text in results.iter_mut().filter_map(ActionResult::error_mut) {
+    let results = effects.iter_mut().map(|effect| &mut effect.result);
+    for text in results.filter_map(ActionResult::error_mut) {
         *text = cut(text, room.max(LEAST_BYTES));
         room = room.saturating_sub(text.len());
     }
@@ -205,12 +268,17 @@ mod tests {
 
     #[test]
     fn the_errors_of_an_outcome_are_kept_up_to_a_few_kilobytes() {
-        let failed = ActionResult::Invalid("e".repeat(2_000));
-        let mut results = vec![failed.clone(); 10_000];
-        shorten(&mut results);
-        let texts = results.iter().filter_map(ActionResult::error);
+        let failed = Effect {
+            kind: Kind::new("", "v1", "ConfigMap"),
+            key: ObjectKey::new("default", "a"),
+            verb: EffectVerb::Apply,
+            result: ActionResult::Invalid("e".repeat(2_000)),
+        };
+        let mut effects = vec![failed.clone(); 10_000];
+        shorten(&mut effects);
+        let texts = effects.iter().filter_map(|effect| effect.result.error());
         assert!(texts.map(str::len).sum::<usize>() < 400_000);
-        assert_eq!(results[0], failed, "the first one is whole");
-        assert!(matches!(results[9_999], ActionResult::Invalid(_)));
+        assert_eq!(effects[0], failed, "the first one is whole");
+        assert!(matches!(effects[9_999].result, ActionResult::Invalid(_)));
     }
 }

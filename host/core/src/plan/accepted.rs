@@ -12,12 +12,12 @@ pub struct AcceptedWrite {
     /// The object.
     pub key: ObjectKey,
     /// How it becomes visible.
-    pub effect: Effect,
+    pub trace: Trace,
 }
 
 /// What an accepted write left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum Trace {
     /// The object at this resourceVersion.
     Version(ResourceVersion),
     /// Sooner or later no object has this uid.
@@ -40,26 +40,24 @@ impl AcceptedWrite {
         ended: Option<String>,
         owner: Option<Kind>,
     ) -> Option<Self> {
-        let effect = match (&write.operation, result) {
+        let trace = match (&write.operation, result) {
             (Operation::Event { .. }, _) => return None,
-            (_, ActionResult::Unknown(_) | ActionResult::Unavailable(_)) => Effect::Unknown,
+            (_, ActionResult::Unknown(_) | ActionResult::Unavailable(_)) => Trace::Unknown,
             (Operation::Create { .. }, ActionResult::Done(_)) if write.subresource.is_some() => {
-                Effect::Unshown
+                Trace::Unshown
             }
             (Operation::Delete { uid: Some(uid), .. }, ActionResult::Done(_)) => {
-                Effect::Deletion(uid.clone())
+                Trace::Deletion(uid.clone())
             }
             (Operation::Delete { .. }, _) => return None,
-            (_, ActionResult::Done(_)) if ended.is_some() => Effect::End(ended?),
-            (_, ActionResult::Done(Some(version))) => {
-                Effect::Version(ResourceVersion::new(version))
-            }
+            (_, ActionResult::Done(_)) if ended.is_some() => Trace::End(ended?),
+            (_, ActionResult::Done(Some(version))) => Trace::Version(ResourceVersion::new(version)),
             _ => return None,
         };
         Some(Self {
             kind: owner.unwrap_or_else(|| write.kind.clone()),
             key: write.key.clone(),
-            effect,
+            trace,
         })
     }
 }

@@ -1,12 +1,14 @@
-//! Carrying out a plan: which write comes next, and what its answer means for the others.
+//! Carrying out a plan: which writes come next, and what an answer means for the others.
 //!
-//! Nothing is sent here. Whoever carries the plan out takes the next write from [`Execution`],
-//! sends it, and gives its answer to the [`PendingWrite`]. Each of them is consumed by the next
-//! step, so no write is taken twice, none is left without an answer, and there is no result
-//! before the end.
+//! Nothing is sent here. Whoever carries the plan out takes the writes that [`Execution::advance`]
+//! hands out, sends them side by side, and gives back each answer, in any order. A
+//! [`PendingWrite`] is consumed by its answer, and while one is under way there is only
+//! [`UnderWay`], which has no end. So no write is sent twice or answered twice, and there is no
+//! result before the last answer.
 
+mod order;
 mod own;
-mod stop;
+mod window;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -14,25 +16,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
-use crate::model::outcome::ActionResult;
+use crate::model::outcome::{ActionResult, Effect};
 use crate::plan::accepted::AcceptedWrite;
 use crate::plan::unchanged::{Applied, AppliedState, ApplyTarget};
 use crate::plan::words::{Audience, Heard};
 use crate::plan::write::{Author, Write, WriteAnswer};
-use crate::plan::{Halt, ObjectAddress, Plan, Step, What};
+use crate::plan::{Halt, ObjectAddress, Plan, PlannedStage, Step, What};
+use order::{Place, StageOrder, StepEnd, TakenStep};
 use own::Own;
-use stop::Stop;
+pub use window::MAX_WINDOW;
+use window::Window;
 
-/// A plan that is being carried out, while no write is under way.
+/// A plan that is being carried out.
 ///
-/// The writes are sent one after the other. After a failed one nothing more is sent, except as
-/// described in `execution::stop`. Once the plugin is halted, nothing more is sent at all. An Event
-/// that fails stops nothing. But after a write or an Event that cannot reach the cluster no further
-/// Event is sent, because there may be many.
+/// A stage begins when the one before has ended. Its writes are begun as `StageOrder` orders them
+/// and as far as `Window` allows. After a stage with a failure only the stages are begun that are
+/// marked so. When a write cannot reach the cluster, or the server wants to be left alone, or the
+/// plugin is halted, nothing more is begun at all. An Event that fails stops nothing. But after a
+/// write or an Event that cannot reach the cluster no further Event is sent, because there may be
+/// many.
 #[must_use = "its writes are sent only if it advances"]
 pub struct Execution {
-    /// The steps that are still to be done.
-    steps: vec::IntoIter<Step>,
+    /// The stages that have not begun.
+    stages: vec::IntoIter<PlannedStage>,
+    /// The number of steps in the stages that have begun or were left out.
+    passed: usize,
+    /// The rest of the present stage.
+    order: StageOrder,
+    window: Window,
     /// See [`Plan::chains`].
     chains: HashMap<ObjectAddress, Option<String>>,
     author: Arc<Author>,
@@ -40,22 +51,27 @@ pub struct Execution {
     applied: Arc<Applied>,
     /// Tells if the writes must stop.
     halt: Halt,
-    /// The results of the actions; `None` while no step of the action has been done.
-    results: Vec<Option<ActionResult>>,
-    failure: Option<WriteFailure>,
+    /// What has become of each step. A step that has not ended is `Skipped`.
+    effects: Vec<Effect>,
+    failure: Option<FailedStep>,
     accepted: Vec<AcceptedWrite>,
     unwritten: Vec<ActionResult>,
     own: Own,
-    stop: Stop,
+    /// Whether nothing more is begun.
+    is_over: bool,
     /// Whether a write or an Event could not reach the cluster.
     is_silent: bool,
     is_halted: bool,
 }
 
-/// A plan that is being carried out, while this write is under way.
+/// A plan of which at least one write is under way.
+#[must_use = "a write that is not answered holds its key for ever"]
+pub struct UnderWay(Execution);
+
+/// A write that is to be sent.
 #[must_use = "a write that is not answered holds its key for ever"]
 pub struct PendingWrite {
-    execution: Execution,
+    author: Arc<Author>,
     sent: SentWrite,
 }
 
@@ -63,19 +79,36 @@ pub struct PendingWrite {
 struct SentWrite {
     write: Write,
     target: ObjectAddress,
-    /// See [`Step`].
-    action: usize,
+    step: StepNumber,
+    place: Place,
     audience: Audience,
     /// See [`What::Send`].
     intent: Option<u64>,
     finalizer: Option<bool>,
 }
 
+/// Which step of the plan it is.
+#[derive(Clone, Copy)]
+struct StepNumber {
+    /// Its number in the plan.
+    number: usize,
+    /// See [`Step`].
+    action: usize,
+    is_event: bool,
+}
+
+/// The failure that is reported: of those that say when to retry, or else of all, that of the first
+/// step. So it does not depend on the order of the answers.
+struct FailedStep {
+    number: usize,
+    failure: WriteFailure,
+}
+
 /// The result of a plan. The default is the result of an empty plan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Executed {
-    /// The result of each action, in order.
-    pub results: Vec<ActionResult>,
+    /// What became of each write, in the order of the actions. A `children` action has several.
+    pub effects: Vec<Effect>,
     /// Why the plan was not carried out to its end.
     pub failure: Option<WriteFailure>,
     /// The writes that the server accepted, or may have accepted.
@@ -100,61 +133,115 @@ pub struct WriteFailure {
 impl Execution {
     /// Begins to carry out a plan on behalf of an author.
     pub fn new(plan: Plan, author: Arc<Author>, applied: Arc<Applied>, halt: Halt) -> Self {
+        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+        let skipped = |step: &Step| Effect {
+            kind: step.kind.clone(),
+            key: step.key.clone(),
+            verb: step.verb,
+            result: ActionResult::Skipped,
+        };
         Self {
-            steps: plan.steps.into_iter(),
+            effects: steps.map(skipped).collect(),
+            stages: plan.stages.into_iter(),
+            passed: 0,
+            order: StageOrder::default(),
+            window: Window::new(),
             chains: plan.chains,
             author,
             applied,
             halt,
-            results: vec![None; plan.actions],
             failure: None,
             accepted: Vec::new(),
             unwritten: Vec::new(),
             own: Own::default(),
-            stop: Stop::default(),
+            is_over: false,
             is_silent: false,
             is_halted: false,
         }
     }
 
-    /// Goes on to the next write that is to be sent, or to the end.
-    pub fn advance(mut self) -> ControlFlow<Executed, PendingWrite> {
-        while let Some(step) = self.steps.next() {
-            let is_event = step.what.is_event();
-            self.is_halted |= self.halt.is_halted() && matches!(step.what, What::Send { .. });
-            let result = match step.what {
-                What::Send { .. } if self.is_halted => ActionResult::Skipped,
-                what if self.stop.includes(&what) || (self.is_silent && is_event) => {
-                    ActionResult::Skipped
-                }
-                What::Known(result) => result,
-                What::NoEvent(reason) => ActionResult::Forbidden(reason),
-                What::Send {
-                    write,
+    /// Goes on to the writes that are to be sent now, or to the end. There may be none to send
+    /// while others are under way.
+    pub fn advance(mut self) -> ControlFlow<Executed, (Vec<PendingWrite>, UnderWay)> {
+        loop {
+            let begun = self.begin_writes();
+            if self.window.is_in_use() {
+                return ControlFlow::Continue((begun, UnderWay(self)));
+            }
+            // With no write under way the window is open, so all steps of the stage have ended.
+            let Some(order) = self.next_stage() else {
+                return ControlFlow::Break(self.end());
+            };
+            self.order = order;
+            self.window = Window::new();
+        }
+    }
+
+    fn next_stage(&mut self) -> Option<StageOrder> {
+        for stage in self.stages.by_ref() {
+            let first = self.passed;
+            self.passed += stage.steps.len();
+            if self.failure.is_none() || stage.is_always {
+                return Some(StageOrder::new(stage.steps, first));
+            }
+        }
+        None
+    }
+
+    fn begin_writes(&mut self) -> Vec<PendingWrite> {
+        let mut begun = Vec::new();
+        while self.window.is_open()
+            && let Some(taken) = self.order.take()
+        {
+            begun.extend(self.begin(taken));
+        }
+        begun
+    }
+
+    /// Begins a step. `None` if it has ended at once.
+    fn begin(&mut self, taken: TakenStep) -> Option<PendingWrite> {
+        let (place, step) = (taken.place, taken.step);
+        let (is_sent, is_event) = (matches!(step.what, What::Send { .. }), step.is_event());
+        self.is_halted |= is_sent && self.halt.is_halted();
+        if taken.is_left_out || self.is_over || (is_sent && self.is_halted) {
+            self.order.ended(place, StepEnd::LeftOut);
+            return None;
+        }
+        if is_event && self.is_silent {
+            self.order.ended(place, StepEnd::Done);
+            return None;
+        }
+        let target = step.target();
+        let number = StepNumber {
+            number: taken.number,
+            action: step.action,
+            is_event,
+        };
+        match step.what {
+            What::Known(result) => {
+                let end = self.note(number, result.clone(), result);
+                self.order.ended(place, end);
+                None
+            }
+            What::Send {
+                write,
+                intent,
+                finalizer,
+            } => {
+                self.window.begin();
+                let sent = SentWrite {
+                    write: self.own.after(write, &target, &self.chains),
+                    target,
+                    step: number,
+                    place,
+                    audience: step.audience,
                     intent,
                     finalizer,
-                } => {
-                    let target = ObjectAddress::of(&write.kind, &write.key);
-                    let sent = SentWrite {
-                        write: self.own.after(write, &target, &self.chains),
-                        target,
-                        action: step.action,
-                        audience: step.audience,
-                        intent,
-                        finalizer,
-                    };
-                    return ControlFlow::Continue(PendingWrite {
-                        execution: self,
-                        sent,
-                    });
-                }
-            };
-            if result.error().is_some() && !is_event {
-                self.stop.everything();
+                };
+                let author = self.author.clone();
+                Some(PendingWrite { author, sent })
             }
-            self.note(step.action, is_event, result.clone(), result);
         }
-        ControlFlow::Break(self.end())
     }
 
     /// Remembers an accepted apply. Any other write may have changed the object, so what was
@@ -179,55 +266,69 @@ impl Execution {
                 self.applied.remember(target, intent, left);
             }
             // An Event is about the object and does not change it.
-            _ if sent.write.is_event() => {}
+            _ if sent.step.is_event => {}
             _ => self.applied.forget(kind, key),
         }
     }
 
     /// Notes the result of a step, in the words for the operator and in those for the plugin.
-    fn note(
-        &mut self,
-        action: usize,
-        is_event: bool,
-        operator: ActionResult,
-        plugin: ActionResult,
-    ) {
+    fn note(&mut self, step: StepNumber, operator: ActionResult, plugin: ActionResult) -> StepEnd {
+        self.effects[step.number].result = plugin;
         self.is_silent |= matches!(operator, ActionResult::Unavailable(_));
-        match operator.error() {
-            Some(_) if is_event => self.unwritten.push(operator),
-            Some(error) => {
-                let failed = WriteFailure {
-                    message: format!("action {}: {error}", action + 1),
-                    is_unavailable: matches!(operator, ActionResult::Unavailable(_)),
-                    retry_after: match operator {
-                        ActionResult::Busy(_, time) => Some(time),
-                        _ => None,
-                    },
-                };
-                // The first failure is reported. But an unreachable cluster, or one that wants to
-                // be left alone, determines when to retry, so such a failure replaces it.
-                let says_when = failed.is_unavailable || failed.retry_after.is_some();
-                if self.failure.is_none() || says_when {
-                    self.failure = Some(failed);
-                }
-            }
-            None => {}
+        let Some(error) = operator.error() else {
+            return StepEnd::Done;
+        };
+        if step.is_event {
+            self.unwritten.push(operator);
+            return StepEnd::Done;
         }
-        join(&mut self.results[action], plugin);
+        let failure = WriteFailure {
+            message: format!("action {}: {error}", step.action + 1),
+            is_unavailable: matches!(operator, ActionResult::Unavailable(_)),
+            retry_after: match operator {
+                ActionResult::Busy(_, time) => Some(time),
+                _ => None,
+            },
+        };
+        self.is_over |= failure.says_when();
+        let failed = FailedStep {
+            number: step.number,
+            failure,
+        };
+        match &mut self.failure {
+            Some(first) => first.join(failed),
+            none => *none = Some(failed),
+        }
+        StepEnd::Failed
     }
 
     fn end(self) -> Executed {
-        // An action without steps is a `children` action with an empty list and no existing
-        // members.
-        let results = self.results.into_iter();
-        let results = results.map(|result| result.unwrap_or(ActionResult::Unchanged));
         Executed {
-            results: results.collect(),
-            failure: self.failure,
+            effects: self.effects,
+            failure: self.failure.map(|failed| failed.failure),
             accepted: self.accepted,
             unwritten: self.unwritten,
             is_halted: self.is_halted,
         }
+    }
+}
+
+impl WriteFailure {
+    /// Whether it determines when to retry: the cluster cannot be reached, or wants to be left
+    /// alone.
+    fn says_when(&self) -> bool {
+        self.is_unavailable || self.retry_after.is_some()
+    }
+}
+
+impl FailedStep {
+    fn join(&mut self, other: Self) {
+        let rank = |failed: &Self| (!failed.failure.says_when(), failed.number);
+        let longest = self.failure.retry_after.max(other.failure.retry_after);
+        if rank(&other) < rank(self) {
+            *self = other;
+        }
+        self.failure.retry_after = longest;
     }
 }
 
@@ -237,17 +338,23 @@ impl PendingWrite {
         &self.sent.write
     }
 
-    /// The author of the write.
-    pub fn author(&self) -> &Author {
-        &self.execution.author
+    /// The number of its step, from 0 through all stages, and so of its effect.
+    #[cfg(test)]
+    pub(in crate::plan) fn number(&self) -> usize {
+        self.sent.step.number
     }
 
-    /// The cluster has answered.
-    pub fn answered(self, answer: WriteAnswer) -> Execution {
-        let Self {
-            mut execution,
-            sent,
-        } = self;
+    /// The author of the write, as it was when the reconcile began.
+    pub fn author(&self) -> &Author {
+        &self.author
+    }
+}
+
+impl UnderWay {
+    /// The cluster has answered a write of this plan.
+    pub fn answered(self, pending: PendingWrite, answer: WriteAnswer) -> Execution {
+        let Self(mut execution) = self;
+        let sent = pending.sent;
         let WriteAnswer {
             result,
             object,
@@ -265,25 +372,10 @@ impl PendingWrite {
         execution.accepted.extend(accepted);
         execution.own.note(&sent, &result);
         let Heard { plugin, operator } = sent.audience.hear(result, status);
-        let is_event = sent.write.is_event();
-        if operator.error().is_some() && !is_event {
-            execution.stop.after(&sent, &operator);
-        }
-        execution.note(sent.action, is_event, operator, plugin);
+        let end = execution.note(sent.step, operator, plugin);
+        let is_write = !sent.step.is_event;
+        execution.window.end(is_write && end == StepEnd::Done);
+        execution.order.ended(sent.place, end);
         execution
-    }
-}
-
-/// The result of an action with several writes: that of its first failed write, if one failed.
-fn join(so_far: &mut Option<ActionResult>, next: ActionResult) {
-    let keeps = match (&*so_far, &next) {
-        (None, _) => false,
-        (Some(have), _) if have.error().is_some() => true,
-        (Some(_), next) if next.error().is_some() => false,
-        (Some(_), ActionResult::Skipped) => false,
-        (Some(have), _) => *have != ActionResult::Unchanged,
-    };
-    if !keeps {
-        *so_far = Some(next);
     }
 }

@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 use super::body::{BodyAddress, check_address, decode};
 use super::identity::{self, Before, Shown, Use};
 use super::words::Audience;
-use super::{ActionError, ObjectAddress, PlanContext, What};
+use super::{ActionError, Member, ObjectAddress, PlanContext, Step, What};
 use crate::access::permission::{Denied, check_key};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Verb;
 use crate::model::object::Object;
-use crate::model::outcome::{Action, ActionResult, Delete, Event, PatchType};
+use crate::model::outcome::{Action, ActionResult, Delete, EffectVerb, Event, PatchType};
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::model::text::hex;
 use crate::plan::children;
@@ -22,7 +22,8 @@ use crate::plan::unchanged::{ApplyTarget, hash, is_same_object};
 use crate::plan::write::{Operation, Write};
 use crate::reads::reader::Reader;
 
-/// Plans the actions of one outcome, in order. The time for one action does not depend on how many
+/// Plans the actions of one outcome, in order. They are planned as if each were done: what an
+/// action finds that was left out is told by the server. The time for one action does not depend on how many
 /// came before it, because there may be thousands.
 pub(super) struct Planner<'a, 'r> {
     context: PlanContext<'a>,
@@ -65,26 +66,103 @@ impl<'a, 'r> Planner<'a, 'r> {
     }
 }
 
-impl Planner<'_, '_> {
-    /// The steps of the next action.
-    pub fn steps(&mut self, action: &Action) -> Result<Vec<What>, ActionError> {
-        let steps = self.plan(action)?;
-        let writes = steps.iter().filter_map(What::write);
-        self.written
-            .extend(writes.map(|write| ObjectAddress::of(&write.kind, &write.key)));
-        Ok(steps)
-    }
+/// A step that does not know its action yet.
+struct Draft {
+    kind: Kind,
+    key: ObjectKey,
+    verb: EffectVerb,
+    what: What,
+    member: Option<Member>,
+}
 
-    /// Who may see the server's words about a step.
-    pub fn audience(&self, what: &What) -> Audience {
-        match what {
-            What::Send { write, .. } => Audience::of(write, self.reader),
-            // These are the host's own words.
-            What::Known(_) | What::NoEvent(_) => Audience::Plugin,
+impl Draft {
+    fn known(kind: &Kind, key: &ObjectKey, verb: EffectVerb, result: ActionResult) -> Self {
+        Self {
+            kind: kind.clone(),
+            key: key.clone(),
+            verb,
+            what: What::Known(result),
+            member: None,
         }
     }
 
-    fn plan(&mut self, action: &Action) -> Result<Vec<What>, ActionError> {
+    fn send(verb: EffectVerb, write: Write) -> Self {
+        let (kind, key) = (write.kind.clone(), write.key.clone());
+        Self {
+            kind,
+            key,
+            verb,
+            what: What::Send {
+                write,
+                intent: None,
+                finalizer: None,
+            },
+            member: None,
+        }
+    }
+
+    /// Remembers an apply by this hash once it is accepted.
+    fn remembered_as(mut self, hash: Option<u64>) -> Self {
+        if let What::Send { intent, .. } = &mut self.what {
+            *intent = hash;
+        }
+        self
+    }
+
+    fn of_finalizer(mut self, present: bool) -> Self {
+        if let What::Send { finalizer, .. } = &mut self.what {
+            *finalizer = Some(present);
+        }
+        self
+    }
+
+    fn of_member(self, member: Member) -> Self {
+        Self {
+            member: Some(member),
+            ..self
+        }
+    }
+}
+
+impl Planner<'_, '_> {
+    /// The steps of the next action, which has this index.
+    pub fn steps(&mut self, index: usize, action: &Action) -> Result<Vec<Step>, ActionError> {
+        let drafts = self.plan(action)?.into_iter();
+        let steps: Vec<Step> = drafts.map(|draft| self.step(index, draft)).collect();
+        let sent = steps.iter().filter(|step| !step.is_event());
+        let sent = sent.filter(|step| matches!(step.what, What::Send { .. }));
+        self.written.extend(sent.map(Step::target));
+        Ok(steps)
+    }
+
+    fn step(&self, action: usize, draft: Draft) -> Step {
+        let Draft {
+            kind,
+            key,
+            verb,
+            what,
+            member,
+        } = draft;
+        let audience = match &what {
+            What::Send { write, .. } => Audience::of(write, self.reader),
+            // These are the host's own words.
+            What::Known(_) => Audience::Plugin,
+        };
+        // Effects are kept for each key, so they share the manifest's copy of the kind.
+        let mut writes = self.context.manifest.writes.iter();
+        let declared = writes.find(|write| write.kind == kind);
+        Step {
+            action,
+            kind: declared.map_or(kind, |write| write.kind.clone()),
+            key,
+            verb,
+            what,
+            member,
+            audience,
+        }
+    }
+
+    fn plan(&mut self, action: &Action) -> Result<Vec<Draft>, ActionError> {
         match action {
             Action::Apply {
                 object,
@@ -123,7 +201,8 @@ impl Planner<'_, '_> {
                     // members only the last.
                     body: body.to_string(),
                 };
-                Ok(vec![send(kind, key, subresource, operation)])
+                let write = write(kind, key, subresource, operation);
+                Ok(vec![Draft::send(EffectVerb::Patch, write)])
             }
             Action::Delete(delete) => Ok(vec![self.delete(delete)?]),
             Action::Event(event) => Ok(vec![self.event(event)?]),
@@ -196,7 +275,7 @@ impl Planner<'_, '_> {
         text: &str,
         subresource: &Option<String>,
         force: bool,
-    ) -> Result<What, ActionError> {
+    ) -> Result<Draft, ActionError> {
         let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
         self.check(Verb::Apply, &kind, &key, subresource)?;
         if force {
@@ -229,7 +308,7 @@ impl Planner<'_, '_> {
         key: ObjectKey,
         subresource: &Option<String>,
         force: bool,
-    ) -> What {
+    ) -> Draft {
         let target = ApplyTarget {
             kind,
             key,
@@ -246,7 +325,8 @@ impl Planner<'_, '_> {
             |current: &Arc<Object>| applied.is_unchanged(manager, &target, object, current);
         let is_written = self.is_written(&target.kind, &target.key);
         if !is_written && current.as_ref().is_some_and(is_unchanged) {
-            return What::Known(ActionResult::Unchanged);
+            let (verb, unchanged) = (EffectVerb::Apply, ActionResult::Unchanged);
+            return Draft::known(&target.kind, &target.key, verb, unchanged);
         }
         // An apply is remembered only for objects that reach the cache. Others would never be
         // forgotten.
@@ -256,22 +336,20 @@ impl Planner<'_, '_> {
             key,
             subresource,
         } = target;
-        What::Send {
-            write: Write {
-                kind,
-                key,
-                subresource,
-                operation: Operation::Apply {
-                    object: object.to_string(),
-                    force,
-                },
+        let write = Write {
+            kind,
+            key,
+            subresource,
+            operation: Operation::Apply {
+                object: object.to_string(),
+                force,
             },
-            intent: is_cached.then(|| hash(object)),
-            finalizer: None,
-        }
+        };
+        let intent = is_cached.then(|| hash(object));
+        Draft::send(EffectVerb::Apply, write).remembered_as(intent)
     }
 
-    fn create(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
+    fn create(&mut self, text: &str, subresource: &Option<String>) -> Result<Draft, ActionError> {
         let BodyAddress { kind, key, prefix } = BodyAddress::read(text)?;
         let is_named = !key.name.is_empty() || prefix.is_empty();
         // As on the server: at most 63 characters, so that the name fits into a label.
@@ -292,14 +370,11 @@ impl Planner<'_, '_> {
         if subresource.is_none() {
             self.settle(&mut object, Use::Create, &kind, &key)?;
         }
-        Ok(send(
-            &kind,
-            &key,
-            subresource,
-            Operation::Create {
-                object: object.to_string(),
-            },
-        ))
+        let operation = Operation::Create {
+            object: object.to_string(),
+        };
+        let write = write(&kind, &key, subresource, operation);
+        Ok(Draft::send(EffectVerb::Create, write))
     }
 
     /// Derives a name from `generateName`, which is the name of `prefix`. It is the same on every
@@ -350,7 +425,7 @@ impl Planner<'_, '_> {
         hex(&hasher.finalize())
     }
 
-    fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<What, ActionError> {
+    fn update(&mut self, text: &str, subresource: &Option<String>) -> Result<Draft, ActionError> {
         let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
         self.check(Verb::Update, &kind, &key, subresource)?;
         let mut object = decode(text)?;
@@ -360,7 +435,8 @@ impl Planner<'_, '_> {
             Shown::Nothing if !is_written => {
                 self.reader.look_at(&kind, &key);
                 let gone = format!("{kind} {key} is not in the cache");
-                return Ok(What::Known(ActionResult::NotFound(gone)));
+                let gone = ActionResult::NotFound(gone);
+                return Ok(Draft::known(&kind, &key, EffectVerb::Update, gone));
             }
             // Replacing an object that was not read removes what others have written to it.
             Shown::Unknown if subresource.is_none() && !identity::names_a_version(&object) => {
@@ -378,21 +454,19 @@ impl Planner<'_, '_> {
             current.and_then(|current| serde_json::from_str::<Value>(current.json()).ok());
         if current.is_some_and(|current| is_same_object(&current, &object, subresource.as_deref()))
         {
-            return Ok(What::Known(ActionResult::Unchanged));
+            let (verb, unchanged) = (EffectVerb::Update, ActionResult::Unchanged);
+            return Ok(Draft::known(&kind, &key, verb, unchanged));
         }
         if is_written {
             let target = ObjectAddress::of(&kind, &key);
             let seen = seen.filter(|_| !self.born.contains(&target));
             self.chains.entry(target).or_insert(seen);
         }
-        Ok(send(
-            &kind,
-            &key,
-            subresource,
-            Operation::Update {
-                object: object.to_string(),
-            },
-        ))
+        let operation = Operation::Update {
+            object: object.to_string(),
+        };
+        let write = write(&kind, &key, subresource, operation);
+        Ok(Draft::send(EffectVerb::Update, write))
     }
 
     /// Without preconditions from the guest, a delete applies only to the object that the snapshot
@@ -400,7 +474,7 @@ impl Planner<'_, '_> {
     /// it has changed since (the garbage collector's rule). If this outcome itself has written the
     /// object, its version is not known yet. An object that the snapshot does not show is deleted
     /// by name.
-    fn delete(&mut self, delete: &Delete) -> Result<What, ActionError> {
+    fn delete(&mut self, delete: &Delete) -> Result<Draft, ActionError> {
         let Delete { kind, key, .. } = delete;
         // An empty string is no precondition.
         let own_uid = delete.uid.clone().filter(|uid| !uid.is_empty());
@@ -422,10 +496,11 @@ impl Planner<'_, '_> {
             propagation: delete.propagation,
             grace_period_seconds: delete.grace_period_seconds,
         };
-        Ok(send(kind, key, &None, operation))
+        let write = write(kind, key, &None, operation);
+        Ok(Draft::send(EffectVerb::Delete, write))
     }
 
-    fn event(&mut self, event: &Event) -> Result<What, ActionError> {
+    fn event(&mut self, event: &Event) -> Result<Draft, ActionError> {
         let Event {
             kind,
             key,
@@ -441,7 +516,8 @@ impl Planner<'_, '_> {
         let permissions = self.context.permissions;
         check_key(key)?;
         if let Err(denied) = permissions.check_event(kind, key, is_readable) {
-            return Ok(What::NoEvent(denied.to_string()));
+            let denied = ActionResult::Forbidden(denied.to_string());
+            return Ok(Draft::known(kind, key, EffectVerb::Event, denied));
         }
         let operation = Operation::Event {
             uid: self
@@ -453,7 +529,8 @@ impl Planner<'_, '_> {
             action: action.clone(),
             note: note.clone(),
         };
-        Ok(send(kind, key, &None, operation))
+        let write = write(kind, key, &None, operation);
+        Ok(Draft::send(EffectVerb::Event, write))
     }
 
     /// A JSON Patch that requires the uid of the object that the snapshot shows, and the finalizers
@@ -465,8 +542,9 @@ impl Planner<'_, '_> {
         key: &ObjectKey,
         name: &str,
         present: bool,
-    ) -> Result<What, ActionError> {
+    ) -> Result<Draft, ActionError> {
         self.check(Verb::Patch, kind, key, &None)?;
+        let known = |result| Draft::known(kind, key, EffectVerb::Finalizer, result);
         if !self.reader.may_read(kind) {
             return Err(Denied::NotRead(kind.clone()).into());
         }
@@ -478,7 +556,7 @@ impl Planner<'_, '_> {
         let Some(have) = have else {
             let is_done = !present && self.reader.knows(kind, key);
             let gone = || ActionResult::NotFound(format!("{kind} {key} is not in the cache"));
-            return Ok(What::Known(if is_done {
+            return Ok(known(if is_done {
                 ActionResult::Unchanged
             } else {
                 gone()
@@ -486,7 +564,7 @@ impl Planner<'_, '_> {
         };
         let is_so = have.iter().any(|have| have == name) == present;
         if is_so && !self.is_written(kind, key) {
-            return Ok(What::Known(ActionResult::Unchanged));
+            return Ok(known(ActionResult::Unchanged));
         }
         let others = have.iter().map(String::as_str).filter(|have| *have != name);
         let wanted: Vec<&str> = others.chain(present.then_some(name)).collect();
@@ -495,26 +573,18 @@ impl Planner<'_, '_> {
         let body = finalizer_patch(uid, &have, &wanted);
         let wanted = wanted.into_iter().map(str::to_owned).collect();
         self.finalizers.insert(target, wanted);
-        let write = Write {
-            kind: kind.clone(),
-            key: key.clone(),
-            subresource: None,
-            operation: Operation::Patch {
-                patch_type: PatchType::Json,
-                body: body.to_string(),
-            },
+        let operation = Operation::Patch {
+            patch_type: PatchType::Json,
+            body: body.to_string(),
         };
-        Ok(What::Send {
-            write,
-            intent: None,
-            finalizer: Some(present),
-        })
+        let write = write(kind, key, &None, operation);
+        Ok(Draft::send(EffectVerb::Finalizer, write).of_finalizer(present))
     }
 
-    /// Applies each wanted object with a label that identifies this key, then deletes the objects
-    /// that have the label and are not wanted. Other controllers copy labels (the endpoints
+    /// Applies each wanted object with a label that identifies this key, then, if all that has
+    /// succeeded, deletes the objects that have the label and are not wanted. Other controllers copy labels (the endpoints
     /// controllers copy a Service's) but not annotations, so a member has both.
-    fn children(&mut self, objects: &[String]) -> Result<Vec<What>, ActionError> {
+    fn children(&mut self, objects: &[String]) -> Result<Vec<Draft>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
         // Objects that already have a step, or need none.
@@ -539,7 +609,8 @@ impl Planner<'_, '_> {
             })?;
             settled.insert(ObjectAddress::of(&kind, &key));
             let force = self.context.permissions.may_force(&kind, &key, None);
-            steps.push(self.apply_unless_unchanged(&object, kind, key, &None, force));
+            let apply = self.apply_unless_unchanged(&object, kind, key, &None, force);
+            steps.push(apply.of_member(Member::Wanted));
         }
         let selector = LabelSelector {
             requirements: vec![Requirement::Equals(children::LABEL.into(), label)],
@@ -568,7 +639,9 @@ impl Planner<'_, '_> {
                     propagation: None,
                     grace_period_seconds: None,
                 };
-                steps.push(send(kind, &key, &None, operation));
+                let write = write(kind, &key, &None, operation);
+                let delete = Draft::send(EffectVerb::Delete, write);
+                steps.push(delete.of_member(Member::Unwanted));
             }
         }
         Ok(steps)
@@ -589,16 +662,16 @@ fn finalizer_patch(uid: Option<&str>, have: &[String], wanted: &[&str]) -> Value
     is_it.into_iter().chain([is_now, set]).collect()
 }
 
-fn send(kind: &Kind, key: &ObjectKey, subresource: &Option<String>, operation: Operation) -> What {
-    let write = Write {
+fn write(
+    kind: &Kind,
+    key: &ObjectKey,
+    subresource: &Option<String>,
+    operation: Operation,
+) -> Write {
+    Write {
         kind: kind.clone(),
         key: key.clone(),
         subresource: subresource.clone(),
         operation,
-    };
-    What::Send {
-        write,
-        intent: None,
-        finalizer: None,
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
@@ -12,16 +12,19 @@ use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
 use crate::model::manifest::{Limits, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration};
 use crate::model::object::Object;
+use crate::model::outcome::Effect;
 use crate::model::outcome::PatchType;
 use crate::model::outcome::{Delete, Event};
 use crate::model::selector::LabelSelector;
-use crate::plan::accepted::{AcceptedWrite, Effect};
+use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
-use crate::plan::execution::{Executed, Execution};
+use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
 use crate::reads::reader::ListFilter;
 
+mod order;
 mod pairs;
+mod stages;
 
 fn config_map() -> Kind {
     Kind::new("", "v1", "ConfigMap")
@@ -106,11 +109,11 @@ impl Rig {
     }
 
     fn plan(&self, actions: &[Action]) -> Result<Plan, PlanError> {
-        self.plan_after(0, actions)
+        self.plan_after(0, &[stage(actions)])
     }
 
     /// Plans for a guest that has read this many other objects.
-    fn plan_after(&self, reads: usize, actions: &[Action]) -> Result<Plan, PlanError> {
+    fn plan_after(&self, reads: usize, stages: &[Stage]) -> Result<Plan, PlanError> {
         let mut whole = KindScope::whole(0);
         whole.parts[0].is_narrowed = self.is_narrowed;
         let other = self.is_of_two_versions;
@@ -146,7 +149,7 @@ impl Rig {
                 applied,
                 key: &ObjectKey::singleton(),
             },
-            actions,
+            stages,
             &mut reader,
         )
     }
@@ -165,23 +168,55 @@ impl Rig {
     }
 
     fn execution(&self, actions: &[Action], halt: Halt) -> Execution {
-        let plan = self.plan(actions).unwrap();
+        self.execution_of(&[stage(actions)], halt)
+    }
+
+    fn execute_stages(&self, stages: &[Stage], server: &Server) -> Executed {
+        let execution = self.execution_of(stages, server.halt.clone());
+        drive(execution, |write| server.write(write))
+    }
+
+    fn execution_of(&self, stages: &[Stage], halt: Halt) -> Execution {
+        let plan = self.plan_after(0, stages).unwrap();
         let author = Arc::new(Author::named("p"));
         Execution::new(plan, author, self.applied.clone(), halt)
     }
 }
 
-/// Carries a plan out on what answers each write like this.
+fn stage(actions: &[Action]) -> Stage {
+    Stage {
+        actions: actions.to_vec(),
+        always: false,
+    }
+}
+
+fn always(actions: &[Action]) -> Stage {
+    Stage {
+        always: true,
+        ..stage(actions)
+    }
+}
+
+/// Carries a plan out on what answers each write like this, in the order in which they begin.
 fn drive(mut execution: Execution, answer: impl Fn(&Write) -> WriteAnswer) -> Executed {
+    let mut pending = VecDeque::new();
     loop {
         match execution.advance() {
-            ControlFlow::Continue(pending) => {
-                let answer = answer(pending.write());
-                execution = pending.answered(answer);
+            ControlFlow::Continue((begun, under_way)) => {
+                pending.extend(begun);
+                let next = pending.pop_front().expect("one is under way");
+                let answer = answer(next.write());
+                execution = under_way.answered(next, answer);
             }
             ControlFlow::Break(executed) => return executed,
         }
     }
+}
+
+/// The result of each write.
+fn results(executed: &Executed) -> Vec<ActionResult> {
+    let effects = executed.effects.iter();
+    effects.map(|effect| effect.result.clone()).collect()
 }
 
 /// Answers each write with the next result, and with `Done` when there are no more.
@@ -206,19 +241,19 @@ fn what_an_eviction_leaves_is_awaited_on_the_pod() {
         },
     };
     let pod = Kind::new("", "v1", "Pod");
-    for (result, effect) in [
-        (ActionResult::Done(None), Some(Effect::Unshown)),
+    for (result, trace) in [
+        (ActionResult::Done(None), Some(Trace::Unshown)),
         (
             ActionResult::Unavailable("gone".into()),
-            Some(Effect::Unknown),
+            Some(Trace::Unknown),
         ),
         (ActionResult::Forbidden("budget".into()), None),
     ] {
         let accepted = AcceptedWrite::of(&eviction, &result, None, Some(pod.clone()));
-        let expected = effect.map(|effect| AcceptedWrite {
+        let expected = trace.map(|trace| AcceptedWrite {
             kind: pod.clone(),
             key: eviction.key.clone(),
-            effect,
+            trace,
         });
         assert_eq!(accepted, expected);
     }
@@ -515,11 +550,11 @@ fn an_apply_that_would_change_nothing_is_not_sent_again() {
         ..Server::default()
     };
     assert_eq!(
-        rig.execute(&[apply(&object("a"))], &server).results,
+        results(&rig.execute(&[apply(&object("a"))], &server)),
         [as_cached()]
     );
     assert_eq!(
-        rig.execute(&[apply(&object("a"))], &server).results,
+        results(&rig.execute(&[apply(&object("a"))], &server)),
         [ActionResult::Unchanged]
     );
     assert_eq!(server.seen.lock().unwrap().len(), 1);
@@ -536,22 +571,6 @@ fn an_update_that_would_change_nothing_is_not_sent() {
     let mut changed = object("a");
     changed["data"] = json!({"a": "1"});
     assert_eq!(rig.writes(update(&changed)).len(), 1);
-}
-
-#[test]
-fn after_a_failure_nothing_more_is_sent() {
-    let rig = Rig::new(&[]);
-    let server = Server {
-        answers: vec![ActionResult::Forbidden("no".into())].into(),
-        ..Server::default()
-    };
-    let done = rig.execute(&[apply(&object("a")), delete("b")], &server);
-    assert_eq!(
-        done.results,
-        [ActionResult::Forbidden("no".into()), ActionResult::Skipped]
-    );
-    assert_eq!(done.failure.unwrap().message, "action 1: no");
-    assert_eq!(server.seen.lock().unwrap().len(), 1);
 }
 
 /// What the plugin and the log see of a refused patch of the object `a` of this kind, where the
@@ -572,7 +591,7 @@ fn heard_of_refusal(mut rig: Rig, kind: &Kind) -> (String, String) {
         body: "{}".into(),
     };
     let done = rig.execute(&[patch], &server);
-    let [ActionResult::Invalid(text)] = &done.results[..] else {
+    let [ActionResult::Invalid(text)] = &results(&done)[..] else {
         panic!("{done:?}");
     };
     (text.clone(), done.failure.unwrap().message)
@@ -604,9 +623,9 @@ fn of_a_secret_that_is_not_read_not_even_the_log_hears_what_the_server_quotes() 
     }
 }
 
-/// Executes the actions on objects `a` and `b` with a server whose first answer is this. Returns
-/// the results and the failure.
-fn after_first(answer: ActionResult, actions: &[Action]) -> (Vec<ActionResult>, Option<String>) {
+/// Executes the stages on objects `a` and `b` with a server whose first answer is this. Returns the
+/// results and the failure.
+fn after_first(answer: ActionResult, stages: &[Stage]) -> (Vec<ActionResult>, Option<String>) {
     let mut held = object("a");
     held["metadata"]["finalizers"] = json!(["x/y"]);
     let rig = Rig::new(&[held, object("b")]);
@@ -614,15 +633,15 @@ fn after_first(answer: ActionResult, actions: &[Action]) -> (Vec<ActionResult>, 
         answers: vec![answer].into(),
         ..Server::default()
     };
-    let done = rig.execute(actions, &server);
-    (done.results, done.failure.map(|failure| failure.message))
+    let done = rig.execute_stages(stages, &server);
+    (results(&done), done.failure.map(|failure| failure.message))
 }
 
 #[test]
 fn one_object_that_cannot_be_deleted_keeps_nothing_behind_it_waiting() {
     let no = || ActionResult::Forbidden("no".into());
     let actions = [delete("a"), delete("b"), apply(&object("c"))];
-    let (results, failure) = after_first(no(), &actions);
+    let (results, failure) = after_first(no(), &[stage(&actions)]);
     let done = || ActionResult::Done(None);
     assert_eq!(results, [no(), done(), done()]);
     assert_eq!(
@@ -639,12 +658,15 @@ fn what_may_count_on_a_failed_deletion_is_not_done() {
         object: object("b").to_string(),
         subresource: None,
     };
-    let actions = [delete("b"), finalizer("x/y", false), again];
-    let (results, _) = after_first(no(), &actions);
+    let stages = [
+        stage(&[delete("b"), again]),
+        stage(&[finalizer("x/y", false)]),
+    ];
+    let (results, _) = after_first(no(), &stages);
     assert_eq!(
         results,
         [no(), ActionResult::Skipped, ActionResult::Skipped],
-        "a finalizer that waits for the deletion stays, and nothing takes the object's name"
+        "nothing takes the object's name, and a finalizer that waits for the deletion stays"
     );
 }
 
@@ -652,7 +674,7 @@ fn what_may_count_on_a_failed_deletion_is_not_done() {
 fn a_finalizer_that_cannot_be_removed_stops_only_what_is_done_to_its_object() {
     let no = || ActionResult::Conflict("no".into());
     let actions = [finalizer("x/y", false), delete("a"), delete("b")];
-    let (results, failure) = after_first(no(), &actions);
+    let (results, failure) = after_first(no(), &[stage(&actions)]);
     assert_eq!(
         results,
         [no(), ActionResult::Skipped, ActionResult::Done(None)]
@@ -663,23 +685,27 @@ fn a_finalizer_that_cannot_be_removed_stops_only_what_is_done_to_its_object() {
 #[test]
 fn after_a_finalizer_that_cannot_be_added_nothing_is_made_that_it_would_guard() {
     let no = || ActionResult::Conflict("no".into());
-    let (results, _) = after_first(no(), &[finalizer("z/z", true), apply(&object("c"))]);
+    let stages = [
+        stage(&[finalizer("z/z", true)]),
+        stage(&[apply(&object("c"))]),
+    ];
+    let (results, _) = after_first(no(), &stages);
     assert_eq!(results, [no(), ActionResult::Skipped]);
 }
 
 #[test]
 fn while_there_is_no_cluster_no_other_deletion_is_tried() {
     let nobody = || ActionResult::Unavailable("nobody there".into());
-    let (results, _) = after_first(nobody(), &[delete("a"), delete("b")]);
+    let (results, _) = after_first(nobody(), &[stage(&[delete("a"), delete("b")])]);
     assert_eq!(results, [nobody(), ActionResult::Skipped]);
 }
 
 #[test]
 fn removing_a_finalizer_of_what_is_gone_is_success() {
     let gone = || ActionResult::NotFound("gone".into());
-    let (results, failure) = after_first(gone(), &[finalizer("x/y", false)]);
+    let (results, failure) = after_first(gone(), &[stage(&[finalizer("x/y", false)])]);
     assert_eq!((results, failure), (vec![ActionResult::Done(None)], None));
-    let (results, _) = after_first(gone(), &[finalizer("z/z", true)]);
+    let (results, _) = after_first(gone(), &[stage(&[finalizer("z/z", true)])]);
     assert_eq!(results, [gone()], "adding one is not");
 }
 
@@ -687,11 +713,13 @@ fn removing_a_finalizer_of_what_is_gone_is_success() {
 fn what_is_under_way_when_the_plugin_is_halted_goes_no_further() {
     let rig = Rig::new(&[]);
     let server = Server::default();
-    let actions = [delete("a"), delete("last"), delete("b"), event("a")];
-    let done = rig.execute(&actions, &server);
+    let first = stage(&[delete("a"), delete("last")]);
+    let rest = [delete("b"), event("a")];
+    let stages = [first, stage(&rest), always(&rest)];
+    let done = rig.execute_stages(&stages, &server);
     assert_eq!(server.seen.lock().unwrap().len(), 2);
-    let skipped = [ActionResult::Skipped, ActionResult::Skipped];
-    assert_eq!(done.results[2..], skipped);
+    let skipped = vec![ActionResult::Skipped; 4];
+    assert_eq!(results(&done)[2..], skipped);
     assert!(done.is_halted && done.failure.is_none());
     let all = rig.execute(&[delete("last")], &Server::default());
     assert!(!all.is_halted, "there was nothing left to do");
@@ -786,7 +814,7 @@ fn an_event_that_fails_stops_nothing() {
     };
     let done = rig.execute(&[event, delete("b")], &server);
     assert_eq!(
-        (done.results[1].clone(), done.failure),
+        (results(&done)[1].clone(), done.failure),
         (ActionResult::Done(None), None)
     );
     assert_eq!(done.unwritten, [ActionResult::Failed("no".into())]);
@@ -832,7 +860,7 @@ fn children_are_applied_and_what_is_no_longer_wanted_is_deleted() {
         "applied first, then pruned; another key's children stay, and what has only inherited the label"
     );
     assert_eq!(
-        rig.execute(&[children(&[])], &Server::default()).results,
+        results(&rig.execute(&[children(&[])], &Server::default())),
         [ActionResult::Done(None)]
     );
 }
@@ -897,7 +925,7 @@ fn a_guest_that_has_read_all_it_may_still_gets_its_actions_planned_on_what_is_th
     let rig = Rig::new(&[held]);
     let removal = [finalizer("x/y", false)];
     let plan = rig
-        .plan_after(crate::reads::error::MAX_READS, &removal)
+        .plan_after(crate::reads::error::MAX_READS, &[stage(&removal)])
         .unwrap();
     assert_eq!(
         plan.writes().count(),
@@ -985,7 +1013,10 @@ fn an_update_of_what_is_not_there_is_not_sent() {
     let server = Server::default();
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "a"}});
     let executed = rig.execute(&[update(&object)], &server);
-    assert!(matches!(executed.results[0], ActionResult::NotFound(_)));
+    assert!(matches!(
+        executed.effects[0].result,
+        ActionResult::NotFound(_)
+    ));
     assert!(server.seen.lock().unwrap().is_empty());
 }
 
@@ -1017,8 +1048,8 @@ fn after_an_event_that_finds_no_cluster_no_other_is_tried() {
     let executed = rig.execute(&[event.clone(), event.clone(), event], &server);
     assert_eq!(server.seen.lock().unwrap().len(), 1);
     assert!(executed.failure.is_none());
-    assert_eq!(executed.unwritten, executed.results[..1]);
-    assert_eq!(executed.results[2], ActionResult::Skipped);
+    assert_eq!(executed.unwritten, results(&executed)[..1]);
+    assert_eq!(executed.effects[2].result, ActionResult::Skipped);
 }
 
 #[test]

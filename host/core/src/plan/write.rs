@@ -42,13 +42,6 @@ pub struct Write {
     pub operation: Operation,
 }
 
-impl Write {
-    /// Whether it writes an Event about its object, and not the object itself.
-    pub(crate) fn is_event(&self) -> bool {
-        matches!(self.operation, Operation::Event { .. })
-    }
-}
-
 /// An operation on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {

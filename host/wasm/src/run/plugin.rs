@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{
-    Failure, Manifest, ObjectKey, Outcome, Plugin, Reader, Request, RunError, Scope, Snapshot, cut,
+    Failure, Manifest, NextRun, ObjectKey, Outcome, Plugin, Reader, Request, RunError, Scope,
+    Snapshot, cut,
 };
 
 use super::totals::RunTotals;
@@ -298,7 +299,7 @@ fn answer(call: Call<Result<bindings::Outcome, bindings::Failure>>, reader: &mut
         *reader = lent;
     }
     let result = call.result.and_then(|answer| match answer {
-        Ok(outcome) => Ok(outcome.into()),
+        Ok(outcome) => Ok(with_bounded_text(outcome.into())),
         Err(failure) => Err(RunError::Failure(bounded(failure.into()))),
     });
     (result, call.stats)
@@ -349,6 +350,14 @@ pub(crate) fn describe(
     };
     let (call, _) = site.fresh(state, |controller, store| controller.call_describe(store));
     (call.result.map(Manifest::from), call.stats)
+}
+
+fn with_bounded_text(outcome: Outcome) -> Outcome {
+    let next = match outcome.next {
+        NextRun::Retry(text) => NextRun::Retry(cut(&text, ERROR_BYTES)),
+        next => next,
+    };
+    Outcome { next, ..outcome }
 }
 
 fn bounded(failure: Failure) -> Failure {

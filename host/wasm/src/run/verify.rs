@@ -83,21 +83,29 @@ fn constant_text(error: &RunError) -> String {
 }
 
 fn of_outcomes(first: &Outcome, second: &Outcome) -> Option<String> {
-    let pairs = first.actions.iter().zip(&second.actions);
-    if let Some((index, (one, other))) = pairs.enumerate().find(|(_, (one, other))| one != other) {
+    let actions = |outcome: &Outcome| -> Vec<Action> {
+        let stages = outcome.stages.iter();
+        stages.flat_map(|stage| stage.actions.clone()).collect()
+    };
+    let (ones, others) = (actions(first), actions(second));
+    let mut pairs = ones.iter().zip(&others).enumerate();
+    if let Some((index, (one, other))) = pairs.find(|(_, (one, other))| one != other) {
         let number = index + 1;
         return Some(match differing_byte(one, other) {
             Some(byte) => format!("action {number} differs at byte {byte}"),
             None => format!("action {number} differs"),
         });
     }
-    let (one, other) = (first.actions.len(), second.actions.len());
+    let (one, other) = (ones.len(), others.len());
     if one != other {
         return Some(format!("{one} actions, then {other}"));
     }
-    (first.requeue_after != second.requeue_after).then(|| {
-        let (one, other) = (first.requeue_after, second.requeue_after);
-        format!("requeue after {one:?}, then after {other:?}")
+    if first.stages != second.stages {
+        return Some("the same actions in other stages".to_owned());
+    }
+    (first.next != second.next).then(|| {
+        let (one, other) = (&first.next, &second.next);
+        format!("next: {one:?}, then {other:?}")
     })
 }
 
@@ -128,6 +136,8 @@ fn text(action: &Action) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_core::NextRun;
+
     use super::*;
 
     fn applying(object: &str) -> Answer {
@@ -137,11 +147,7 @@ mod tests {
             subresource: None,
             force: false,
         };
-        let actions = vec![apply];
-        Ok(Outcome {
-            actions,
-            requeue_after: None,
-        })
+        Ok(Outcome::of(vec![apply]))
     }
 
     fn said(first: &Answer, second: &Answer, fuel: Option<(u64, u64)>) -> String {
@@ -159,12 +165,18 @@ mod tests {
         let nothing = Ok(Outcome::default());
         assert_eq!(said(&one, &nothing, None), "1 actions, then 0");
         let later = Ok(Outcome {
-            requeue_after: Some(Duration::from_secs(1)),
+            next: NextRun::After(Duration::from_secs(1)),
             ..Outcome::default()
         });
         assert_eq!(
             said(&nothing, &later, None),
-            "requeue after None, then after Some(1s)"
+            "next: OnChange, then After(1s)"
+        );
+        let no_stage = Ok(Outcome::default());
+        let empty_stage = Ok(Outcome::of(vec![]));
+        assert_eq!(
+            said(&no_stage, &empty_stage, None),
+            "the same actions in other stages"
         );
         let trap = Err(RunError::Trap("x".into()));
         assert_eq!(

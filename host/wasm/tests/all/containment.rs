@@ -302,11 +302,11 @@ fn an_answer_that_cannot_be_read_is_a_trap() {
         "(i32.store8 (i32.const 100) (i32.const 255)) (call $fail (i32.const 100) (i32.const 1))",
         "(call $fail (i32.const 131070) (i32.const 100))",
         "(call $fail (i32.const -4) (i32.const 8))",
-        // A result that is neither outcome nor failure; an unaligned list of actions; an unknown
+        // A result that is neither outcome nor failure; an unaligned list of stages; an unknown
         // action.
         "(i32.store8 (i32.const 2048) (i32.const 9))",
         "(i32.store (i32.const 2056) (i32.const 4097)) (i32.store (i32.const 2060) (i32.const 1))",
-        "(i32.store (i32.const 2056) (i32.const 4096)) (i32.store (i32.const 2060) (i32.const 1)) (i32.store8 (i32.const 4096) (i32.const 77))",
+        "(i32.store (i32.const 2056) (i32.const 4096)) (i32.store (i32.const 2060) (i32.const 1)) (i32.store (i32.const 4096) (i32.const 4160)) (i32.store (i32.const 4100) (i32.const 1)) (i32.store8 (i32.const 4160) (i32.const 77))",
     ] {
         let error = guest().reconciling(broken).run_error();
         assert!(matches!(error, RunError::Trap(_)), "{broken}: {error}");

@@ -29,7 +29,14 @@ fn policy() -> LimitPolicy {
 /// The result of a run as text, to compare it with [`Hostile::verdict`].
 fn verdict(result: &Result<pilothouse_core::Outcome, RunError>) -> String {
     match result {
-        Ok(outcome) => format!("ok: {} actions", outcome.actions.len()),
+        Ok(outcome) => format!(
+            "ok: {} actions",
+            outcome
+                .stages
+                .iter()
+                .map(|stage| stage.actions.len())
+                .sum::<usize>()
+        ),
         Err(error) => error.to_string(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_core::{Outcome, Plugin, RunError};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, RunOptions, RunTotals, WasmPlugin};
 
-use crate::support::{GET, GET_A, Guest, guest, reader, request};
+use crate::support::{GET, GET_A, Guest, after, guest, reader, request};
 
 const REUSING: RunOptions = RunOptions {
     reuse: true,
@@ -44,7 +44,7 @@ fn run(plugin: &WasmPlugin) -> Result<Outcome, RunError> {
 }
 
 fn calls(plugin: &WasmPlugin) -> u128 {
-    run(plugin).unwrap().requeue_after.unwrap().as_millis()
+    after(&run(plugin).unwrap())
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_guest_that_carries_something_over_is_found_out() {
     let error = run(&plugin).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "is not deterministic: requeue after Some(2ms), then after Some(1ms)"
+        "is not deterministic: next: After(2ms), then After(1ms)"
     );
     let RunTotals {
         verified, differed, ..

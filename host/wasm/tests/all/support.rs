@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use pilothouse_core::{
-    Cache, Delta, Failure, InformerKey, Kind, KindScope, Listing, Object, ObjectKey, Plugin,
-    Reader, Request, ResourceVersion, RunError, Schema, Scope, Snapshot,
+    Cache, Delta, Failure, InformerKey, Kind, KindScope, Listing, NextRun, Object, ObjectKey,
+    Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Schema, Scope, Snapshot,
 };
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, LoadError, WasmPlugin, load};
 use wit_component::{StringEncoding, embed_component_metadata};
@@ -249,6 +249,14 @@ pub fn reader_of(snapshot: Snapshot, informer: usize) -> Reader {
     let pods = KindScope::whole(informer);
     scope.kinds.insert(Kind::new("", "v1", "Pod"), pods);
     Reader::new(snapshot, Arc::new(scope), NOW_MS)
+}
+
+/// The time in milliseconds after which an outcome asks to be run again.
+pub fn after(outcome: &Outcome) -> u128 {
+    match &outcome.next {
+        NextRun::After(delay) => delay.as_millis(),
+        other => panic!("no time: {other:?}"),
+    }
 }
 
 /// The text a guest failed with. Test guests return what they read in this way.

@@ -7,8 +7,8 @@ pub type ObjectKey = pilothouse::controller::types::ObjectKey;
 pub type Json = pilothouse::controller::types::Json;
 pub type Milliseconds = pilothouse::controller::types::Milliseconds;
 pub type Manifest = pilothouse::controller::manifest::Manifest;
-pub type Action = pilothouse::controller::changes::Action;
-pub type ActionResult = pilothouse::controller::changes::ActionResult;
+pub type Stage = pilothouse::controller::changes::Stage;
+pub type Effect = pilothouse::controller::changes::Effect;
 /// One turn for one key.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Request {
@@ -16,9 +16,10 @@ pub struct Request {
     pub key: ObjectKey,
     /// 1 for the first try, and one more for each retry after a failure.
     pub attempt: u32,
-    /// What became of the actions of this key's previous outcome. Empty if there was none, or if
-    /// the results of all keys of the plugin together were too many to keep (64 MiB).
-    pub previous: _rt::Vec<ActionResult>,
+    /// What became of this key's previous outcome: one effect for each write, in the order of the
+    /// actions. Empty if there was none, or if the effects of all keys of the plugin together were
+    /// too many to keep (64 MiB).
+    pub previous: _rt::Vec<Effect>,
     /// The plugin's configuration; `{}` when it has none.
     pub config: Json,
 }
@@ -32,20 +33,41 @@ impl ::core::fmt::Debug for Request {
             .finish()
     }
 }
+/// When a key runs again. A failed write is retried with back-off, whatever this says.
+#[derive(Clone, Eq, PartialEq)]
+pub enum Next {
+    /// When something it has read changes.
+    OnChange,
+    /// Then, or after this time. A key that asks for less than a second again and again waits
+    /// longer each time, from 5 ms to a second. Zero asks for nothing.
+    After(Milliseconds),
+    /// With back-off, as after `failure.retry`, but the stages are done first: "write `Ready=False`
+    /// and try again". The text is for the operator.
+    Retry(_rt::String),
+}
+impl ::core::fmt::Debug for Next {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        match self {
+            Next::OnChange => f.debug_tuple("Next::OnChange").finish(),
+            Next::After(e) => f.debug_tuple("Next::After").field(e).finish(),
+            Next::Retry(e) => f.debug_tuple("Next::Retry").field(e).finish(),
+        }
+    }
+}
 /// What should be done.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Outcome {
-    /// All are checked before the first is sent; one that is not valid or not permitted fails the whole outcome.
-    pub actions: _rt::Vec<Action>,
-    /// Run this key again after this time, even if nothing it read has changed. One that asks for less than a second again and
-    /// again waits longer each time, from 5 ms to a second. Zero asks for nothing, as none does.
-    pub requeue_after: Option<Milliseconds>,
+    /// One after the other. All are checked before the first write is sent; an action that is not
+    /// valid or not permitted fails the whole outcome.
+    pub stages: _rt::Vec<Stage>,
+    /// When this key runs again.
+    pub next: Next,
 }
 impl ::core::fmt::Debug for Outcome {
     fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
         f.debug_struct("Outcome")
-            .field("actions", &self.actions)
-            .field("requeue-after", &self.requeue_after)
+            .field("stages", &self.stages)
+            .field("next", &self.next)
             .finish()
     }
 }
@@ -1549,859 +1571,963 @@ pub unsafe fn _export_reconcile_cabi<T_: Guest>(
 ) -> *mut u8 {
     unsafe {
         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-        let result28 = {
+        let result44 = {
             let len0 = arg1;
             let bytes0 = _rt::Vec::from_raw_parts(arg0.cast(), len0, len0);
             let len1 = arg3;
             let bytes1 = _rt::Vec::from_raw_parts(arg2.cast(), len1, len1);
-            let base26 = arg5;
-            let len26 = arg6;
-            let mut result26 = _rt::Vec::with_capacity(len26);
-            for i in 0..len26 {
-                let base = base26.add(i * (4 * ::core::mem::size_of::<*const u8>()));
-                let e26 = {
-                    let l2 = i32::from(*base.add(0).cast::<u8>());
-                    use pilothouse::controller::changes::ActionResult as V25;
-                    let v25 = match l2 {
+            let base42 = arg5;
+            let len42 = arg6;
+            let mut result42 = _rt::Vec::with_capacity(len42);
+            for i in 0..len42 {
+                let base = base42.add(i * (15 * ::core::mem::size_of::<*const u8>()));
+                let e42 = {
+                    let l2 = *base.add(0).cast::<*mut u8>();
+                    let l3 = *base
+                        .add(::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let len4 = l3;
+                    let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+                    let l5 = *base
+                        .add(2 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>();
+                    let l6 = *base
+                        .add(3 * ::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let len7 = l6;
+                    let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
+                    let l8 = *base
+                        .add(4 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>();
+                    let l9 = *base
+                        .add(5 * ::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let len10 = l9;
+                    let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
+                    let l11 = *base
+                        .add(6 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>();
+                    let l12 = *base
+                        .add(7 * ::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let len13 = l12;
+                    let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
+                    let l14 = *base
+                        .add(8 * ::core::mem::size_of::<*const u8>())
+                        .cast::<*mut u8>();
+                    let l15 = *base
+                        .add(9 * ::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let len16 = l15;
+                    let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
+                    let l17 = i32::from(
+                        *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                    );
+                    let l18 = i32::from(
+                        *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                    );
+                    use pilothouse::controller::changes::ActionResult as V41;
+                    let v41 = match l18 {
                         0 => {
-                            let e25 = {
-                                let l3 = i32::from(
-                                    *base.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                            let e41 = {
+                                let l19 = i32::from(
+                                    *base
+                                        .add(12 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
                                 );
-                                match l3 {
+                                match l19 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l4 = *base
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                            let l20 = *base
+                                                .add(13 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l5 = *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                            let l21 = *base
+                                                .add(14 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len6 = l5;
-                                            let bytes6 = _rt::Vec::from_raw_parts(
-                                                l4.cast(),
-                                                len6,
-                                                len6,
+                                            let len22 = l21;
+                                            let bytes22 = _rt::Vec::from_raw_parts(
+                                                l20.cast(),
+                                                len22,
+                                                len22,
                                             );
-                                            _rt::string_lift(bytes6)
+                                            _rt::string_lift(bytes22)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 }
                             };
-                            V25::Done(e25)
+                            V41::Done(e41)
                         }
-                        1 => V25::Unchanged,
-                        2 => V25::Skipped,
+                        1 => V41::Unchanged,
+                        2 => V41::Skipped,
                         3 => {
-                            let e25 = {
-                                let l7 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
+                            let e41 = {
+                                let l23 = *base
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l8 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                let l24 = *base
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len9 = l8;
-                                let bytes9 = _rt::Vec::from_raw_parts(
-                                    l7.cast(),
-                                    len9,
-                                    len9,
+                                let len25 = l24;
+                                let bytes25 = _rt::Vec::from_raw_parts(
+                                    l23.cast(),
+                                    len25,
+                                    len25,
                                 );
-                                _rt::string_lift(bytes9)
+                                _rt::string_lift(bytes25)
                             };
-                            V25::Conflict(e25)
+                            V41::Conflict(e41)
                         }
                         4 => {
-                            let e25 = {
-                                let l10 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
+                            let e41 = {
+                                let l26 = *base
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l11 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                let l27 = *base
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len12 = l11;
-                                let bytes12 = _rt::Vec::from_raw_parts(
-                                    l10.cast(),
-                                    len12,
-                                    len12,
+                                let len28 = l27;
+                                let bytes28 = _rt::Vec::from_raw_parts(
+                                    l26.cast(),
+                                    len28,
+                                    len28,
                                 );
-                                _rt::string_lift(bytes12)
+                                _rt::string_lift(bytes28)
                             };
-                            V25::AlreadyExists(e25)
+                            V41::AlreadyExists(e41)
                         }
                         5 => {
-                            let e25 = {
-                                let l13 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
+                            let e41 = {
+                                let l29 = *base
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l14 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                let l30 = *base
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len15 = l14;
-                                let bytes15 = _rt::Vec::from_raw_parts(
-                                    l13.cast(),
-                                    len15,
-                                    len15,
+                                let len31 = l30;
+                                let bytes31 = _rt::Vec::from_raw_parts(
+                                    l29.cast(),
+                                    len31,
+                                    len31,
                                 );
-                                _rt::string_lift(bytes15)
+                                _rt::string_lift(bytes31)
                             };
-                            V25::NotFound(e25)
+                            V41::NotFound(e41)
                         }
                         6 => {
-                            let e25 = {
-                                let l16 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
+                            let e41 = {
+                                let l32 = *base
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l17 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                let l33 = *base
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len18 = l17;
-                                let bytes18 = _rt::Vec::from_raw_parts(
-                                    l16.cast(),
-                                    len18,
-                                    len18,
+                                let len34 = l33;
+                                let bytes34 = _rt::Vec::from_raw_parts(
+                                    l32.cast(),
+                                    len34,
+                                    len34,
                                 );
-                                _rt::string_lift(bytes18)
+                                _rt::string_lift(bytes34)
                             };
-                            V25::Forbidden(e25)
+                            V41::Forbidden(e41)
                         }
                         7 => {
-                            let e25 = {
-                                let l19 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
+                            let e41 = {
+                                let l35 = *base
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l20 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                let l36 = *base
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len21 = l20;
-                                let bytes21 = _rt::Vec::from_raw_parts(
-                                    l19.cast(),
-                                    len21,
-                                    len21,
+                                let len37 = l36;
+                                let bytes37 = _rt::Vec::from_raw_parts(
+                                    l35.cast(),
+                                    len37,
+                                    len37,
                                 );
-                                _rt::string_lift(bytes21)
+                                _rt::string_lift(bytes37)
                             };
-                            V25::Invalid(e25)
+                            V41::Invalid(e41)
                         }
                         n => {
                             debug_assert_eq!(n, 8, "invalid enum discriminant");
-                            let e25 = {
-                                let l22 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
+                            let e41 = {
+                                let l38 = *base
+                                    .add(12 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l23 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                let l39 = *base
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len24 = l23;
-                                let bytes24 = _rt::Vec::from_raw_parts(
-                                    l22.cast(),
-                                    len24,
-                                    len24,
+                                let len40 = l39;
+                                let bytes40 = _rt::Vec::from_raw_parts(
+                                    l38.cast(),
+                                    len40,
+                                    len40,
                                 );
-                                _rt::string_lift(bytes24)
+                                _rt::string_lift(bytes40)
                             };
-                            V25::Failed(e25)
+                            V41::Failed(e41)
                         }
                     };
-                    v25
+                    pilothouse::controller::changes::Effect {
+                        kind: pilothouse::controller::types::Kind {
+                            group: _rt::string_lift(bytes4),
+                            version: _rt::string_lift(bytes7),
+                            kind: _rt::string_lift(bytes10),
+                        },
+                        key: pilothouse::controller::types::ObjectKey {
+                            namespace: _rt::string_lift(bytes13),
+                            name: _rt::string_lift(bytes16),
+                        },
+                        verb: pilothouse::controller::changes::Verb::_lift(l17 as u8),
+                        outcome: v41,
+                    }
                 };
-                result26.push(e26);
+                result42.push(e42);
             }
             _rt::cabi_dealloc(
-                base26,
-                len26 * (4 * ::core::mem::size_of::<*const u8>()),
+                base42,
+                len42 * (15 * ::core::mem::size_of::<*const u8>()),
                 ::core::mem::size_of::<*const u8>(),
             );
-            let len27 = arg8;
-            let bytes27 = _rt::Vec::from_raw_parts(arg7.cast(), len27, len27);
+            let len43 = arg8;
+            let bytes43 = _rt::Vec::from_raw_parts(arg7.cast(), len43, len43);
             T_::reconcile(Request {
                 key: pilothouse::controller::types::ObjectKey {
                     namespace: _rt::string_lift(bytes0),
                     name: _rt::string_lift(bytes1),
                 },
                 attempt: arg4 as u32,
-                previous: result26,
-                config: _rt::string_lift(bytes27),
+                previous: result42,
+                config: _rt::string_lift(bytes43),
             })
         };
-        let ptr29 = (&raw mut _RET_AREA.0).cast::<u8>();
-        match result28 {
+        let ptr45 = (&raw mut _RET_AREA.0).cast::<u8>();
+        match result44 {
             Ok(e) => {
-                *ptr29.add(0).cast::<u8>() = (0i32) as u8;
-                let Outcome { actions: actions30, requeue_after: requeue_after30 } = e;
-                let vec84 = actions30;
-                let len84 = vec84.len();
-                let layout84 = _rt::alloc::Layout::from_size_align(
-                        vec84.len() * (8 + 18 * ::core::mem::size_of::<*const u8>()),
+                *ptr45.add(0).cast::<u8>() = (0i32) as u8;
+                let Outcome { stages: stages46, next: next46 } = e;
+                let vec102 = stages46;
+                let len102 = vec102.len();
+                let layout102 = _rt::alloc::Layout::from_size_align(
+                        vec102.len() * (3 * ::core::mem::size_of::<*const u8>()),
                         ::core::mem::size_of::<*const u8>(),
                     )
                     .unwrap();
-                let (result84, _cleanup84) = wit_bindgen::rt::Cleanup::new(layout84);
-                if let Some(cleanup) = _cleanup84 {
+                let (result102, _cleanup102) = wit_bindgen::rt::Cleanup::new(layout102);
+                if let Some(cleanup) = _cleanup102 {
                     cleanup.forget();
                 }
-                for (i, e) in vec84.into_iter().enumerate() {
-                    let base = result84
-                        .add(i * (8 + 18 * ::core::mem::size_of::<*const u8>()));
+                for (i, e) in vec102.into_iter().enumerate() {
+                    let base = result102
+                        .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                     {
-                        use pilothouse::controller::changes::Action as V83;
-                        match e {
-                            V83::Apply(e) => {
-                                *base.add(0).cast::<u8>() = (0i32) as u8;
-                                let pilothouse::controller::changes::Apply {
-                                    object: object31,
-                                    subresource: subresource31,
-                                    force: force31,
-                                } = e;
-                                let vec32 = (object31.into_bytes()).into_boxed_slice();
-                                let ptr32 = vec32.as_ptr().cast::<u8>();
-                                let len32 = vec32.len();
-                                ::core::mem::forget(vec32);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len32;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr32.cast_mut();
-                                match subresource31 {
-                                    Some(e) => {
+                        let pilothouse::controller::changes::Stage {
+                            actions: actions47,
+                            always: always47,
+                        } = e;
+                        let vec101 = actions47;
+                        let len101 = vec101.len();
+                        let layout101 = _rt::alloc::Layout::from_size_align(
+                                vec101.len()
+                                    * (8 + 18 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            )
+                            .unwrap();
+                        let (result101, _cleanup101) = wit_bindgen::rt::Cleanup::new(
+                            layout101,
+                        );
+                        if let Some(cleanup) = _cleanup101 {
+                            cleanup.forget();
+                        }
+                        for (i, e) in vec101.into_iter().enumerate() {
+                            let base = result101
+                                .add(i * (8 + 18 * ::core::mem::size_of::<*const u8>()));
+                            {
+                                use pilothouse::controller::changes::Action as V100;
+                                match e {
+                                    V100::Apply(e) => {
+                                        *base.add(0).cast::<u8>() = (0i32) as u8;
+                                        let pilothouse::controller::changes::Apply {
+                                            object: object48,
+                                            subresource: subresource48,
+                                            force: force48,
+                                        } = e;
+                                        let vec49 = (object48.into_bytes()).into_boxed_slice();
+                                        let ptr49 = vec49.as_ptr().cast::<u8>();
+                                        let len49 = vec49.len();
+                                        ::core::mem::forget(vec49);
                                         *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec33 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr33 = vec33.as_ptr().cast::<u8>();
-                                        let len33 = vec33.len();
-                                        ::core::mem::forget(vec33);
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len49;
                                         *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len33;
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr49.cast_mut();
+                                        match subresource48 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                let vec50 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr50 = vec50.as_ptr().cast::<u8>();
+                                                let len50 = vec50.len();
+                                                ::core::mem::forget(vec50);
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len50;
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr50.cast_mut();
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
                                         *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr33.cast_mut();
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (match force48 {
+                                            true => 1,
+                                            false => 0,
+                                        }) as u8;
                                     }
-                                    None => {
+                                    V100::Create(e) => {
+                                        *base.add(0).cast::<u8>() = (1i32) as u8;
+                                        let pilothouse::controller::changes::Create {
+                                            object: object51,
+                                            subresource: subresource51,
+                                        } = e;
+                                        let vec52 = (object51.into_bytes()).into_boxed_slice();
+                                        let ptr52 = vec52.as_ptr().cast::<u8>();
+                                        let len52 = vec52.len();
+                                        ::core::mem::forget(vec52);
                                         *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len52;
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr52.cast_mut();
+                                        match subresource51 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                let vec53 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr53 = vec53.as_ptr().cast::<u8>();
+                                                let len53 = vec53.len();
+                                                ::core::mem::forget(vec53);
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len53;
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr53.cast_mut();
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
                                     }
-                                };
-                                *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (match force31 {
-                                    true => 1,
-                                    false => 0,
-                                }) as u8;
-                            }
-                            V83::Create(e) => {
-                                *base.add(0).cast::<u8>() = (1i32) as u8;
-                                let pilothouse::controller::changes::Create {
-                                    object: object34,
-                                    subresource: subresource34,
-                                } = e;
-                                let vec35 = (object34.into_bytes()).into_boxed_slice();
-                                let ptr35 = vec35.as_ptr().cast::<u8>();
-                                let len35 = vec35.len();
-                                ::core::mem::forget(vec35);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len35;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr35.cast_mut();
-                                match subresource34 {
-                                    Some(e) => {
+                                    V100::Update(e) => {
+                                        *base.add(0).cast::<u8>() = (2i32) as u8;
+                                        let pilothouse::controller::changes::Update {
+                                            object: object54,
+                                            subresource: subresource54,
+                                        } = e;
+                                        let vec55 = (object54.into_bytes()).into_boxed_slice();
+                                        let ptr55 = vec55.as_ptr().cast::<u8>();
+                                        let len55 = vec55.len();
+                                        ::core::mem::forget(vec55);
                                         *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec36 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr36 = vec36.as_ptr().cast::<u8>();
-                                        let len36 = vec36.len();
-                                        ::core::mem::forget(vec36);
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len55;
                                         *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len36;
-                                        *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr36.cast_mut();
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr55.cast_mut();
+                                        match subresource54 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                let vec56 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr56 = vec56.as_ptr().cast::<u8>();
+                                                let len56 = vec56.len();
+                                                ::core::mem::forget(vec56);
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len56;
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr56.cast_mut();
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
                                     }
-                                    None => {
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
-                                    }
-                                };
-                            }
-                            V83::Update(e) => {
-                                *base.add(0).cast::<u8>() = (2i32) as u8;
-                                let pilothouse::controller::changes::Update {
-                                    object: object37,
-                                    subresource: subresource37,
-                                } = e;
-                                let vec38 = (object37.into_bytes()).into_boxed_slice();
-                                let ptr38 = vec38.as_ptr().cast::<u8>();
-                                let len38 = vec38.len();
-                                ::core::mem::forget(vec38);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len38;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr38.cast_mut();
-                                match subresource37 {
-                                    Some(e) => {
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec39 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr39 = vec39.as_ptr().cast::<u8>();
-                                        let len39 = vec39.len();
-                                        ::core::mem::forget(vec39);
-                                        *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len39;
-                                        *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr39.cast_mut();
-                                    }
-                                    None => {
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
-                                    }
-                                };
-                            }
-                            V83::Patch(e) => {
-                                *base.add(0).cast::<u8>() = (3i32) as u8;
-                                let pilothouse::controller::changes::Patch {
-                                    kind: kind40,
-                                    key: key40,
-                                    subresource: subresource40,
-                                    patch_type: patch_type40,
-                                    body: body40,
-                                } = e;
-                                let pilothouse::controller::types::Kind {
-                                    group: group41,
-                                    version: version41,
-                                    kind: kind41,
-                                } = kind40;
-                                let vec42 = (group41.into_bytes()).into_boxed_slice();
-                                let ptr42 = vec42.as_ptr().cast::<u8>();
-                                let len42 = vec42.len();
-                                ::core::mem::forget(vec42);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len42;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr42.cast_mut();
-                                let vec43 = (version41.into_bytes()).into_boxed_slice();
-                                let ptr43 = vec43.as_ptr().cast::<u8>();
-                                let len43 = vec43.len();
-                                ::core::mem::forget(vec43);
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len43;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr43.cast_mut();
-                                let vec44 = (kind41.into_bytes()).into_boxed_slice();
-                                let ptr44 = vec44.as_ptr().cast::<u8>();
-                                let len44 = vec44.len();
-                                ::core::mem::forget(vec44);
-                                *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len44;
-                                *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr44.cast_mut();
-                                let pilothouse::controller::types::ObjectKey {
-                                    namespace: namespace45,
-                                    name: name45,
-                                } = key40;
-                                let vec46 = (namespace45.into_bytes()).into_boxed_slice();
-                                let ptr46 = vec46.as_ptr().cast::<u8>();
-                                let len46 = vec46.len();
-                                ::core::mem::forget(vec46);
-                                *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len46;
-                                *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr46.cast_mut();
-                                let vec47 = (name45.into_bytes()).into_boxed_slice();
-                                let ptr47 = vec47.as_ptr().cast::<u8>();
-                                let len47 = vec47.len();
-                                ::core::mem::forget(vec47);
-                                *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len47;
-                                *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr47.cast_mut();
-                                match subresource40 {
-                                    Some(e) => {
-                                        *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec48 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr48 = vec48.as_ptr().cast::<u8>();
-                                        let len48 = vec48.len();
-                                        ::core::mem::forget(vec48);
-                                        *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len48;
-                                        *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr48.cast_mut();
-                                    }
-                                    None => {
-                                        *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
-                                    }
-                                };
-                                *base
-                                    .add(14 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (patch_type40.clone() as i32) as u8;
-                                let vec49 = (body40.into_bytes()).into_boxed_slice();
-                                let ptr49 = vec49.as_ptr().cast::<u8>();
-                                let len49 = vec49.len();
-                                ::core::mem::forget(vec49);
-                                *base
-                                    .add(16 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len49;
-                                *base
-                                    .add(15 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr49.cast_mut();
-                            }
-                            V83::Delete(e) => {
-                                *base.add(0).cast::<u8>() = (4i32) as u8;
-                                let pilothouse::controller::changes::Delete {
-                                    kind: kind50,
-                                    key: key50,
-                                    uid: uid50,
-                                    resource_version: resource_version50,
-                                    propagation: propagation50,
-                                    grace_period_seconds: grace_period_seconds50,
-                                } = e;
-                                let pilothouse::controller::types::Kind {
-                                    group: group51,
-                                    version: version51,
-                                    kind: kind51,
-                                } = kind50;
-                                let vec52 = (group51.into_bytes()).into_boxed_slice();
-                                let ptr52 = vec52.as_ptr().cast::<u8>();
-                                let len52 = vec52.len();
-                                ::core::mem::forget(vec52);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len52;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr52.cast_mut();
-                                let vec53 = (version51.into_bytes()).into_boxed_slice();
-                                let ptr53 = vec53.as_ptr().cast::<u8>();
-                                let len53 = vec53.len();
-                                ::core::mem::forget(vec53);
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len53;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr53.cast_mut();
-                                let vec54 = (kind51.into_bytes()).into_boxed_slice();
-                                let ptr54 = vec54.as_ptr().cast::<u8>();
-                                let len54 = vec54.len();
-                                ::core::mem::forget(vec54);
-                                *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len54;
-                                *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr54.cast_mut();
-                                let pilothouse::controller::types::ObjectKey {
-                                    namespace: namespace55,
-                                    name: name55,
-                                } = key50;
-                                let vec56 = (namespace55.into_bytes()).into_boxed_slice();
-                                let ptr56 = vec56.as_ptr().cast::<u8>();
-                                let len56 = vec56.len();
-                                ::core::mem::forget(vec56);
-                                *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len56;
-                                *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr56.cast_mut();
-                                let vec57 = (name55.into_bytes()).into_boxed_slice();
-                                let ptr57 = vec57.as_ptr().cast::<u8>();
-                                let len57 = vec57.len();
-                                ::core::mem::forget(vec57);
-                                *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len57;
-                                *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr57.cast_mut();
-                                match uid50 {
-                                    Some(e) => {
-                                        *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec58 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr58 = vec58.as_ptr().cast::<u8>();
-                                        let len58 = vec58.len();
-                                        ::core::mem::forget(vec58);
-                                        *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len58;
-                                        *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr58.cast_mut();
-                                    }
-                                    None => {
-                                        *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
-                                    }
-                                };
-                                match resource_version50 {
-                                    Some(e) => {
-                                        *base
-                                            .add(14 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec59 = (e.into_bytes()).into_boxed_slice();
+                                    V100::Patch(e) => {
+                                        *base.add(0).cast::<u8>() = (3i32) as u8;
+                                        let pilothouse::controller::changes::Patch {
+                                            kind: kind57,
+                                            key: key57,
+                                            subresource: subresource57,
+                                            patch_type: patch_type57,
+                                            body: body57,
+                                        } = e;
+                                        let pilothouse::controller::types::Kind {
+                                            group: group58,
+                                            version: version58,
+                                            kind: kind58,
+                                        } = kind57;
+                                        let vec59 = (group58.into_bytes()).into_boxed_slice();
                                         let ptr59 = vec59.as_ptr().cast::<u8>();
                                         let len59 = vec59.len();
                                         ::core::mem::forget(vec59);
                                         *base
-                                            .add(16 * ::core::mem::size_of::<*const u8>())
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>() = len59;
                                         *base
-                                            .add(15 * ::core::mem::size_of::<*const u8>())
+                                            .add(::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>() = ptr59.cast_mut();
-                                    }
-                                    None => {
+                                        let vec60 = (version58.into_bytes()).into_boxed_slice();
+                                        let ptr60 = vec60.as_ptr().cast::<u8>();
+                                        let len60 = vec60.len();
+                                        ::core::mem::forget(vec60);
+                                        *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len60;
+                                        *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr60.cast_mut();
+                                        let vec61 = (kind58.into_bytes()).into_boxed_slice();
+                                        let ptr61 = vec61.as_ptr().cast::<u8>();
+                                        let len61 = vec61.len();
+                                        ::core::mem::forget(vec61);
+                                        *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len61;
+                                        *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr61.cast_mut();
+                                        let pilothouse::controller::types::ObjectKey {
+                                            namespace: namespace62,
+                                            name: name62,
+                                        } = key57;
+                                        let vec63 = (namespace62.into_bytes()).into_boxed_slice();
+                                        let ptr63 = vec63.as_ptr().cast::<u8>();
+                                        let len63 = vec63.len();
+                                        ::core::mem::forget(vec63);
+                                        *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len63;
+                                        *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr63.cast_mut();
+                                        let vec64 = (name62.into_bytes()).into_boxed_slice();
+                                        let ptr64 = vec64.as_ptr().cast::<u8>();
+                                        let len64 = vec64.len();
+                                        ::core::mem::forget(vec64);
+                                        *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len64;
+                                        *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr64.cast_mut();
+                                        match subresource57 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                let vec65 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr65 = vec65.as_ptr().cast::<u8>();
+                                                let len65 = vec65.len();
+                                                ::core::mem::forget(vec65);
+                                                *base
+                                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len65;
+                                                *base
+                                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr65.cast_mut();
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
                                         *base
                                             .add(14 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
+                                            .cast::<u8>() = (patch_type57.clone() as i32) as u8;
+                                        let vec66 = (body57.into_bytes()).into_boxed_slice();
+                                        let ptr66 = vec66.as_ptr().cast::<u8>();
+                                        let len66 = vec66.len();
+                                        ::core::mem::forget(vec66);
+                                        *base
+                                            .add(16 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len66;
+                                        *base
+                                            .add(15 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr66.cast_mut();
                                     }
-                                };
-                                match propagation50 {
-                                    Some(e) => {
+                                    V100::Delete(e) => {
+                                        *base.add(0).cast::<u8>() = (4i32) as u8;
+                                        let pilothouse::controller::changes::Delete {
+                                            kind: kind67,
+                                            key: key67,
+                                            uid: uid67,
+                                            resource_version: resource_version67,
+                                            propagation: propagation67,
+                                            grace_period_seconds: grace_period_seconds67,
+                                        } = e;
+                                        let pilothouse::controller::types::Kind {
+                                            group: group68,
+                                            version: version68,
+                                            kind: kind68,
+                                        } = kind67;
+                                        let vec69 = (group68.into_bytes()).into_boxed_slice();
+                                        let ptr69 = vec69.as_ptr().cast::<u8>();
+                                        let len69 = vec69.len();
+                                        ::core::mem::forget(vec69);
                                         *base
-                                            .add(17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len69;
                                         *base
-                                            .add(1 + 17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (e.clone() as i32) as u8;
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr69.cast_mut();
+                                        let vec70 = (version68.into_bytes()).into_boxed_slice();
+                                        let ptr70 = vec70.as_ptr().cast::<u8>();
+                                        let len70 = vec70.len();
+                                        ::core::mem::forget(vec70);
+                                        *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len70;
+                                        *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr70.cast_mut();
+                                        let vec71 = (kind68.into_bytes()).into_boxed_slice();
+                                        let ptr71 = vec71.as_ptr().cast::<u8>();
+                                        let len71 = vec71.len();
+                                        ::core::mem::forget(vec71);
+                                        *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len71;
+                                        *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr71.cast_mut();
+                                        let pilothouse::controller::types::ObjectKey {
+                                            namespace: namespace72,
+                                            name: name72,
+                                        } = key67;
+                                        let vec73 = (namespace72.into_bytes()).into_boxed_slice();
+                                        let ptr73 = vec73.as_ptr().cast::<u8>();
+                                        let len73 = vec73.len();
+                                        ::core::mem::forget(vec73);
+                                        *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len73;
+                                        *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr73.cast_mut();
+                                        let vec74 = (name72.into_bytes()).into_boxed_slice();
+                                        let ptr74 = vec74.as_ptr().cast::<u8>();
+                                        let len74 = vec74.len();
+                                        ::core::mem::forget(vec74);
+                                        *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len74;
+                                        *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr74.cast_mut();
+                                        match uid67 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                let vec75 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr75 = vec75.as_ptr().cast::<u8>();
+                                                let len75 = vec75.len();
+                                                ::core::mem::forget(vec75);
+                                                *base
+                                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len75;
+                                                *base
+                                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr75.cast_mut();
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
+                                        match resource_version67 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(14 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                let vec76 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr76 = vec76.as_ptr().cast::<u8>();
+                                                let len76 = vec76.len();
+                                                ::core::mem::forget(vec76);
+                                                *base
+                                                    .add(16 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len76;
+                                                *base
+                                                    .add(15 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr76.cast_mut();
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(14 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
+                                        match propagation67 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                *base
+                                                    .add(1 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (e.clone() as i32) as u8;
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
+                                        match grace_period_seconds67 {
+                                            Some(e) => {
+                                                *base
+                                                    .add(4 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (1i32) as u8;
+                                                *base
+                                                    .add(8 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i32>() = _rt::as_i32(e);
+                                            }
+                                            None => {
+                                                *base
+                                                    .add(4 + 17 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<u8>() = (0i32) as u8;
+                                            }
+                                        };
                                     }
-                                    None => {
+                                    V100::Event(e) => {
+                                        *base.add(0).cast::<u8>() = (5i32) as u8;
+                                        let pilothouse::controller::changes::Event {
+                                            kind: kind77,
+                                            key: key77,
+                                            event_type: event_type77,
+                                            reason: reason77,
+                                            action: action77,
+                                            note: note77,
+                                        } = e;
+                                        let pilothouse::controller::types::Kind {
+                                            group: group78,
+                                            version: version78,
+                                            kind: kind78,
+                                        } = kind77;
+                                        let vec79 = (group78.into_bytes()).into_boxed_slice();
+                                        let ptr79 = vec79.as_ptr().cast::<u8>();
+                                        let len79 = vec79.len();
+                                        ::core::mem::forget(vec79);
                                         *base
-                                            .add(17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
-                                    }
-                                };
-                                match grace_period_seconds50 {
-                                    Some(e) => {
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len79;
                                         *base
-                                            .add(4 + 17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr79.cast_mut();
+                                        let vec80 = (version78.into_bytes()).into_boxed_slice();
+                                        let ptr80 = vec80.as_ptr().cast::<u8>();
+                                        let len80 = vec80.len();
+                                        ::core::mem::forget(vec80);
                                         *base
-                                            .add(8 + 17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<i32>() = _rt::as_i32(e);
-                                    }
-                                    None => {
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len80;
                                         *base
-                                            .add(4 + 17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (0i32) as u8;
-                                    }
-                                };
-                            }
-                            V83::Event(e) => {
-                                *base.add(0).cast::<u8>() = (5i32) as u8;
-                                let pilothouse::controller::changes::Event {
-                                    kind: kind60,
-                                    key: key60,
-                                    event_type: event_type60,
-                                    reason: reason60,
-                                    action: action60,
-                                    note: note60,
-                                } = e;
-                                let pilothouse::controller::types::Kind {
-                                    group: group61,
-                                    version: version61,
-                                    kind: kind61,
-                                } = kind60;
-                                let vec62 = (group61.into_bytes()).into_boxed_slice();
-                                let ptr62 = vec62.as_ptr().cast::<u8>();
-                                let len62 = vec62.len();
-                                ::core::mem::forget(vec62);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len62;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr62.cast_mut();
-                                let vec63 = (version61.into_bytes()).into_boxed_slice();
-                                let ptr63 = vec63.as_ptr().cast::<u8>();
-                                let len63 = vec63.len();
-                                ::core::mem::forget(vec63);
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len63;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr63.cast_mut();
-                                let vec64 = (kind61.into_bytes()).into_boxed_slice();
-                                let ptr64 = vec64.as_ptr().cast::<u8>();
-                                let len64 = vec64.len();
-                                ::core::mem::forget(vec64);
-                                *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len64;
-                                *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr64.cast_mut();
-                                let pilothouse::controller::types::ObjectKey {
-                                    namespace: namespace65,
-                                    name: name65,
-                                } = key60;
-                                let vec66 = (namespace65.into_bytes()).into_boxed_slice();
-                                let ptr66 = vec66.as_ptr().cast::<u8>();
-                                let len66 = vec66.len();
-                                ::core::mem::forget(vec66);
-                                *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len66;
-                                *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr66.cast_mut();
-                                let vec67 = (name65.into_bytes()).into_boxed_slice();
-                                let ptr67 = vec67.as_ptr().cast::<u8>();
-                                let len67 = vec67.len();
-                                ::core::mem::forget(vec67);
-                                *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len67;
-                                *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr67.cast_mut();
-                                *base
-                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (event_type60.clone() as i32) as u8;
-                                let vec68 = (reason60.into_bytes()).into_boxed_slice();
-                                let ptr68 = vec68.as_ptr().cast::<u8>();
-                                let len68 = vec68.len();
-                                ::core::mem::forget(vec68);
-                                *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len68;
-                                *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr68.cast_mut();
-                                let vec69 = (action60.into_bytes()).into_boxed_slice();
-                                let ptr69 = vec69.as_ptr().cast::<u8>();
-                                let len69 = vec69.len();
-                                ::core::mem::forget(vec69);
-                                *base
-                                    .add(15 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len69;
-                                *base
-                                    .add(14 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr69.cast_mut();
-                                let vec70 = (note60.into_bytes()).into_boxed_slice();
-                                let ptr70 = vec70.as_ptr().cast::<u8>();
-                                let len70 = vec70.len();
-                                ::core::mem::forget(vec70);
-                                *base
-                                    .add(17 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len70;
-                                *base
-                                    .add(16 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr70.cast_mut();
-                            }
-                            V83::Finalizer(e) => {
-                                *base.add(0).cast::<u8>() = (6i32) as u8;
-                                let pilothouse::controller::changes::Finalizer {
-                                    kind: kind71,
-                                    key: key71,
-                                    name: name71,
-                                    present: present71,
-                                } = e;
-                                let pilothouse::controller::types::Kind {
-                                    group: group72,
-                                    version: version72,
-                                    kind: kind72,
-                                } = kind71;
-                                let vec73 = (group72.into_bytes()).into_boxed_slice();
-                                let ptr73 = vec73.as_ptr().cast::<u8>();
-                                let len73 = vec73.len();
-                                ::core::mem::forget(vec73);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len73;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr73.cast_mut();
-                                let vec74 = (version72.into_bytes()).into_boxed_slice();
-                                let ptr74 = vec74.as_ptr().cast::<u8>();
-                                let len74 = vec74.len();
-                                ::core::mem::forget(vec74);
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len74;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr74.cast_mut();
-                                let vec75 = (kind72.into_bytes()).into_boxed_slice();
-                                let ptr75 = vec75.as_ptr().cast::<u8>();
-                                let len75 = vec75.len();
-                                ::core::mem::forget(vec75);
-                                *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len75;
-                                *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr75.cast_mut();
-                                let pilothouse::controller::types::ObjectKey {
-                                    namespace: namespace76,
-                                    name: name76,
-                                } = key71;
-                                let vec77 = (namespace76.into_bytes()).into_boxed_slice();
-                                let ptr77 = vec77.as_ptr().cast::<u8>();
-                                let len77 = vec77.len();
-                                ::core::mem::forget(vec77);
-                                *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len77;
-                                *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr77.cast_mut();
-                                let vec78 = (name76.into_bytes()).into_boxed_slice();
-                                let ptr78 = vec78.as_ptr().cast::<u8>();
-                                let len78 = vec78.len();
-                                ::core::mem::forget(vec78);
-                                *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len78;
-                                *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr78.cast_mut();
-                                let vec79 = (name71.into_bytes()).into_boxed_slice();
-                                let ptr79 = vec79.as_ptr().cast::<u8>();
-                                let len79 = vec79.len();
-                                ::core::mem::forget(vec79);
-                                *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len79;
-                                *base
-                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr79.cast_mut();
-                                *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<u8>() = (match present71 {
-                                    true => 1,
-                                    false => 0,
-                                }) as u8;
-                            }
-                            V83::Children(e) => {
-                                *base.add(0).cast::<u8>() = (7i32) as u8;
-                                let pilothouse::controller::changes::Children {
-                                    objects: objects80,
-                                } = e;
-                                let vec82 = objects80;
-                                let len82 = vec82.len();
-                                let layout82 = _rt::alloc::Layout::from_size_align(
-                                        vec82.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                        ::core::mem::size_of::<*const u8>(),
-                                    )
-                                    .unwrap();
-                                let (result82, _cleanup82) = wit_bindgen::rt::Cleanup::new(
-                                    layout82,
-                                );
-                                if let Some(cleanup) = _cleanup82 {
-                                    cleanup.forget();
-                                }
-                                for (i, e) in vec82.into_iter().enumerate() {
-                                    let base = result82
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let vec81 = (e.into_bytes()).into_boxed_slice();
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr80.cast_mut();
+                                        let vec81 = (kind78.into_bytes()).into_boxed_slice();
                                         let ptr81 = vec81.as_ptr().cast::<u8>();
                                         let len81 = vec81.len();
                                         ::core::mem::forget(vec81);
                                         *base
-                                            .add(::core::mem::size_of::<*const u8>())
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>() = len81;
-                                        *base.add(0).cast::<*mut u8>() = ptr81.cast_mut();
+                                        *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr81.cast_mut();
+                                        let pilothouse::controller::types::ObjectKey {
+                                            namespace: namespace82,
+                                            name: name82,
+                                        } = key77;
+                                        let vec83 = (namespace82.into_bytes()).into_boxed_slice();
+                                        let ptr83 = vec83.as_ptr().cast::<u8>();
+                                        let len83 = vec83.len();
+                                        ::core::mem::forget(vec83);
+                                        *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len83;
+                                        *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr83.cast_mut();
+                                        let vec84 = (name82.into_bytes()).into_boxed_slice();
+                                        let ptr84 = vec84.as_ptr().cast::<u8>();
+                                        let len84 = vec84.len();
+                                        ::core::mem::forget(vec84);
+                                        *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len84;
+                                        *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr84.cast_mut();
+                                        *base
+                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (event_type77.clone() as i32) as u8;
+                                        let vec85 = (reason77.into_bytes()).into_boxed_slice();
+                                        let ptr85 = vec85.as_ptr().cast::<u8>();
+                                        let len85 = vec85.len();
+                                        ::core::mem::forget(vec85);
+                                        *base
+                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len85;
+                                        *base
+                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr85.cast_mut();
+                                        let vec86 = (action77.into_bytes()).into_boxed_slice();
+                                        let ptr86 = vec86.as_ptr().cast::<u8>();
+                                        let len86 = vec86.len();
+                                        ::core::mem::forget(vec86);
+                                        *base
+                                            .add(15 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len86;
+                                        *base
+                                            .add(14 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr86.cast_mut();
+                                        let vec87 = (note77.into_bytes()).into_boxed_slice();
+                                        let ptr87 = vec87.as_ptr().cast::<u8>();
+                                        let len87 = vec87.len();
+                                        ::core::mem::forget(vec87);
+                                        *base
+                                            .add(17 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len87;
+                                        *base
+                                            .add(16 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr87.cast_mut();
+                                    }
+                                    V100::Finalizer(e) => {
+                                        *base.add(0).cast::<u8>() = (6i32) as u8;
+                                        let pilothouse::controller::changes::Finalizer {
+                                            kind: kind88,
+                                            key: key88,
+                                            name: name88,
+                                            present: present88,
+                                        } = e;
+                                        let pilothouse::controller::types::Kind {
+                                            group: group89,
+                                            version: version89,
+                                            kind: kind89,
+                                        } = kind88;
+                                        let vec90 = (group89.into_bytes()).into_boxed_slice();
+                                        let ptr90 = vec90.as_ptr().cast::<u8>();
+                                        let len90 = vec90.len();
+                                        ::core::mem::forget(vec90);
+                                        *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len90;
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr90.cast_mut();
+                                        let vec91 = (version89.into_bytes()).into_boxed_slice();
+                                        let ptr91 = vec91.as_ptr().cast::<u8>();
+                                        let len91 = vec91.len();
+                                        ::core::mem::forget(vec91);
+                                        *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len91;
+                                        *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr91.cast_mut();
+                                        let vec92 = (kind89.into_bytes()).into_boxed_slice();
+                                        let ptr92 = vec92.as_ptr().cast::<u8>();
+                                        let len92 = vec92.len();
+                                        ::core::mem::forget(vec92);
+                                        *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len92;
+                                        *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr92.cast_mut();
+                                        let pilothouse::controller::types::ObjectKey {
+                                            namespace: namespace93,
+                                            name: name93,
+                                        } = key88;
+                                        let vec94 = (namespace93.into_bytes()).into_boxed_slice();
+                                        let ptr94 = vec94.as_ptr().cast::<u8>();
+                                        let len94 = vec94.len();
+                                        ::core::mem::forget(vec94);
+                                        *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len94;
+                                        *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr94.cast_mut();
+                                        let vec95 = (name93.into_bytes()).into_boxed_slice();
+                                        let ptr95 = vec95.as_ptr().cast::<u8>();
+                                        let len95 = vec95.len();
+                                        ::core::mem::forget(vec95);
+                                        *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len95;
+                                        *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr95.cast_mut();
+                                        let vec96 = (name88.into_bytes()).into_boxed_slice();
+                                        let ptr96 = vec96.as_ptr().cast::<u8>();
+                                        let len96 = vec96.len();
+                                        ::core::mem::forget(vec96);
+                                        *base
+                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len96;
+                                        *base
+                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr96.cast_mut();
+                                        *base
+                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (match present88 {
+                                            true => 1,
+                                            false => 0,
+                                        }) as u8;
+                                    }
+                                    V100::Children(e) => {
+                                        *base.add(0).cast::<u8>() = (7i32) as u8;
+                                        let pilothouse::controller::changes::Children {
+                                            objects: objects97,
+                                        } = e;
+                                        let vec99 = objects97;
+                                        let len99 = vec99.len();
+                                        let layout99 = _rt::alloc::Layout::from_size_align(
+                                                vec99.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
+                                            )
+                                            .unwrap();
+                                        let (result99, _cleanup99) = wit_bindgen::rt::Cleanup::new(
+                                            layout99,
+                                        );
+                                        if let Some(cleanup) = _cleanup99 {
+                                            cleanup.forget();
+                                        }
+                                        for (i, e) in vec99.into_iter().enumerate() {
+                                            let base = result99
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let vec98 = (e.into_bytes()).into_boxed_slice();
+                                                let ptr98 = vec98.as_ptr().cast::<u8>();
+                                                let len98 = vec98.len();
+                                                ::core::mem::forget(vec98);
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len98;
+                                                *base.add(0).cast::<*mut u8>() = ptr98.cast_mut();
+                                            }
+                                        }
+                                        *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len99;
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = result99;
                                     }
                                 }
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len82;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result82;
                             }
                         }
+                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len101;
+                        *base.add(0).cast::<*mut u8>() = result101;
+                        *base
+                            .add(2 * ::core::mem::size_of::<*const u8>())
+                            .cast::<u8>() = (match always47 {
+                            true => 1,
+                            false => 0,
+                        }) as u8;
                     }
                 }
-                *ptr29
+                *ptr45
                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>() = len84;
-                *ptr29.add(8).cast::<*mut u8>() = result84;
-                match requeue_after30 {
-                    Some(e) => {
-                        *ptr29
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (1i32) as u8;
-                        *ptr29
-                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<i64>() = _rt::as_i64(e);
-                    }
-                    None => {
-                        *ptr29
+                    .cast::<usize>() = len102;
+                *ptr45.add(8).cast::<*mut u8>() = result102;
+                match next46 {
+                    Next::OnChange => {
+                        *ptr45
                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                             .cast::<u8>() = (0i32) as u8;
                     }
-                };
+                    Next::After(e) => {
+                        *ptr45
+                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                            .cast::<u8>() = (1i32) as u8;
+                        *ptr45
+                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                            .cast::<i64>() = _rt::as_i64(e);
+                    }
+                    Next::Retry(e) => {
+                        *ptr45
+                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                            .cast::<u8>() = (2i32) as u8;
+                        let vec103 = (e.into_bytes()).into_boxed_slice();
+                        let ptr103 = vec103.as_ptr().cast::<u8>();
+                        let len103 = vec103.len();
+                        ::core::mem::forget(vec103);
+                        *ptr45
+                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                            .cast::<usize>() = len103;
+                        *ptr45
+                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                            .cast::<*mut u8>() = ptr103.cast_mut();
+                    }
+                }
             }
             Err(e) => {
-                *ptr29.add(0).cast::<u8>() = (1i32) as u8;
+                *ptr45.add(0).cast::<u8>() = (1i32) as u8;
                 match e {
                     Failure::Retry(e) => {
-                        *ptr29.add(8).cast::<u8>() = (0i32) as u8;
-                        let vec85 = (e.into_bytes()).into_boxed_slice();
-                        let ptr85 = vec85.as_ptr().cast::<u8>();
-                        let len85 = vec85.len();
-                        ::core::mem::forget(vec85);
-                        *ptr29
+                        *ptr45.add(8).cast::<u8>() = (0i32) as u8;
+                        let vec104 = (e.into_bytes()).into_boxed_slice();
+                        let ptr104 = vec104.as_ptr().cast::<u8>();
+                        let len104 = vec104.len();
+                        ::core::mem::forget(vec104);
+                        *ptr45
                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len85;
-                        *ptr29
+                            .cast::<usize>() = len104;
+                        *ptr45
                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr85.cast_mut();
+                            .cast::<*mut u8>() = ptr104.cast_mut();
                     }
                     Failure::Terminal(e) => {
-                        *ptr29.add(8).cast::<u8>() = (1i32) as u8;
-                        let vec86 = (e.into_bytes()).into_boxed_slice();
-                        let ptr86 = vec86.as_ptr().cast::<u8>();
-                        let len86 = vec86.len();
-                        ::core::mem::forget(vec86);
-                        *ptr29
+                        *ptr45.add(8).cast::<u8>() = (1i32) as u8;
+                        let vec105 = (e.into_bytes()).into_boxed_slice();
+                        let ptr105 = vec105.as_ptr().cast::<u8>();
+                        let len105 = vec105.len();
+                        ::core::mem::forget(vec105);
+                        *ptr45
                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len86;
-                        *ptr29
+                            .cast::<usize>() = len105;
+                        *ptr45
                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr86.cast_mut();
+                            .cast::<*mut u8>() = ptr105.cast_mut();
                     }
                 }
             }
         };
-        ptr29
+        ptr45
     }
 }
 #[doc(hidden)]
@@ -2415,381 +2541,413 @@ pub unsafe fn __post_return_reconcile<T_: Guest>(arg0: *mut u8) {
                 let l2 = *arg0
                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                     .cast::<usize>();
-                let base83 = l1;
-                let len83 = l2;
-                for i in 0..len83 {
-                    let base = base83
-                        .add(i * (8 + 18 * ::core::mem::size_of::<*const u8>()));
+                let base86 = l1;
+                let len86 = l2;
+                for i in 0..len86 {
+                    let base = base86.add(i * (3 * ::core::mem::size_of::<*const u8>()));
                     {
-                        let l3 = i32::from(*base.add(0).cast::<u8>());
-                        match l3 {
-                            0 => {
-                                let l4 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l5 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l4, l5, 1);
-                                let l6 = i32::from(
-                                    *base
-                                        .add(3 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l6 {
-                                    0 => {}
-                                    _ => {
+                        let l3 = *base.add(0).cast::<*mut u8>();
+                        let l4 = *base
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        let base85 = l3;
+                        let len85 = l4;
+                        for i in 0..len85 {
+                            let base = base85
+                                .add(i * (8 + 18 * ::core::mem::size_of::<*const u8>()));
+                            {
+                                let l5 = i32::from(*base.add(0).cast::<u8>());
+                                match l5 {
+                                    0 => {
+                                        let l6 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
                                         let l7 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l8 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l7, l8, 1);
+                                        _rt::cabi_dealloc(l6, l7, 1);
+                                        let l8 = i32::from(
+                                            *base
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        match l8 {
+                                            0 => {}
+                                            _ => {
+                                                let l9 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l10 = *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l9, l10, 1);
+                                            }
+                                        }
                                     }
-                                }
-                            }
-                            1 => {
-                                let l9 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l10 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l9, l10, 1);
-                                let l11 = i32::from(
-                                    *base
-                                        .add(3 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l11 {
-                                    0 => {}
-                                    _ => {
+                                    1 => {
+                                        let l11 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
                                         let l12 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l13 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l12, l13, 1);
+                                        _rt::cabi_dealloc(l11, l12, 1);
+                                        let l13 = i32::from(
+                                            *base
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        match l13 {
+                                            0 => {}
+                                            _ => {
+                                                let l14 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l15 = *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l14, l15, 1);
+                                            }
+                                        }
                                     }
-                                }
-                            }
-                            2 => {
-                                let l14 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l15 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l14, l15, 1);
-                                let l16 = i32::from(
-                                    *base
-                                        .add(3 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l16 {
-                                    0 => {}
-                                    _ => {
+                                    2 => {
+                                        let l16 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
                                         let l17 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l16, l17, 1);
+                                        let l18 = i32::from(
+                                            *base
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        match l18 {
+                                            0 => {}
+                                            _ => {
+                                                let l19 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l20 = *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l19, l20, 1);
+                                            }
+                                        }
+                                    }
+                                    3 => {
+                                        let l21 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l22 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l21, l22, 1);
+                                        let l23 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l24 = *base
                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l18 = *base
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l23, l24, 1);
+                                        let l25 = *base
                                             .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l26 = *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l17, l18, 1);
-                                    }
-                                }
-                            }
-                            3 => {
-                                let l19 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l20 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l19, l20, 1);
-                                let l21 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l22 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l21, l22, 1);
-                                let l23 = *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l24 = *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l23, l24, 1);
-                                let l25 = *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l26 = *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l25, l26, 1);
-                                let l27 = *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l28 = *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l27, l28, 1);
-                                let l29 = i32::from(
-                                    *base
-                                        .add(11 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l29 {
-                                    0 => {}
-                                    _ => {
+                                        _rt::cabi_dealloc(l25, l26, 1);
+                                        let l27 = *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l28 = *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l27, l28, 1);
+                                        let l29 = *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
                                         let l30 = *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l31 = *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l30, l31, 1);
-                                    }
-                                }
-                                let l32 = *base
-                                    .add(15 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l33 = *base
-                                    .add(16 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l32, l33, 1);
-                            }
-                            4 => {
-                                let l34 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l35 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l34, l35, 1);
-                                let l36 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l37 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l36, l37, 1);
-                                let l38 = *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l39 = *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l38, l39, 1);
-                                let l40 = *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l41 = *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l40, l41, 1);
-                                let l42 = *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l43 = *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l42, l43, 1);
-                                let l44 = i32::from(
-                                    *base
-                                        .add(11 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l44 {
-                                    0 => {}
-                                    _ => {
-                                        let l45 = *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l46 = *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l45, l46, 1);
-                                    }
-                                }
-                                let l47 = i32::from(
-                                    *base
-                                        .add(14 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l47 {
-                                    0 => {}
-                                    _ => {
-                                        let l48 = *base
+                                        _rt::cabi_dealloc(l29, l30, 1);
+                                        let l31 = i32::from(
+                                            *base
+                                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        match l31 {
+                                            0 => {}
+                                            _ => {
+                                                let l32 = *base
+                                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l33 = *base
+                                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l32, l33, 1);
+                                            }
+                                        }
+                                        let l34 = *base
                                             .add(15 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l49 = *base
+                                        let l35 = *base
                                             .add(16 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l48, l49, 1);
+                                        _rt::cabi_dealloc(l34, l35, 1);
                                     }
-                                }
-                            }
-                            5 => {
-                                let l50 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l51 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l50, l51, 1);
-                                let l52 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l53 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l52, l53, 1);
-                                let l54 = *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l55 = *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l54, l55, 1);
-                                let l56 = *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l57 = *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l56, l57, 1);
-                                let l58 = *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l59 = *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l58, l59, 1);
-                                let l60 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l61 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l60, l61, 1);
-                                let l62 = *base
-                                    .add(14 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l63 = *base
-                                    .add(15 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l62, l63, 1);
-                                let l64 = *base
-                                    .add(16 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l65 = *base
-                                    .add(17 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l64, l65, 1);
-                            }
-                            6 => {
-                                let l66 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l67 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l66, l67, 1);
-                                let l68 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l69 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l68, l69, 1);
-                                let l70 = *base
-                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l71 = *base
-                                    .add(6 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l70, l71, 1);
-                                let l72 = *base
-                                    .add(7 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l73 = *base
-                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l72, l73, 1);
-                                let l74 = *base
-                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l75 = *base
-                                    .add(10 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l74, l75, 1);
-                                let l76 = *base
-                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l77 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l76, l77, 1);
-                            }
-                            _ => {
-                                let l78 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l79 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let base82 = l78;
-                                let len82 = l79;
-                                for i in 0..len82 {
-                                    let base = base82
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let l80 = *base.add(0).cast::<*mut u8>();
-                                        let l81 = *base
+                                    4 => {
+                                        let l36 = *base
                                             .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l37 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l80, l81, 1);
+                                        _rt::cabi_dealloc(l36, l37, 1);
+                                        let l38 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l39 = *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l38, l39, 1);
+                                        let l40 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l41 = *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l40, l41, 1);
+                                        let l42 = *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l43 = *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l42, l43, 1);
+                                        let l44 = *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l45 = *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l44, l45, 1);
+                                        let l46 = i32::from(
+                                            *base
+                                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        match l46 {
+                                            0 => {}
+                                            _ => {
+                                                let l47 = *base
+                                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l48 = *base
+                                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l47, l48, 1);
+                                            }
+                                        }
+                                        let l49 = i32::from(
+                                            *base
+                                                .add(14 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<u8>(),
+                                        );
+                                        match l49 {
+                                            0 => {}
+                                            _ => {
+                                                let l50 = *base
+                                                    .add(15 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l51 = *base
+                                                    .add(16 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l50, l51, 1);
+                                            }
+                                        }
+                                    }
+                                    5 => {
+                                        let l52 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l53 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l52, l53, 1);
+                                        let l54 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l55 = *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l54, l55, 1);
+                                        let l56 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l57 = *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l56, l57, 1);
+                                        let l58 = *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l59 = *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l58, l59, 1);
+                                        let l60 = *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l61 = *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l60, l61, 1);
+                                        let l62 = *base
+                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l63 = *base
+                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l62, l63, 1);
+                                        let l64 = *base
+                                            .add(14 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l65 = *base
+                                            .add(15 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l64, l65, 1);
+                                        let l66 = *base
+                                            .add(16 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l67 = *base
+                                            .add(17 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l66, l67, 1);
+                                    }
+                                    6 => {
+                                        let l68 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l69 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l68, l69, 1);
+                                        let l70 = *base
+                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l71 = *base
+                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l70, l71, 1);
+                                        let l72 = *base
+                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l73 = *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l72, l73, 1);
+                                        let l74 = *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l75 = *base
+                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l74, l75, 1);
+                                        let l76 = *base
+                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l77 = *base
+                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l76, l77, 1);
+                                        let l78 = *base
+                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l79 = *base
+                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l78, l79, 1);
+                                    }
+                                    _ => {
+                                        let l80 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l81 = *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base84 = l80;
+                                        let len84 = l81;
+                                        for i in 0..len84 {
+                                            let base = base84
+                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let l82 = *base.add(0).cast::<*mut u8>();
+                                                let l83 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l82, l83, 1);
+                                            }
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base84,
+                                            len84 * (2 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
                                     }
                                 }
-                                _rt::cabi_dealloc(
-                                    base82,
-                                    len82 * (2 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                );
                             }
                         }
+                        _rt::cabi_dealloc(
+                            base85,
+                            len85 * (8 + 18 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        );
                     }
                 }
                 _rt::cabi_dealloc(
-                    base83,
-                    len83 * (8 + 18 * ::core::mem::size_of::<*const u8>()),
+                    base86,
+                    len86 * (3 * ::core::mem::size_of::<*const u8>()),
                     ::core::mem::size_of::<*const u8>(),
                 );
+                let l87 = i32::from(
+                    *arg0.add(8 + 2 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                );
+                match l87 {
+                    0 => {}
+                    1 => {}
+                    _ => {
+                        let l88 = *arg0
+                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                            .cast::<*mut u8>();
+                        let l89 = *arg0
+                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        _rt::cabi_dealloc(l88, l89, 1);
+                    }
+                }
             }
             _ => {
-                let l84 = i32::from(*arg0.add(8).cast::<u8>());
-                match l84 {
+                let l90 = i32::from(*arg0.add(8).cast::<u8>());
+                match l90 {
                     0 => {
-                        let l85 = *arg0
+                        let l91 = *arg0
                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                             .cast::<*mut u8>();
-                        let l86 = *arg0
+                        let l92 = *arg0
                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                             .cast::<usize>();
-                        _rt::cabi_dealloc(l85, l86, 1);
+                        _rt::cabi_dealloc(l91, l92, 1);
                     }
                     _ => {
-                        let l87 = *arg0
+                        let l93 = *arg0
                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                             .cast::<*mut u8>();
-                        let l88 = *arg0
+                        let l94 = *arg0
                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                             .cast::<usize>();
-                        _rt::cabi_dealloc(l87, l88, 1);
+                        _rt::cabi_dealloc(l93, l94, 1);
                     }
                 }
             }
@@ -4226,7 +4384,6 @@ pub mod pilothouse {
             pub type Kind = super::super::super::pilothouse::controller::types::Kind;
             pub type ObjectKey = super::super::super::pilothouse::controller::types::ObjectKey;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
-            pub type Milliseconds = super::super::super::pilothouse::controller::types::Milliseconds;
             /// Server-side apply under the plugin's field manager: create the object, or make these fields so.
             ///
             /// What is applied counts as read, whatever fields the manifest names of the kind: when somebody
@@ -4516,8 +4673,8 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and deletes those
-            /// it applied for this key before, of the kinds the manifest marks `children`, that are no longer among
+            /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and then, if all that
+            /// has succeeded, deletes those it applied for this key before, of the kinds the manifest marks `children`, that are no longer among
             /// them. What the operator does not grant to delete any more stays, and the log says so. Once in an outcome.
             ///
             /// It tells them by a label that it gives them, `pilothouse.dev/children-of`: a digest of the plugin, the subject's kind
@@ -4538,14 +4695,7 @@ pub mod pilothouse {
                     f.debug_struct("Children").field("objects", &self.objects).finish()
                 }
             }
-            /// One write. Actions run in the order given, and the first failure ends the list.
-            ///
-            /// Two failures say something of one object alone, and do not keep the others waiting. After a
-            /// `delete` that failed, what follows is done nevertheless, but for actions on the same object,
-            /// and for the removal of finalizers, which may wait for the deletion. After the removal of a
-            /// finalizer that failed, all but actions on the same object is done. The outcome counts as
-            /// failed in the end. When the cluster cannot be reached, or wants to be left alone, nothing more
-            /// is done.
+            /// One write.
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or those that were there before. The finalizers of
             /// an object that exists are changed by `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that of the object
@@ -4599,8 +4749,85 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// What became of one action, in the order the actions were given. Actions that were not done
-            /// because of a failed one are `skipped`.
+            /// Actions that do not depend on each other. What depends on others having succeeded belongs in a
+            /// later stage.
+            ///
+            /// Actions on one object are done in the order given, each after the one before. Others are sent
+            /// side by side: one at first, and one more at the same time for each that was accepted, up to 16.
+            /// A subresource with a kind of its own (`Eviction`, `Binding`, `Scale`) counts as another object.
+            ///
+            /// A failure stops no other action of its stage, with three exceptions. After a failed action on
+            /// an object, later ones on it are skipped. After a `create` that failed, no other `create` of the
+            /// stage is begun: a quota or a webhook would refuse them all. And a `children` action whose
+            /// applies have not all succeeded deletes nothing. Every later stage is skipped, but for those
+            /// with `always`, and the outcome counts as failed.
+            ///
+            /// When the cluster cannot be reached, or wants to be left alone, or the operator stops the
+            /// plugin, nothing more is begun, `always` or not.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Stage {
+                pub actions: _rt::Vec<Action>,
+                /// Begin it though something failed in a stage before: for a status that is to be written in any case.
+                pub always: bool,
+            }
+            impl ::core::fmt::Debug for Stage {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Stage")
+                        .field("actions", &self.actions)
+                        .field("always", &self.always)
+                        .finish()
+                }
+            }
+            /// What was to be done with the object.
+            #[repr(u8)]
+            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+            pub enum Verb {
+                Apply,
+                Create,
+                Update,
+                Patch,
+                Delete,
+                Event,
+                Finalizer,
+            }
+            impl ::core::fmt::Debug for Verb {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Verb::Apply => f.debug_tuple("Verb::Apply").finish(),
+                        Verb::Create => f.debug_tuple("Verb::Create").finish(),
+                        Verb::Update => f.debug_tuple("Verb::Update").finish(),
+                        Verb::Patch => f.debug_tuple("Verb::Patch").finish(),
+                        Verb::Delete => f.debug_tuple("Verb::Delete").finish(),
+                        Verb::Event => f.debug_tuple("Verb::Event").finish(),
+                        Verb::Finalizer => f.debug_tuple("Verb::Finalizer").finish(),
+                    }
+                }
+            }
+            impl Verb {
+                #[doc(hidden)]
+                pub unsafe fn _lift(val: u8) -> Verb {
+                    if !cfg!(debug_assertions) {
+                        return unsafe { ::core::mem::transmute(val) };
+                    }
+                    match val {
+                        0 => Verb::Apply,
+                        1 => Verb::Create,
+                        2 => Verb::Update,
+                        3 => Verb::Patch,
+                        4 => Verb::Delete,
+                        5 => Verb::Event,
+                        6 => Verb::Finalizer,
+                        _ => panic!("invalid enum discriminant"),
+                    }
+                }
+            }
+            /// How one write has ended.
             ///
             /// The text of an error is for people. The server's own words, which may quote the object, are in it where the plugin reads the
             /// object whole; else its status, as `HTTP 422 Invalid`.
@@ -4610,7 +4837,7 @@ pub mod pilothouse {
                 Done(Option<_rt::String>),
                 /// Not sent: it would have changed nothing.
                 Unchanged,
-                /// Not sent: an earlier action failed.
+                /// Not sent, because of something else that failed, or because the plugin was stopped.
                 Skipped,
                 /// 409: another field manager owns a field, or a precondition no longer holds. Also a JSON
                 /// Patch that does not fit the object as it is: one of its tests fails, or what it changes is
@@ -4663,6 +4890,29 @@ pub mod pilothouse {
                             f.debug_tuple("ActionResult::Failed").field(e).finish()
                         }
                     }
+                }
+            }
+            /// What became of one write: of each action one, and of a `children` action one for each object
+            /// that was to be applied or deleted.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Effect {
+                pub kind: Kind,
+                /// With the name that the host derived from `generateName`. An Event's is the object it is about.
+                pub key: ObjectKey,
+                pub verb: Verb,
+                pub outcome: ActionResult,
+            }
+            impl ::core::fmt::Debug for Effect {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Effect")
+                        .field("kind", &self.kind)
+                        .field("key", &self.key)
+                        .field("verb", &self.verb)
+                        .field("outcome", &self.outcome)
+                        .finish()
                 }
             }
         }
@@ -4814,10 +5064,10 @@ macro_rules! __export_controller_impl {
         "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.1.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2935] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 3063] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf6\x15\x01A\x02\x01\
-A)\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf6\x16\x01A\x02\x01\
+A*\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
 \x09namespaces\x04names\x04\0\x0aobject-key\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\
 \x01w\x04\0\x0cmilliseconds\x03\0\x06\x01s\x04\0\x0afield-path\x03\0\x08\x01o\x02\
 ss\x01ps\x01o\x02s\x0b\x01q\x05\x06equals\x01\x0a\0\x06one-of\x01\x0c\0\x07none-\
@@ -4853,37 +5103,40 @@ rite\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemory-bytes\x1b\x04fuel\x1b\x07
 timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\x01p\x13\x01p\x15\x01p\x1a\
 \x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\x05reads\x20\x07indexes!\x06\
 writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08manifest\x03\0$\x03\0$pilothou\
-se:controller/manifest@0.1.0\x05\x0a\x01B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
+se:controller/manifest@0.1.0\x05\x0a\x01B+\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
 \0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\
-\x04json\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01\
-r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01\
-r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06obj\
-ect\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bm\
-erge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x05\x04ki\
-nd\x01\x03key\x03\x0bsubresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patc\
-h\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\
-\0\x13\x01k\x14\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03uid\x08\x10resource-ver\
-sion\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\
-\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x19\x01r\x06\x04kind\x01\
-\x03key\x03\x0aevent-type\x1a\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\
-\x1b\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\
-\0\x1d\x01p\x05\x01r\x01\x07objects\x1f\x04\0\x08children\x03\0\x20\x01q\x08\x05\
-apply\x01\x0a\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05patch\x01\x12\0\x06de\
-lete\x01\x18\0\x05event\x01\x1c\0\x09finalizer\x01\x1e\0\x08children\x01!\0\x04\0\
-\x06action\x03\0\"\x01q\x09\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\0\0\x08\
-conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidden\x01s\0\
-\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0$\x03\0#pilothou\
-se:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-key\x03\0\x02\x03\0\x04json\x03\
-\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\x08manifest\x03\0\x08manife\
-st\x03\0\x0f\x02\x03\0\x05\x06action\x03\0\x06action\x03\0\x11\x02\x03\0\x05\x0d\
-action-result\x03\0\x0daction-result\x03\0\x13\x01p\x14\x01r\x04\x03key\x0c\x07a\
-ttempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01p\x12\x01k\x0e\
-\x01r\x02\x07actions\x18\x0drequeue-after\x19\x03\0\x07outcome\x03\0\x1a\x01q\x02\
-\x05retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1c\x01@\0\0\x10\x04\0\
-\x08describe\x01\x1e\x01j\x01\x1b\x01\x1d\x01@\x01\x07request\x17\0\x1f\x04\0\x09\
-reconcile\x01\x20\x04\0&pilothouse:controller/controller@0.1.0\x04\0\x0b\x10\x01\
-\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-componen\
-t\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x04json\x03\0\x04\x01ks\x01r\x03\x06object\x05\x0bsubresource\x06\x05force\x7f\x04\
+\0\x05apply\x03\0\x07\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06create\x03\
+\0\x09\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06update\x03\0\x0b\x01m\x03\
+\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\
+\x0d\x01r\x05\x04kind\x01\x03key\x03\x0bsubresource\x06\x0apatch-type\x0e\x04bod\
+y\x05\x04\0\x05patch\x03\0\x0f\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\
+\0\x0bpropagation\x03\0\x11\x01k\x12\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03ui\
+d\x06\x10resource-version\x06\x0bpropagation\x13\x14grace-period-seconds\x14\x04\
+\0\x06delete\x03\0\x15\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x17\
+\x01r\x06\x04kind\x01\x03key\x03\x0aevent-type\x18\x06reasons\x06actions\x04note\
+s\x04\0\x05event\x03\0\x19\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\
+\x04\0\x09finalizer\x03\0\x1b\x01p\x05\x01r\x01\x07objects\x1d\x04\0\x08children\
+\x03\0\x1e\x01q\x08\x05apply\x01\x08\0\x06create\x01\x0a\0\x06update\x01\x0c\0\x05\
+patch\x01\x10\0\x06delete\x01\x16\0\x05event\x01\x1a\0\x09finalizer\x01\x1c\0\x08\
+children\x01\x1f\0\x04\0\x06action\x03\0\x20\x01p!\x01r\x02\x07actions\"\x06alwa\
+ys\x7f\x04\0\x05stage\x03\0#\x01m\x07\x05apply\x06create\x06update\x05patch\x06d\
+elete\x05event\x09finalizer\x04\0\x04verb\x03\0%\x01q\x09\x04done\x01\x06\0\x09u\
+nchanged\0\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-f\
+ound\x01s\0\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0dacti\
+on-result\x03\0'\x01r\x04\x04kind\x01\x03key\x03\x04verb&\x07outcome(\x04\0\x06e\
+ffect\x03\0)\x03\0#pilothouse:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-k\
+ey\x03\0\x02\x03\0\x04json\x03\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\
+\x08manifest\x03\0\x08manifest\x03\0\x0f\x02\x03\0\x05\x05stage\x03\0\x05stage\x03\
+\0\x11\x02\x03\0\x05\x06effect\x03\0\x06effect\x03\0\x13\x01p\x14\x01r\x04\x03ke\
+y\x0c\x07attempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01q\x03\
+\x09on-change\0\0\x05after\x01\x0e\0\x05retry\x01s\0\x03\0\x04next\x03\0\x18\x01\
+p\x12\x01r\x02\x06stages\x1a\x04next\x19\x03\0\x07outcome\x03\0\x1b\x01q\x02\x05\
+retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1d\x01@\0\0\x10\x04\0\x08\
+describe\x01\x1f\x01j\x01\x1c\x01\x1e\x01@\x01\x07request\x17\0\x20\x04\0\x09rec\
+oncile\x01!\x04\0&pilothouse:controller/controller@0.1.0\x04\0\x0b\x10\x01\0\x0a\
+controller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070\
+.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -4896,9 +5149,9 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2947] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe2\x15\x01A\x02\x01\
-A$\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3075] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe2\x16\x01A\x02\x01\
+A%\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
 \x09namespaces\x04names\x04\0\x0aobject-key\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\
 \x01w\x04\0\x0cmilliseconds\x03\0\x06\x01s\x04\0\x0afield-path\x03\0\x08\x01o\x02\
 ss\x01ps\x01o\x02s\x0b\x01q\x05\x06equals\x01\x0a\0\x06one-of\x01\x0c\0\x07none-\
@@ -4934,36 +5187,39 @@ rite\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemory-bytes\x1b\x04fuel\x1b\x07
 timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\x01p\x13\x01p\x15\x01p\x1a\
 \x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\x05reads\x20\x07indexes!\x06\
 writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08manifest\x03\0$\x03\0$pilothou\
-se:controller/manifest@0.1.0\x05\x0a\x01B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
+se:controller/manifest@0.1.0\x05\x0a\x01B+\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
 \0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\
-\x04json\x03\0\x04\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01\
-r\x03\x06object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01\
-r\x02\x06object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06obj\
-ect\x05\x0bsubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bm\
-erge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x05\x04ki\
-nd\x01\x03key\x03\x0bsubresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patc\
-h\x03\0\x11\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\
-\0\x13\x01k\x14\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03uid\x08\x10resource-ver\
-sion\x08\x0bpropagation\x15\x14grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\
-\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x19\x01r\x06\x04kind\x01\
-\x03key\x03\x0aevent-type\x1a\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\
-\x1b\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\
-\0\x1d\x01p\x05\x01r\x01\x07objects\x1f\x04\0\x08children\x03\0\x20\x01q\x08\x05\
-apply\x01\x0a\0\x06create\x01\x0c\0\x06update\x01\x0e\0\x05patch\x01\x12\0\x06de\
-lete\x01\x18\0\x05event\x01\x1c\0\x09finalizer\x01\x1e\0\x08children\x01!\0\x04\0\
-\x06action\x03\0\"\x01q\x09\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\0\0\x08\
-conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidden\x01s\0\
-\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0$\x03\0#pilothou\
-se:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-key\x03\0\x02\x03\0\x04json\x03\
-\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\x08manifest\x03\0\x08manife\
-st\x03\0\x0f\x02\x03\0\x05\x06action\x03\0\x06action\x03\0\x11\x02\x03\0\x05\x0d\
-action-result\x03\0\x0daction-result\x03\0\x13\x01p\x14\x01r\x04\x03key\x0c\x07a\
-ttempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01p\x12\x01k\x0e\
-\x01r\x02\x07actions\x18\x0drequeue-after\x19\x03\0\x07outcome\x03\0\x1a\x01q\x02\
-\x05retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1c\x04\0Fpilothouse:\
-controller/controller-with-all-of-its-exports-removed@0.1.0\x04\0\x0b0\x01\0*con\
-troller-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed\
--by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x04json\x03\0\x04\x01ks\x01r\x03\x06object\x05\x0bsubresource\x06\x05force\x7f\x04\
+\0\x05apply\x03\0\x07\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06create\x03\
+\0\x09\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06update\x03\0\x0b\x01m\x03\
+\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\
+\x0d\x01r\x05\x04kind\x01\x03key\x03\x0bsubresource\x06\x0apatch-type\x0e\x04bod\
+y\x05\x04\0\x05patch\x03\0\x0f\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\
+\0\x0bpropagation\x03\0\x11\x01k\x12\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03ui\
+d\x06\x10resource-version\x06\x0bpropagation\x13\x14grace-period-seconds\x14\x04\
+\0\x06delete\x03\0\x15\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x17\
+\x01r\x06\x04kind\x01\x03key\x03\x0aevent-type\x18\x06reasons\x06actions\x04note\
+s\x04\0\x05event\x03\0\x19\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\
+\x04\0\x09finalizer\x03\0\x1b\x01p\x05\x01r\x01\x07objects\x1d\x04\0\x08children\
+\x03\0\x1e\x01q\x08\x05apply\x01\x08\0\x06create\x01\x0a\0\x06update\x01\x0c\0\x05\
+patch\x01\x10\0\x06delete\x01\x16\0\x05event\x01\x1a\0\x09finalizer\x01\x1c\0\x08\
+children\x01\x1f\0\x04\0\x06action\x03\0\x20\x01p!\x01r\x02\x07actions\"\x06alwa\
+ys\x7f\x04\0\x05stage\x03\0#\x01m\x07\x05apply\x06create\x06update\x05patch\x06d\
+elete\x05event\x09finalizer\x04\0\x04verb\x03\0%\x01q\x09\x04done\x01\x06\0\x09u\
+nchanged\0\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-f\
+ound\x01s\0\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0dacti\
+on-result\x03\0'\x01r\x04\x04kind\x01\x03key\x03\x04verb&\x07outcome(\x04\0\x06e\
+ffect\x03\0)\x03\0#pilothouse:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-k\
+ey\x03\0\x02\x03\0\x04json\x03\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\
+\x08manifest\x03\0\x08manifest\x03\0\x0f\x02\x03\0\x05\x05stage\x03\0\x05stage\x03\
+\0\x11\x02\x03\0\x05\x06effect\x03\0\x06effect\x03\0\x13\x01p\x14\x01r\x04\x03ke\
+y\x0c\x07attempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01q\x03\
+\x09on-change\0\0\x05after\x01\x0e\0\x05retry\x01s\0\x03\0\x04next\x03\0\x18\x01\
+p\x12\x01r\x02\x06stages\x1a\x04next\x19\x03\0\x07outcome\x03\0\x1b\x01q\x02\x05\
+retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1d\x04\0Fpilothouse:cont\
+roller/controller-with-all-of-its-exports-removed@0.1.0\x04\0\x0b0\x01\0*control\
+ler-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -61,7 +61,7 @@
 //!     "data": {"who": "moon"},
 //! }));
 //! let outcome = cluster.reconcile::<Hello>("default", "a")?;
-//! assert_eq!(outcome.actions.len(), 1);
+//! assert_eq!(outcome.actions().count(), 1);
 //! # Ok::<(), pilothouse_sdk::Failure>(())
 //! ```
 //!
@@ -109,8 +109,8 @@ mod exported;
 pub use exported::Exported;
 
 pub use bindings::pilothouse::controller::changes::{
-    Action, ActionResult, Apply, Children, Create, Delete, Event, EventType, Finalizer, Patch,
-    PatchType, Propagation, Update,
+    Action, ActionResult, Apply, Children, Create, Delete, Effect, Event, EventType, Finalizer,
+    Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
 };
 pub use bindings::pilothouse::controller::cluster::{Filter, IndexValue, ReadError};
 pub use bindings::pilothouse::controller::log::Level;
@@ -120,7 +120,7 @@ pub use bindings::pilothouse::controller::manifest::{
 pub use bindings::pilothouse::controller::types::{
     Kind, LabelRequirement, LabelSelector, ObjectKey,
 };
-pub use bindings::{Failure, Outcome, Request};
+pub use bindings::{Failure, Next, Outcome, Request};
 pub use cluster::Cluster;
 pub use objects::{Condition, OwnerReference, set_condition};
 pub use time::rfc3339;
@@ -140,7 +140,8 @@ pub trait Controller {
     ///
     /// # Errors
     ///
-    /// After [`Failure::Retry`] the host runs the key again, with a delay that doubles from 5 ms up
+    /// After a failure nothing is written: [`Outcome::retry`] writes first. After
+    /// [`Failure::Retry`] the host runs the key again, with a delay that doubles from 5 ms up
     /// to 1,000 s. After [`Failure::Terminal`] it does not, until something the key has read
     /// changes. Using `?` on a read that is denied or on an object that cannot be decoded returns
     /// the latter.

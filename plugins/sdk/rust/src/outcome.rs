@@ -4,23 +4,58 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::{Action, Failure, Outcome, ReadError, Request};
+use crate::{Action, Failure, Next, Outcome, ReadError, Request, Stage};
 
 impl Outcome {
     /// An outcome without actions. The key runs again when something it has read changes.
     #[must_use]
     pub fn done() -> Self {
         Self {
-            actions: Vec::new(),
-            requeue_after: None,
+            stages: Vec::new(),
+            next: Next::OnChange,
         }
     }
 
-    /// Appends an action. Actions are performed in this order.
+    /// Adds an action to the current stage. Actions on one object are done in this order, others
+    /// side by side. What depends on others having succeeded belongs in a later [`stage`].
+    ///
+    /// [`stage`]: Self::stage
     #[must_use]
     pub fn with(mut self, action: impl Into<Action>) -> Self {
-        self.actions.push(action.into());
+        if self.stages.is_empty() {
+            self = self.stage();
+        }
+        if let Some(stage) = self.stages.last_mut() {
+            stage.actions.push(action.into());
+        }
         self
+    }
+
+    /// Begins the next stage. It is done when all actions so far have succeeded.
+    #[must_use]
+    pub fn stage(self) -> Self {
+        self.begin(false)
+    }
+
+    /// Begins the next stage, which is done even if an earlier one has failed: for a status that
+    /// is to be written in any case.
+    #[must_use]
+    pub fn always(self) -> Self {
+        self.begin(true)
+    }
+
+    fn begin(mut self, always: bool) -> Self {
+        self.stages.pop_if(|stage| stage.actions.is_empty());
+        self.stages.push(Stage {
+            actions: Vec::new(),
+            always,
+        });
+        self
+    }
+
+    /// The actions of all stages.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.stages.iter().flat_map(|stage| &stage.actions)
     }
 
     /// Runs this key again after this delay, even if nothing it has read has changed. The host
@@ -28,7 +63,15 @@ impl Outcome {
     /// than a second waits longer each time, from 5 ms up to a second.
     #[must_use]
     pub fn requeue_after(mut self, delay: Duration) -> Self {
-        self.requeue_after = Some(milliseconds(delay));
+        self.next = Next::After(milliseconds(delay));
+        self
+    }
+
+    /// Retries this key with back-off, as after [`Failure::Retry`], when the actions have been
+    /// done. The message is for the operator.
+    #[must_use]
+    pub fn retry(mut self, message: impl Into<String>) -> Self {
+        self.next = Next::Retry(message.into());
         self
     }
 }

@@ -10,7 +10,7 @@ mod guest;
 mod server;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use pilothouse_core::{self as host, Execution, Next, ReadFailure, Rehearsal};
 use serde_json::Value;
 
 use crate::{
-    ActionResult, Cluster, Controller, Failure, Filter, Kind, Level, Manifest, ObjectKey, Outcome,
+    Cluster, Controller, Effect, Failure, Filter, Kind, Level, Manifest, ObjectKey, Outcome,
     ReadError, Request,
 };
 
@@ -58,9 +58,9 @@ pub struct FakeCluster {
     now: Duration,
     /// The `attempt` of a key that has not been run yet.
     attempt: u32,
-    previous: Vec<ActionResult>,
+    previous: Vec<Effect>,
     /// What the next reconcile of each key is given: `attempt` and `previous`.
-    turns: BTreeMap<host::ObjectKey, (u32, Vec<ActionResult>)>,
+    turns: BTreeMap<host::ObjectKey, (u32, Vec<Effect>)>,
     /// The last reconcile, until its outcome is performed.
     seen: RefCell<Option<Rehearsal>>,
 }
@@ -136,11 +136,11 @@ impl FakeCluster {
         self
     }
 
-    /// Sets the results that the next reconcile of each key gets as `previous`. Also forgets what
+    /// Sets the effects that the next reconcile of each key gets as `previous`. Also forgets what
     /// earlier reconciles have left for later ones.
     #[must_use]
-    pub fn previous(mut self, results: impl IntoIterator<Item = ActionResult>) -> Self {
-        self.previous = results.into_iter().collect();
+    pub fn previous(mut self, effects: impl IntoIterator<Item = Effect>) -> Self {
+        self.previous = effects.into_iter().collect();
         self.turns.clear();
         self
     }
@@ -176,7 +176,7 @@ impl FakeCluster {
             .run(C::reconcile, &request, &mut rehearsal.reader);
         self.seen.replace(Some(rehearsal.clone()));
         let outcome = outcome?;
-        let checked = rehearsal.execution(&convert::outcome(&outcome).actions);
+        let checked = rehearsal.execution(&convert::outcome(&outcome).stages);
         let checked = checked.map(drop);
         checked.map_err(|reason| Failure::Terminal(reason.to_string()))?;
         Ok(outcome)
@@ -207,7 +207,7 @@ impl FakeCluster {
     }
 
     /// Performs the outcome of a reconcile of this key, so that the next reconcile sees the result.
-    /// Returns what became of each action, which the key's next reconcile also gets as
+    /// Returns what became of each write, which the key's next reconcile also gets as
     /// [`previous`](crate::Request::previous).
     ///
     /// Which writes are sent, under which conditions, and what is skipped after a failure is as in
@@ -234,21 +234,21 @@ impl FakeCluster {
     ///
     /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
     /// merge patch, which cannot be applied without the kinds' schemas.
-    pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
+    pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<Effect> {
         let key = convert::key(key);
         let seen = self.seen.take().filter(|seen| seen.request.key == key);
         let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
-        let execution = rehearsal.execution(&convert::outcome(outcome).actions);
+        let execution = rehearsal.execution(&convert::outcome(outcome).stages);
         let execution =
             execution.unwrap_or_else(|reason| panic!("the host refuses the outcome: {reason}"));
         let executed = self.perform(execution);
-        let results: Vec<ActionResult> = executed.results.into_iter().map(Into::into).collect();
+        let effects: Vec<Effect> = executed.effects.into_iter().map(Into::into).collect();
         let attempt = match executed.failure {
             Some(_) => self.told(&key).0 + 1,
             None => 1,
         };
-        self.turns.insert(key, (attempt, results.clone()));
-        results
+        self.turns.insert(key, (attempt, effects.clone()));
+        effects
     }
 
     /// Runs the keys that the host would run now, and those that their writes wake, until none is
@@ -316,21 +316,25 @@ impl FakeCluster {
     }
 
     /// What the next reconcile of this key is given: `attempt` and `previous`.
-    fn told(&self, key: &host::ObjectKey) -> (u32, Vec<ActionResult>) {
+    fn told(&self, key: &host::ObjectKey) -> (u32, Vec<Effect>) {
         let told = self.turns.get(key).cloned();
         told.unwrap_or_else(|| (self.attempt, self.previous.clone()))
     }
 
-    /// Sends the writes of an outcome.
+    /// Sends the writes of an outcome, and answers each before the next is begun.
     fn perform(&mut self, mut execution: Execution) -> host::Executed {
+        let mut pending = VecDeque::new();
         loop {
-            execution = match execution.advance() {
+            let under_way = match execution.advance() {
                 ControlFlow::Break(executed) => return executed,
-                ControlFlow::Continue(pending) => {
-                    let answer = self.send(pending.write());
-                    pending.answered(answer)
+                ControlFlow::Continue((begun, under_way)) => {
+                    pending.extend(begun);
+                    under_way
                 }
             };
+            let write = pending.pop_front().expect("a write is under way");
+            let answer = self.send(write.write());
+            execution = under_way.answered(write, answer);
         }
     }
 
@@ -361,17 +365,22 @@ impl FakeCluster {
         };
         let ran = reconcile.run();
         let mut step = self.caches.get_mut().hub.ran(ran, self.now);
+        let mut pending = VecDeque::new();
         let finished = loop {
-            step = match step {
+            let writing = match step {
                 ControlFlow::Break(finished) => break finished,
-                ControlFlow::Continue(writing) => match writing.advance() {
-                    ControlFlow::Break(finished) => break finished,
-                    ControlFlow::Continue(sending) => {
-                        let answer = self.send(sending.write());
-                        ControlFlow::Continue(sending.answered(answer))
-                    }
-                },
-            }
+                ControlFlow::Continue(writing) => writing,
+            };
+            let sending = match writing.advance() {
+                ControlFlow::Break(finished) => break finished,
+                ControlFlow::Continue((begun, sending)) => {
+                    pending.extend(begun);
+                    sending
+                }
+            };
+            let write = pending.pop_front().expect("a write is under way");
+            let answer = self.send(write.write());
+            step = ControlFlow::Continue(sending.answered(write, answer));
         };
         let key = &finished.held().request.key;
         let run = Run {

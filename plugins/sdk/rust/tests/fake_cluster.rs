@@ -8,7 +8,7 @@ use std::time::Duration;
 use pilothouse_sdk::testing::{FakeCluster, to_json};
 use pilothouse_sdk::{
     Action, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Filter,
-    Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Read, Request,
+    Finalizer, Kind, LabelRequirement, Manifest, Next, ObjectKey, Outcome, Patch, Read, Request,
     Selection, Subject, Verb,
 };
 use serde_json::{Value, json};
@@ -207,9 +207,9 @@ fn a_turn_is_given_its_configuration_and_time() {
     let outcome = cluster
         .reconcile::<Applies>("a", "b")
         .expect("the write is declared");
-    assert_eq!(outcome.requeue_after, Some(2_000));
+    assert_eq!(outcome.next, Next::After(2_000));
     assert_eq!(
-        to_json(&outcome.actions[0]),
+        to_json(&outcome.stages[0].actions[0]),
         json!({"apply": {"object": pod("a", "b", "web"), "force": false}})
     );
     assert_eq!(cluster.lines(), ["INFO turn seconds=7"]);

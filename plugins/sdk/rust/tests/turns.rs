@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::FakeCluster;
 use pilothouse_sdk::{
-    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Finalizer,
-    Kind, Manifest, ObjectKey, Outcome, Patch, Request, Selection, Subject, Update, Verb,
+    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Effect, EffectVerb, Event,
+    Failure, Finalizer, Kind, Manifest, ObjectKey, Outcome, Patch, Request, Selection, Subject,
+    Update, Verb,
 };
 use serde_json::{Value, json};
 
@@ -470,7 +471,8 @@ impl Controller for Told {
     }
 
     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let previous = format!("{:?}", request.previous);
+        let previous = request.previous.iter().map(|effect| &effect.outcome);
+        let previous = format!("{:?}", previous.collect::<Vec<_>>());
         let attempt = request.attempt.to_string();
         cluster.info("told", &[("attempt", &attempt), ("previous", &previous)]);
         if request.attempt == 2 {
@@ -500,9 +502,12 @@ fn a_turn_is_told_which_try_it_is_and_what_became_of_the_last() {
 
 #[test]
 fn a_test_says_which_try_it_is_and_what_became_of_the_last() {
-    let cluster = FakeCluster::new(manifest())
-        .attempt(3)
-        .previous([ActionResult::Skipped]);
+    let cluster = FakeCluster::new(manifest()).attempt(3).previous([Effect {
+        kind: sites(),
+        key: key(),
+        verb: EffectVerb::Apply,
+        outcome: ActionResult::Skipped,
+    }]);
     assert!(cluster.reconcile::<Told>("default", "a").is_ok());
     assert_eq!(
         cluster.lines(),
@@ -529,19 +534,24 @@ fn a_copy_of_a_childs_labels_is_no_child() {
 }
 
 #[test]
-fn one_object_that_cannot_be_deleted_stops_only_what_may_count_on_it() {
+fn a_failure_stops_what_the_contract_says_and_nothing_else() {
     let mut guarded = config_map("a", &json!({}));
     guarded["metadata"]["finalizers"] = json!(["x/f"]);
     let mut cluster = cluster().with(site(&json!({}))).with(guarded);
-    let other = || Create::new(&config_map("new", &json!({}))).expect("JSON is JSON");
+    let create = |name: &str| Create::new(&config_map(name, &json!({}))).expect("JSON is JSON");
     let touch = Patch::merge(&sites(), &key(), &json!({"spec": {"a": 1}}));
     let outcome = Outcome::done()
         .with(Delete::new(&sites(), &key()).uid("another"))
-        .with(other())
+        .with(create("new"))
         .with(touch.expect("JSON is JSON"))
+        .with(create("new"))
+        .with(create("more"))
+        .with(Delete::new(&config_maps(), &ObjectKey::new("default", "x")))
+        .stage()
         .with(Finalizer::remove(&config_maps(), &key(), "x/f"))
-        .with(other())
-        .with(Create::new(&config_map("more", &json!({}))).expect("JSON is JSON"));
+        .always()
+        .with(create("status"))
+        .retry("later");
     let results = cluster.apply(&key(), &outcome);
     assert!(
         matches!(results[0], ActionResult::Conflict(_)),
@@ -549,16 +559,22 @@ fn one_object_that_cannot_be_deleted_stops_only_what_may_count_on_it() {
     );
     assert!(done(&results[1]), "{results:?}");
     assert_eq!(results[2], ActionResult::Skipped, "the same object");
-    assert_eq!(
-        results[3],
-        ActionResult::Skipped,
-        "it may wait for the deletion"
-    );
     assert!(
-        matches!(results[4], ActionResult::AlreadyExists(_)),
+        matches!(results[3], ActionResult::AlreadyExists(_)),
         "{results:?}"
     );
-    assert_eq!(results[5], ActionResult::Skipped, "after any other failure");
+    assert_eq!(results[4], ActionResult::Skipped, "after a failed create");
+    assert!(done(&results[5]), "{results:?}");
+    assert_eq!(results[6], ActionResult::Skipped, "a later stage");
+    assert!(done(&results[7]), "{results:?}");
+}
+
+#[test]
+fn an_outcome_that_asks_for_a_retry_counts_as_an_attempt() {
+    let mut cluster = FakeCluster::new(manifest());
+    cluster.apply(&key(), &Outcome::done().retry("later"));
+    assert!(cluster.turn::<Told>("default", "a").is_err());
+    assert_eq!(cluster.lines(), ["INFO told attempt=2 previous=[]"]);
 }
 
 /// Does nothing. What it has seen counts for the outcome that a test performs next.

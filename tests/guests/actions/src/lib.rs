@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_sdk::{
-    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Filter,
-    Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request, Selection,
-    Update, Verb,
+    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Effect, Event, Failure,
+    Filter, Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request,
+    Selection, Update, Verb,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -149,7 +149,13 @@ impl Controller for Actions {
 
 /// Asks for the same object in every reconcile, until it hears that the object exists.
 fn create(request: &Request) -> Result<Outcome, Failure> {
-    if let [ActionResult::AlreadyExists(_)] = &*request.previous {
+    if let [
+        Effect {
+            outcome: ActionResult::AlreadyExists(_),
+            ..
+        },
+    ] = &*request.previous
+    {
         return report(request, "report", &json!({"previous": "already-exists"}));
     }
     let metadata = json!({"namespace": request.key.namespace, "generateName": format!("{}-made-", request.key.name)});
@@ -173,7 +179,13 @@ fn update(
     if let Some(version) = version {
         target["metadata"]["resourceVersion"] = version.into();
     }
-    if let [ActionResult::Conflict(_)] = &*request.previous {
+    if let [
+        Effect {
+            outcome: ActionResult::Conflict(_),
+            ..
+        },
+    ] = &*request.previous
+    {
         target["data"]["previous"] = "conflict".into();
     }
     Ok(Outcome::done().with(Update::new(&target)?))
@@ -185,12 +197,12 @@ fn delete_other(request: &Request, target: &str, uid: &str) -> Result<Outcome, F
     Ok(Outcome::done().with(delete))
 }
 
-/// The report comes after the deletion, so it is written only if the deletion succeeded.
+/// The report comes in a later stage than the deletion, so it is written only if the deletion
+/// succeeded.
 fn delete(request: &Request, target: &str) -> Result<Outcome, Failure> {
-    let mut outcome = report(request, "report", &json!({}))?;
     let delete = Delete::new(&config_map(), &beside(request, target));
-    outcome.actions.insert(0, delete.into());
-    Ok(outcome)
+    let outcome = Outcome::done().with(delete).stage();
+    Ok(outcome.with(reported(request, "report", &json!({}))?))
 }
 
 fn finalize(request: &Request, is_ending: bool) -> Result<Outcome, Failure> {
@@ -199,7 +211,8 @@ fn finalize(request: &Request, is_ending: bool) -> Result<Outcome, Failure> {
         return Ok(Outcome::done().with(add));
     }
     let remove = Finalizer::remove(&config_map(), &request.key, FINALIZER);
-    Ok(report(request, "cleaned", &json!({}))?.with(remove))
+    let cleaned = report(request, "cleaned", &json!({}))?;
+    Ok(cleaned.stage().with(remove))
 }
 
 fn keep(request: &Request, names: &[&str]) -> Result<Outcome, Failure> {
@@ -241,8 +254,12 @@ fn list(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
 
 /// Applies a ConfigMap whose name is the key's name and this suffix.
 fn report(request: &Request, suffix: &str, data: &Value) -> Result<Outcome, Failure> {
+    Ok(Outcome::done().with(reported(request, suffix, data)?))
+}
+
+fn reported(request: &Request, suffix: &str, data: &Value) -> Result<Apply, Failure> {
     let name = format!("{}-{suffix}", request.key.name);
-    Ok(Outcome::done().with(Apply::new(&object(request, &name, data))?))
+    Ok(Apply::new(&object(request, &name, data))?)
 }
 
 fn object(request: &Request, name: &str, data: &Value) -> Value {

@@ -49,10 +49,9 @@ fn with_data(data: &str) -> String {
 
 fn many(count: usize) -> Outcome {
     let tiny = text("{}".to_owned());
-    Outcome {
-        actions: vec![tiny; count],
-        ..Outcome::done()
-    }
+    vec![tiny; count]
+        .into_iter()
+        .fold(Outcome::done(), Outcome::with)
 }
 
 /// Deep enough to exhaust the stack of a parser that recurses without a limit.
@@ -123,13 +122,19 @@ fn floods(name: &str) -> Told {
             let mut object = named("x");
             object["metadata"] = json!({"namespace": "default", "generateName": "x-"});
             Create::new(&object)
-                .map(|create| Outcome {
-                    actions: vec![Action::Create(create); 10_000],
-                    ..Outcome::done()
+                .map(|create| {
+                    let creates = vec![create; 10_000].into_iter();
+                    creates.fold(Outcome::done(), Outcome::with)
                 })
                 .map_err(Failure::from)
         }
         "too-many" => Ok(many(10_001)),
+        "stages" => {
+            let stages = 0..10_000;
+            Ok(stages.fold(Outcome::done(), |outcome, _| {
+                outcome.stage().with(text("{}".to_owned()))
+            }))
+        }
         "giant" => apply_text(with_data(&format!(r#"{{"a":"{}"}}"#, "x".repeat(3 << 20)))),
         "giant-patch" => {
             let body = json!({"data": {"a": "x".repeat(3 << 20)}});
@@ -147,7 +152,7 @@ fn floods(name: &str) -> Told {
         }
         "trap-after-actions" => {
             let outcome = many(10);
-            panic!("with {} actions in hand", outcome.actions.len())
+            panic!("with {} actions in hand", outcome.actions().count())
         }
         "failure-of-10-mb" => Err(Failure::retry("x".repeat(10 << 20))),
         _ => return None,

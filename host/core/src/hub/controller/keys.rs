@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use crate::model::key::ObjectKey;
-use crate::model::outcome::{ActionResult, shorten};
+use crate::model::outcome::{Effect, shorten};
 
-/// Maximum memory of the results of one plugin in bytes. A plugin can ask for a hundred Events for
-/// each key that all are refused, and their results would take several times the memory of the
+/// Maximum memory of the effects of one plugin in bytes. A plugin can ask for a hundred Events for
+/// each key that all are refused, and their effects would take several times the memory of the
 /// objects.
-const MAX_RESULT_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
+const MAX_EFFECT_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 
 /// What is remembered of one key. Most keys have nothing to remember, and no record.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct KeyRecord {
     pub requeue_streak: u32,
     /// The last error, if the key is broken.
     pub error: Option<Box<str>>,
-    results: Box<[ActionResult]>,
+    effects: Box<[Effect]>,
 }
 
 impl KeyRecord {
@@ -28,16 +28,16 @@ impl KeyRecord {
         self.unreachable_streak == 0
             && self.requeue_streak == 0
             && self.error.is_none()
-            && self.results.is_empty()
+            && self.effects.is_empty()
     }
 }
 
-/// The records of one plugin's keys. Invariant: none of them is empty, and `result_bytes` is the
-/// size of all their results.
+/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes` is the
+/// size of all their effects.
 #[derive(Debug, Default)]
 pub(super) struct KeyRecords {
     of: HashMap<ObjectKey, KeyRecord>,
-    result_bytes: usize,
+    effect_bytes: usize,
 }
 
 impl KeyRecords {
@@ -70,22 +70,22 @@ impl KeyRecords {
         error.unwrap_or_default()
     }
 
-    /// The results of the actions of the key's last outcome, which its next reconcile is given.
-    /// Empty also if there was no room to keep them.
-    pub fn results(&self, key: &ObjectKey) -> &[ActionResult] {
-        self.get(key).map_or(&[], |record| &record.results)
+    /// What became of the writes of the key's last outcome, which its next reconcile is told.
+    /// Empty also if there was no room to keep it.
+    pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
+        self.get(key).map_or(&[], |record| &record.effects)
     }
 
-    /// Replaces the key's results, with their texts shortened.
-    pub fn set_results(&mut self, key: &ObjectKey, mut results: Vec<ActionResult>) {
-        shorten(&mut results);
-        let others = self.result_bytes - size(self.results(key));
-        let bytes = others + size(&results);
-        if bytes > MAX_RESULT_BYTES {
-            results.clear();
+    /// Replaces the key's effects, with their texts shortened.
+    pub fn set_effects(&mut self, key: &ObjectKey, mut effects: Vec<Effect>) {
+        shorten(&mut effects);
+        let others = self.effect_bytes - size(self.effects(key));
+        let bytes = others + size(&effects);
+        if bytes > MAX_EFFECT_BYTES {
+            effects.clear();
         }
-        self.result_bytes = others + size(&results);
-        self.change(key, |record| record.results = results.into());
+        self.effect_bytes = others + size(&effects);
+        self.change(key, |record| record.effects = effects.into());
     }
 
     /// Forgets that writes could not reach the cluster. Returns the keys whose writes could not.
@@ -101,44 +101,59 @@ impl KeyRecords {
 
     pub fn forget(&mut self, key: &ObjectKey) {
         if let Some(record) = self.of.remove(key) {
-            self.result_bytes -= size(&record.results);
+            self.effect_bytes -= size(&record.effects);
         }
     }
 }
 
-/// Bytes that the results of one key take.
-fn size(results: &[ActionResult]) -> usize {
-    let texts = results.iter().filter_map(ActionResult::text);
-    size_of_val(results) + texts.map(str::len).sum::<usize>()
+/// Bytes that the effects of one key take. Their kinds are shared with the manifest, and are not
+/// counted.
+fn size(effects: &[Effect]) -> usize {
+    let of_texts = |effect: &Effect| {
+        let text = effect.result.text().map_or(0, str::len);
+        text + effect.key.namespace.len() + effect.key.name.len()
+    };
+    size_of_val(effects) + effects.iter().map(of_texts).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::key::Kind;
+    use crate::model::outcome::{ActionResult, EffectVerb};
 
     fn key(number: usize) -> ObjectKey {
         ObjectKey::new("default", &number.to_string())
     }
 
-    #[test]
-    fn results_beyond_the_limit_are_not_kept_until_others_go() {
-        let mut all = KeyRecords::default();
-        let refused = || vec![ActionResult::Forbidden("x".repeat(100)); 100];
-        for number in 0..100 {
-            all.set_results(&key(number), refused());
+    fn effect(result: ActionResult) -> Effect {
+        Effect {
+            kind: Kind::new("", "v1", "Pod"),
+            key: key(0),
+            verb: EffectVerb::Event,
+            result,
         }
-        assert_eq!(all.results(&key(0)).len(), 100);
-        assert!(all.results(&key(99)).is_empty());
-        assert!(all.result_bytes <= MAX_RESULT_BYTES);
+    }
+
+    #[test]
+    fn effects_beyond_the_limit_are_not_kept_until_others_go() {
+        let mut all = KeyRecords::default();
+        let refused = || vec![effect(ActionResult::Forbidden("x".repeat(100))); 100];
+        for number in 0..100 {
+            all.set_effects(&key(number), refused());
+        }
+        assert_eq!(all.effects(&key(0)).len(), 100);
+        assert!(all.effects(&key(99)).is_empty());
+        assert!(all.effect_bytes <= MAX_EFFECT_BYTES);
         (0..100).for_each(|number| all.forget(&key(number)));
-        assert_eq!(all.result_bytes, 0);
-        all.set_results(&key(99), refused());
-        assert_eq!(all.results(&key(99)).len(), 100);
-        let done = ActionResult::Done(Some("name".into()));
-        all.set_results(&key(99), vec![done.clone()]);
-        assert_eq!(all.results(&key(99)), [done]);
-        all.set_results(&key(99), vec![]);
-        assert_eq!((all.result_bytes, all.of.len()), (0, 0));
+        assert_eq!(all.effect_bytes, 0);
+        all.set_effects(&key(99), refused());
+        assert_eq!(all.effects(&key(99)).len(), 100);
+        let done = effect(ActionResult::Done(Some("7".into())));
+        all.set_effects(&key(99), vec![done.clone()]);
+        assert_eq!(all.effects(&key(99)), [done]);
+        all.set_effects(&key(99), vec![]);
+        assert_eq!((all.effect_bytes, all.of.len()), (0, 0));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::hub::status::LastError;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
 use crate::model::key::ObjectKey;
 use crate::model::outcome::Failure;
-use crate::plan::accepted::{AcceptedWrite, Effect};
+use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::execution::Executed;
 use crate::queue::backoff::Backoff;
 use crate::queue::{LOW, NORMAL, Taken, Time};
@@ -272,7 +272,7 @@ impl Controller {
     ) -> (Request, Reader) {
         let request = Request {
             attempt: failures.saturating_add(1),
-            previous: self.keys.results(&key).to_vec(),
+            previous: self.keys.effects(&key).to_vec(),
             config: self.settings.config.clone(),
             key,
         };
@@ -446,10 +446,13 @@ impl Controller {
         if !held.is_gone {
             self.gone.remove(key);
         }
+        let is_reached = matches!(error, ReconcileError::Write { .. }) || is_certain(&executed);
         self.count_failure(key, error, now);
         // A reconcile without an outcome leaves the results of the last one in place.
         match error {
-            ReconcileError::Write { .. } | ReconcileError::Unavailable(_) => {
+            ReconcileError::Write { .. }
+            | ReconcileError::Unavailable(_)
+            | ReconcileError::Retry(_) => {
                 self.keep(key, executed, snapshot, now);
             }
             ReconcileError::Run(_) | ReconcileError::Plan(_) => self.loops.forget(key),
@@ -475,15 +478,16 @@ impl Controller {
             error,
             ReconcileError::Run(RunError::Failure(Failure::Terminal(_)))
         );
-        let is_guests = matches!(error, ReconcileError::Run(_) | ReconcileError::Plan(_));
+        let is_guests = !matches!(error, ReconcileError::Write { .. });
         if is_guests && (is_terminal || held.request.attempt >= SUSPECT_AFTER) {
             self.suspects.add(key);
         }
         self.keys
             .change(key, |record| record.unreachable_streak = 0);
-        match error {
-            ReconcileError::Write { .. } => self.release_parked(false),
-            _ => self.try_the_next_at_once(held, now),
+        if is_reached {
+            self.release_parked(false);
+        } else {
+            self.try_the_next_at_once(held, now);
         }
         if self.queue.is_broken(key) {
             let error = error.to_string().into();
@@ -504,7 +508,7 @@ impl Controller {
             ReconcileError::Run(RunError::Failure(Failure::Terminal(_))) => {
                 self.reconciles.terminal += 1;
             }
-            ReconcileError::Run(RunError::Failure(_)) => {}
+            ReconcileError::Run(RunError::Failure(_)) | ReconcileError::Retry(_) => {}
             ReconcileError::Run(_) => self.reconciles.trapped += 1,
             ReconcileError::Plan(_) => self.reconciles.refused += 1,
             ReconcileError::Write { .. } | ReconcileError::Unavailable(_) => {}
@@ -586,9 +590,7 @@ impl Controller {
         self.judge(held, None, now);
         self.keys
             .change(key, |record| record.unreachable_streak = 0);
-        // A write without an answer does not show that the cluster can be reached.
-        let is_certain = |accepted: &AcceptedWrite| accepted.effect != Effect::Unknown;
-        if executed.accepted.iter().any(is_certain) {
+        if is_certain(&executed) {
             self.release_parked(false);
         } else {
             self.try_the_next_at_once(held, now);
@@ -597,7 +599,7 @@ impl Controller {
         self.keys.change(key, |record| record.error = None);
         let looping = self.keep(key, executed, snapshot, now);
         if held.is_gone {
-            self.keys.set_results(key, vec![]);
+            self.keys.set_effects(key, vec![]);
             self.note_gone(key, snapshot, now);
         } else {
             self.gone.remove(key);
@@ -639,7 +641,7 @@ impl Controller {
         delay.max(REQUEUE_STREAK.delay(streak))
     }
 
-    /// Stores the results of the actions, and closes the key's gate until what it wrote is visible.
+    /// Stores what became of the writes, and closes the key's gate until what it wrote is visible.
     /// Returns the key if it is now found to loop.
     fn keep(
         &mut self,
@@ -655,7 +657,7 @@ impl Controller {
             .end(key, awaited.iter().filter_map(written).collect());
         self.gates.close(key, awaited, snapshot, now);
         self.forget_gone_applies(&executed.accepted, snapshot);
-        self.keys.set_results(key, executed.results);
+        self.keys.set_effects(key, executed.effects);
         looping
     }
 
@@ -663,11 +665,11 @@ impl Controller {
     /// remembered.
     fn forget_gone_applies(&self, accepted: &[AcceptedWrite], snapshot: &Snapshot) {
         let PluginVersion { scope, applied, .. } = &*self.version;
-        for AcceptedWrite { kind, key, effect } in accepted {
+        for AcceptedWrite { kind, key, trace } in accepted {
             let scope = scope.kinds.get(kind);
             let part = scope.and_then(|scope| scope.part_of(&key.namespace));
             let cache = part.map(|part| &snapshot.informers[part.informer]);
-            if let (Some(cache), Effect::Version(version)) = (cache, effect)
+            if let (Some(cache), Trace::Version(version)) = (cache, trace)
                 && version.is_at_most(cache.resource_version())
                 && cache.get(key.parts()).is_none()
             {
@@ -685,14 +687,20 @@ impl Controller {
         Some(Awaited {
             informer: part.informer,
             key: accepted.key.clone(),
-            sign: match &accepted.effect {
-                Effect::Version(version) => Sign::Version(version.clone()),
-                Effect::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
-                Effect::End(uid) => Sign::End(uid.as_str().into()),
-                Effect::Unknown | Effect::Unshown => Sign::Unknown,
+            sign: match &accepted.trace {
+                Trace::Version(version) => Sign::Version(version.clone()),
+                Trace::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
+                Trace::End(uid) => Sign::End(uid.as_str().into()),
+                Trace::Unknown | Trace::Unshown => Sign::Unknown,
             },
         })
     }
+}
+
+/// Whether a write has shown that the cluster can be reached. One without an answer does not.
+fn is_certain(executed: &Executed) -> bool {
+    let mut traces = executed.accepted.iter().map(|accepted| &accepted.trace);
+    traces.any(|trace| *trace != Trace::Unknown)
 }
 
 /// The state that a write has left.

@@ -20,6 +20,10 @@ pub enum ReconcileError {
     /// Its outcome was refused as a whole.
     #[error("outcome refused: {}", cut(&.0.to_string(), ERROR_BYTES))]
     Plan(#[from] PlanError),
+    /// Its outcome asks to be retried, and its writes have succeeded. It is a failure that the
+    /// guest returns, with writes.
+    #[error("{0}")]
+    Retry(String),
     /// The API server refused a write.
     #[error("{message}")]
     Write {
@@ -39,7 +43,10 @@ impl ReconcileError {
     /// refused.
     pub(in crate::hub) fn is_fault(&self) -> bool {
         match self {
-            Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
+            Self::Run(RunError::Failure(_))
+            | Self::Retry(_)
+            | Self::Write { .. }
+            | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,
         }
     }

@@ -5,63 +5,58 @@ use std::time::Duration;
 
 use super::{ReconcileError, RunningKey};
 use crate::hub::controller::LoopingKey;
-use crate::plan::execution::{Executed, Execution, PendingWrite};
-use crate::plan::write::{Author, Write, WriteAnswer};
+use crate::model::outcome::NextRun;
+use crate::plan::execution::{Executed, Execution, PendingWrite, UnderWay};
+use crate::plan::write::WriteAnswer;
 
-/// A reconcile whose writes are being sent, while none of them is under way.
+/// A reconcile whose writes are being sent.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Writing {
     pub(in crate::hub) held: RunningKey,
-    pub(in crate::hub) requeue_after: Option<Duration>,
+    pub(in crate::hub) next: NextRun,
     pub(in crate::hub) execution: Execution,
 }
 
-/// A reconcile whose writes are being sent, while this one is under way.
+/// A reconcile of whose writes at least one is under way.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Sending {
     held: RunningKey,
-    requeue_after: Option<Duration>,
-    pending: PendingWrite,
+    next: NextRun,
+    under_way: UnderWay,
 }
 
 impl Writing {
-    /// Goes on to the next write that is to be sent, or to the end.
-    pub fn advance(self) -> ControlFlow<Finished, Sending> {
+    /// Goes on to the writes that are to be sent now, or to the end. There may be none to send
+    /// while others are under way.
+    pub fn advance(self) -> ControlFlow<Finished, (Vec<PendingWrite>, Sending)> {
         let Self {
             held,
-            requeue_after,
+            next,
             execution,
         } = self;
         match execution.advance() {
-            ControlFlow::Continue(pending) => ControlFlow::Continue(Sending {
-                held,
-                requeue_after,
-                pending,
-            }),
+            ControlFlow::Continue((begun, under_way)) => ControlFlow::Continue((
+                begun,
+                Sending {
+                    held,
+                    next,
+                    under_way,
+                },
+            )),
             ControlFlow::Break(executed) => {
-                ControlFlow::Break(Finished::executed_as(held, requeue_after, executed))
+                ControlFlow::Break(Finished::executed_as(held, next, executed))
             }
         }
     }
 }
 
 impl Sending {
-    /// The write to be sent.
-    pub fn write(&self) -> &Write {
-        self.pending.write()
-    }
-
-    /// The author of the write, as it was when the reconcile began.
-    pub fn author(&self) -> &Author {
-        self.pending.author()
-    }
-
-    /// The cluster has answered.
-    pub fn answered(self, answer: WriteAnswer) -> Writing {
+    /// The cluster has answered one of the writes.
+    pub fn answered(self, pending: PendingWrite, answer: WriteAnswer) -> Writing {
         Writing {
             held: self.held,
-            requeue_after: self.requeue_after,
-            execution: self.pending.answered(answer),
+            next: self.next,
+            execution: self.under_way.answered(pending, answer),
         }
     }
 }
@@ -78,7 +73,7 @@ pub struct Finished {
 pub(in crate::hub) enum End {
     /// It and all its writes have succeeded. Holds the requested delay of the next run.
     Done(Option<Duration>),
-    /// It, or one of its writes, has failed.
+    /// It, or one of its writes, has failed, or its outcome asks for a retry.
     Failed(ReconcileError),
     /// Its writes were stopped on the way, because its plugin was halted.
     Halted,
@@ -97,13 +92,15 @@ impl Finished {
     /// The writes have ended.
     pub(in crate::hub) fn executed_as(
         held: RunningKey,
-        requeue_after: Option<Duration>,
+        next: NextRun,
         mut executed: Executed,
     ) -> Self {
-        let end = match executed.failure.take() {
-            Some(failure) => End::Failed(failure.into()),
-            None if executed.is_halted => End::Halted,
-            None => End::Done(requeue_after),
+        let end = match (executed.failure.take(), next) {
+            (Some(failure), _) => End::Failed(failure.into()),
+            (None, _) if executed.is_halted => End::Halted,
+            (None, NextRun::Retry(text)) => End::Failed(ReconcileError::Retry(text)),
+            (None, NextRun::After(delay)) => End::Done(Some(delay)),
+            (None, NextRun::OnChange) => End::Done(None),
         };
         Self {
             held,

@@ -3,13 +3,13 @@
 use super::*;
 
 /// Runs the only key that is due as if it had written this.
-pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, effect: Effect) {
+pub(super) fn run_writing(rig: &mut Rig, kind: Kind, name: &str, trace: Trace) {
     let reconcile = rig.take().unwrap();
     let writing = rig.ran(reconcile);
     let accepted = vec![AcceptedWrite {
         kind,
         key: ObjectKey::new("default", name),
-        effect,
+        trace,
     }];
     let executed = Executed {
         accepted,
@@ -26,7 +26,7 @@ fn a_key_waits_until_its_snapshot_shows_what_it_wrote() {
         &mut rig,
         pod(),
         "x",
-        Effect::Version(ResourceVersion::new("4")),
+        Trace::Version(ResourceVersion::new("4")),
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     rig.put(&pod(), "other", "");
@@ -43,7 +43,7 @@ fn a_bookmark_shows_that_a_write_is_visible() {
         &mut rig,
         pod(),
         "x",
-        Effect::Version(ResourceVersion::new("4")),
+        Trace::Version(ResourceVersion::new("4")),
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
@@ -58,7 +58,7 @@ fn a_deletion_is_visible_when_the_object_is_gone() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&pod(), "x", "");
     rig.put(&service(), "web", "");
-    run_writing(&mut rig, pod(), "x", Effect::Deletion("u".into()));
+    run_writing(&mut rig, pod(), "x", Trace::Deletion("u".into()));
     rig.put(&service(), "web", r#""touched":"yes""#);
     rig.put(&pod(), "other", "");
     assert_eq!(rig.run(), NONE);
@@ -76,7 +76,7 @@ fn waiting() -> Rig {
         &mut rig,
         pod(),
         "x",
-        Effect::Version(ResourceVersion::new("1000")),
+        Trace::Version(ResourceVersion::new("1000")),
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), ["other"], "only the key itself is held");
@@ -159,7 +159,7 @@ fn a_write_without_an_answer_is_fetched_before_the_key_runs_again() {
         accepted: vec![AcceptedWrite {
             kind: pod(),
             key: ObjectKey::new("default", "x"),
-            effect: Effect::Unknown,
+            trace: Trace::Unknown,
         }],
         ..unreachable()
     };
@@ -181,7 +181,7 @@ fn a_write_whose_answer_does_not_show_the_object_is_fetched_before_the_key_runs_
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");
-    run_writing(&mut rig, pod(), "x", Effect::Unshown);
+    run_writing(&mut rig, pod(), "x", Trace::Unshown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let fetch = next_fetch(&mut rig);
     assert_eq!(fetch.questions[0].key, ObjectKey::new("default", "x"));
@@ -202,7 +202,7 @@ fn a_write_of_a_kind_that_is_not_read_is_not_waited_for() {
         &mut rig,
         secret,
         "x",
-        Effect::Version(ResourceVersion::new("1000")),
+        Trace::Version(ResourceVersion::new("1000")),
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), ["web"]);
@@ -220,7 +220,7 @@ fn an_answer_that_was_on_its_way_before_the_last_write_is_none_about_it() {
         &mut rig,
         pod(),
         "x",
-        Effect::Version(ResourceVersion::new("2000")),
+        Trace::Version(ResourceVersion::new("2000")),
     );
     rig.version = 1000;
     rig.put(&service(), "web", r#""touched":"again""#);
@@ -238,7 +238,7 @@ fn what_a_fetch_does_not_find_is_not_served_any_more() {
         &mut rig,
         pod(),
         "x",
-        Effect::Version(ResourceVersion::new("1000")),
+        Trace::Version(ResourceVersion::new("1000")),
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
@@ -270,7 +270,7 @@ fn what_is_found_for_a_narrowed_informer_is_seen_if_it_is_one_of_its_objects() {
             rig.hub.apply(id, delta, rig.now);
         }
         rig.put(&service(), "web", "");
-        run_writing(&mut rig, pod(), "x", Effect::Unknown);
+        run_writing(&mut rig, pod(), "x", Trace::Unknown);
         rig.put(&service(), "web", r#""touched":"yes""#);
         let fetch = next_fetch(&mut rig);
         let answers = vec![Ok(Some(live("x", 1000)))];
@@ -299,7 +299,7 @@ fn what_the_server_selects_by_fields_stays_whatever_the_host_makes_of_the_select
     let brought = Object::parse(&pod(), &live("x", 5), &rig.hub.schema(id)).unwrap();
     rig.hub.apply(id, Delta::Upsert(brought), rig.now);
     rig.put(&service(), "web", "");
-    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    run_writing(&mut rig, pod(), "x", Trace::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let fetch = next_fetch(&mut rig);
     rig.hub
@@ -313,7 +313,7 @@ fn what_the_server_selects_by_fields_stays_whatever_the_host_makes_of_the_select
 fn an_answer_that_cannot_be_read_holds_nobody_for_ever() {
     let mut rig = Rig::with(manifest("p"), lists_pods);
     rig.put(&service(), "web", "");
-    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    run_writing(&mut rig, pod(), "x", Trace::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let fetch = next_fetch(&mut rig);
     let broken = r#"{"metadata":{"namespace":"default","name":"x","labels":{"a":1}}}"#;
@@ -338,7 +338,7 @@ fn a_version_that_cannot_be_compared_is_waited_for_itself() {
         &mut rig,
         pod(),
         "x",
-        Effect::Version(ResourceVersion::new("alpha")),
+        Trace::Version(ResourceVersion::new("alpha")),
     );
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
@@ -396,7 +396,7 @@ fn an_answer_that_is_no_object_is_no_answer() {
         let mut rig = Rig::with(manifest("p"), nothing);
         rig.put(&service(), "web", "");
         rig.put(&pod(), "x", "");
-        run_writing(&mut rig, pod(), "x", Effect::Unknown);
+        run_writing(&mut rig, pod(), "x", Trace::Unknown);
         rig.put(&service(), "web", r#""touched":"yes""#);
         let first = next_fetch(&mut rig);
         rig.hub
@@ -421,7 +421,7 @@ fn an_older_state_that_is_not_selected_takes_no_newer_one_out() {
         rig.hub.apply(id, delta, rig.now);
     }
     rig.put(&service(), "web", "");
-    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    run_writing(&mut rig, pod(), "x", Trace::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let fetch = next_fetch(&mut rig);
     let wanted = rig.hub.wanted().into_iter();
@@ -440,7 +440,7 @@ fn an_object_that_was_fetched_as_gone_does_not_rise_again() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");
-    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    run_writing(&mut rig, pod(), "x", Trace::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let fetch = next_fetch(&mut rig);
     rig.hub.fetched(&fetch, vec![Ok(None)], rig.now);
@@ -464,7 +464,7 @@ fn a_deleted_object_that_no_watch_had_shown_does_not_rise_after_it_was_fetched_a
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     rig.put(&pod(), "x", "");
-    run_writing(&mut rig, pod(), "x", Effect::Deletion("u".into()));
+    run_writing(&mut rig, pod(), "x", Trace::Deletion("u".into()));
     rig.put(&service(), "web", r#""touched":"yes""#);
     rig.now += crate::hub::gate::PATIENCE;
     let fetch = next_fetch(&mut rig);
@@ -478,7 +478,7 @@ fn a_write_in_another_version_of_a_kind_is_waited_for() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&service(), "web", "");
     let alpha = Kind::new("", "v1alpha1", "Pod");
-    let version = Effect::Version(ResourceVersion::new("1000"));
+    let version = Trace::Version(ResourceVersion::new("1000"));
     run_writing(&mut rig, alpha, "x", version);
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE);
@@ -499,7 +499,7 @@ fn keys_of_a_plugin_that_asks_to_run_one_at_a_time_see_each_others_writes() {
     for name in ["a", "b", "c"] {
         rig.put(&service(), name, "");
     }
-    let version = Effect::Version(ResourceVersion::new("1000"));
+    let version = Trace::Version(ResourceVersion::new("1000"));
     run_writing(&mut rig, pod(), "x", version);
     assert_eq!(rig.run(), NONE, "the others may depend on what it wrote");
     let bookmark = Delta::Bookmark(ResourceVersion::new("1000"));
@@ -531,7 +531,7 @@ fn what_one_of_several_keys_with_one_gate_wrote_is_awaited_whoever_ends_after_it
         accepted: vec![AcceptedWrite {
             kind: pod(),
             key: ObjectKey::new("default", "x"),
-            effect: Effect::Version(ResourceVersion::new("1000")),
+            trace: Trace::Version(ResourceVersion::new("1000")),
         }],
         ..Executed::default()
     };
@@ -554,7 +554,7 @@ fn what_nobody_waits_for_alone_after_a_swap_holds_nobody() {
     let accepted = |kind, version: &str| AcceptedWrite {
         kind,
         key: ObjectKey::new("default", "x"),
-        effect: Effect::Version(ResourceVersion::new(version)),
+        trace: Trace::Version(ResourceVersion::new(version)),
     };
     let executed = Executed {
         // The cache of services has reached this version; the cache of pods has not.
@@ -583,7 +583,7 @@ fn a_key_that_took_the_last_finalizer_waits_until_the_object_is_gone() {
     let mut rig = Rig::with(manifest("p"), nothing);
     rig.put(&pod(), "x", "");
     rig.put(&service(), "web", "");
-    run_writing(&mut rig, pod(), "x", Effect::End("u".into()));
+    run_writing(&mut rig, pod(), "x", Trace::End("u".into()));
     rig.put(&service(), "web", r#""touched":"yes""#);
     assert_eq!(rig.run(), NONE, "the pod is still shown");
     rig.put(&pod(), "x", r#""late":"yes""#);
@@ -606,7 +606,7 @@ fn what_the_server_does_not_select_by_fields_holds_nobody_for_ever() {
     let mut pods = wanted.filter(|(_, (informer_key, _))| informer_key.kind == pod());
     let (id, _) = pods.next().unwrap();
     rig.put(&service(), "web", "");
-    run_writing(&mut rig, pod(), "x", Effect::Unknown);
+    run_writing(&mut rig, pod(), "x", Trace::Unknown);
     rig.put(&service(), "web", r#""touched":"yes""#);
     let fetch = next_fetch(&mut rig);
     rig.hub

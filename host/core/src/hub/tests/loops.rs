@@ -12,7 +12,7 @@ fn write_again(rig: &mut Rig, kind: &Kind, name: &str, labels: &str) -> Option<L
     let accepted = vec![AcceptedWrite {
         kind: kind.clone(),
         key: ObjectKey::new("default", name),
-        effect: Effect::Version(ResourceVersion::new(&version)),
+        trace: Trace::Version(ResourceVersion::new(&version)),
     }];
     let executed = Executed {
         accepted,
@@ -90,7 +90,7 @@ fn a_watch_that_is_faster_than_the_answer_hides_no_loop() {
         let accepted = vec![AcceptedWrite {
             kind: service(),
             key: ObjectKey::new("default", "web"),
-            effect: Effect::Version(ResourceVersion::new(&rig.version.to_string())),
+            trace: Trace::Version(ResourceVersion::new(&rig.version.to_string())),
         }];
         let executed = Executed {
             accepted,
@@ -152,7 +152,7 @@ fn a_key_whose_writes_are_shown_one_by_one_is_slowed_down_as_well() {
             let accepted = |kind, name: &str, after: u64| AcceptedWrite {
                 kind,
                 key: ObjectKey::new("default", name),
-                effect: Effect::Version(ResourceVersion::new(&(rig.version + after).to_string())),
+                trace: Trace::Version(ResourceVersion::new(&(rig.version + after).to_string())),
             };
             let executed = Executed {
                 accepted: vec![accepted(pod(), "x", 1), accepted(service(), "web", 2)],
@@ -182,10 +182,7 @@ fn drift_of_what_a_looping_key_has_applied_runs_it_at_once() {
             subresource: None,
             force: false,
         };
-        Ok(Outcome {
-            actions: vec![apply],
-            requeue_after: None,
-        })
+        Ok(Outcome::of(vec![apply]))
     });
     rig.put(&pod(), "x", "");
     rig.put(&service(), "web", "");
@@ -221,7 +218,7 @@ fn a_key_that_writes_many_objects_each_time_is_slowed_down_as_well() {
             let accepted = |number: u64| AcceptedWrite {
                 kind: pod(),
                 key: ObjectKey::new("default", &format!("x{number}")),
-                effect: Effect::Version(ResourceVersion::new(&(first + number).to_string())),
+                trace: Trace::Version(ResourceVersion::new(&(first + number).to_string())),
             };
             let executed = Executed {
                 accepted: (0..30).map(accepted).collect(),

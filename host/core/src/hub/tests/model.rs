@@ -53,6 +53,8 @@ enum Step {
 enum End {
     Well,
     Requeued,
+    /// Well, and asks for a retry.
+    AskedRetry,
     /// It wrote what it planned, and something else that no watch will show.
     Unseen,
     /// It wrote what it planned and something else, and got no answer.
@@ -342,10 +344,7 @@ impl Life {
             seen.0.insert((name.clone(), request.key.clone()), sight);
             let objects = child(&other, &request.key, label);
             let actions = keeps_children.then_some(Action::Children { objects });
-            Ok(Outcome {
-                actions: actions.into_iter().collect(),
-                requeue_after: None,
-            })
+            Ok(Outcome::of(actions.into_iter().collect()))
         };
         Arc::new(Fake {
             manifest,
@@ -552,7 +551,12 @@ impl Life {
             End::Retry => Some(Failure::Retry("no".into()).into()),
             End::Terminal => Some(Failure::Terminal("no".into()).into()),
             End::Trap => Some(RunError::Trap("no".into())),
-            End::Well | End::Requeued | End::Unseen | End::Unknown | End::Unavailable => None,
+            End::Well
+            | End::Requeued
+            | End::AskedRetry
+            | End::Unseen
+            | End::Unknown
+            | End::Unavailable => None,
         };
         if ran.result.is_err() && !matches!(end, End::Terminal) {
             error = Some(Failure::Retry("no".into()).into());
@@ -561,13 +565,16 @@ impl Life {
         let mut failure = None;
         match (end, &ran.result) {
             (End::Unavailable, _) => failure = unreachable().failure,
-            (End::Well | End::Requeued | End::Unseen | End::Unknown, Ok((plan, _))) => {
+            (
+                End::Well | End::Requeued | End::AskedRetry | End::Unseen | End::Unknown,
+                Ok((plan, _)),
+            ) => {
                 for write in plan.writes() {
                     match self.write(key.clone(), write) {
-                        Ok(effect) => accepted.push(AcceptedWrite {
+                        Ok(trace) => accepted.push(AcceptedWrite {
                             kind: write.kind.clone(),
                             key: write.key.clone(),
-                            effect,
+                            trace,
                         }),
                         Err(conflict) => failure = Some(conflict),
                     }
@@ -575,22 +582,22 @@ impl Life {
             }
             _ => {}
         }
-        let own = |effect| AcceptedWrite {
+        let own = |trace| AcceptedWrite {
             kind: service(),
             key: key.clone(),
-            effect,
+            trace,
         };
-        let never = Effect::Version(ResourceVersion::new("999999"));
+        let never = Trace::Version(ResourceVersion::new("999999"));
         match end {
             End::Unseen | End::Retry => accepted.push(own(never)),
-            End::Unavailable => accepted.push(own(Effect::Unknown)),
+            End::Unavailable => accepted.push(own(Trace::Unknown)),
             End::Unknown => {
-                accepted.push(own(Effect::Unknown));
+                accepted.push(own(Trace::Unknown));
                 for accepted in &mut accepted {
-                    accepted.effect = Effect::Unknown;
+                    accepted.trace = Trace::Unknown;
                 }
             }
-            End::Well | End::Requeued | End::Terminal | End::Trap => {}
+            End::Well | End::Requeued | End::AskedRetry | End::Terminal | End::Trap => {}
         }
         let executed = Executed {
             accepted,
@@ -599,8 +606,12 @@ impl Life {
         };
         match (error, &mut ran.result) {
             (Some(error), result) => *result = Err(error.into()),
-            (None, Ok((_, requeue_after))) => {
-                *requeue_after = matches!(end, End::Requeued).then_some(Duration::from_secs(3));
+            (None, Ok((_, next))) => {
+                *next = match end {
+                    End::Requeued => NextRun::After(Duration::from_secs(3)),
+                    End::AskedRetry => NextRun::Retry("later".into()),
+                    _ => NextRun::OnChange,
+                };
             }
             (None, Err(_)) => unreachable!("it has got an error"),
         }
@@ -613,7 +624,7 @@ impl Life {
 
     /// Carries out one write of a key's reconcile as a server does: a no-op changes nothing, and a
     /// write that requires another state than the present one is a conflict.
-    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Effect, WriteFailure> {
+    fn write(&mut self, key: ObjectKey, write: &Write) -> Result<Trace, WriteFailure> {
         let place = (write.kind == pod(), write.key.clone());
         let here = self.world.get(&place);
         match &write.operation {
@@ -635,7 +646,7 @@ impl Life {
                     self.change_to(&place, Some(label * 4), Some(marks));
                 }
                 let version = self.world[&place].version.to_string();
-                Ok(Effect::Version(ResourceVersion::new(&version)))
+                Ok(Trace::Version(ResourceVersion::new(&version)))
             }
             Operation::Delete {
                 uid: Some(uid),
@@ -650,7 +661,7 @@ impl Life {
                 } else if here.is_some() {
                     return Err(conflict());
                 }
-                Ok(Effect::Deletion(uid.clone()))
+                Ok(Trace::Deletion(uid.clone()))
             }
             other => panic!("{other:?}"),
         }
@@ -1041,6 +1052,7 @@ fn any_end() -> impl Strategy<Value = End> {
     prop_oneof![
         4 => Just(End::Well),
         1 => Just(End::Requeued),
+        1 => Just(End::AskedRetry),
         1 => Just(End::Unseen),
         1 => Just(End::Unknown),
         1 => Just(End::Retry),

@@ -138,7 +138,7 @@ fn a_key_whose_writes_alone_find_no_cluster_waits_longer_each_time() {
                 let accepted = vec![AcceptedWrite {
                     kind: pod(),
                     key: ObjectKey::new("default", "y"),
-                    effect: Effect::Deletion("u".into()),
+                    trace: Trace::Deletion("u".into()),
                 }];
                 let executed = Executed {
                     accepted,
@@ -210,25 +210,25 @@ fn a_key_whose_fetch_found_none_asks_again_soon_when_others_got_through() {
     rig.put(&service(), "a", "");
     rig.put(&service(), "b", "");
     let (first, second) = (rig.take().unwrap(), rig.take().unwrap());
-    let wrote = |effect| Executed {
+    let wrote = |trace| Executed {
         accepted: vec![AcceptedWrite {
             kind: pod(),
             key: ObjectKey::new("default", "x"),
-            effect,
+            trace,
         }],
         ..Executed::default()
     };
     let (first, second) = (rig.ran(first), rig.ran(second));
     let unknown = Executed {
         failure: unreachable().failure,
-        ..wrote(Effect::Unknown)
+        ..wrote(Trace::Unknown)
     };
     rig.end(first, unknown);
     rig.now += Duration::from_secs(1);
     let Next::Fetch(fetch) = rig.hub.next(rig.now, 0) else {
         panic!("it is not known what became of the write");
     };
-    let version = Effect::Version(ResourceVersion::new("1"));
+    let version = Trace::Version(ResourceVersion::new("1"));
     rig.end(second, wrote(version));
     let no_answer = ReadFailure::NoAnswer("no route".into());
     rig.hub.fetched(&fetch, vec![Err(no_answer)], rig.now);

@@ -148,7 +148,7 @@ fn a_key_does_not_wait_for_a_write_that_nobody_watches_any_more() {
     let accepted = AcceptedWrite {
         kind: pod(),
         key: ObjectKey::new("default", "p"),
-        effect: Effect::Version(ResourceVersion::new("999999")),
+        trace: Trace::Version(ResourceVersion::new("999999")),
     };
     let executed = Executed {
         accepted: vec![accepted],
@@ -440,14 +440,13 @@ fn keys_of_namespaces_that_are_taken_away_are_dropped_and_not_taken_for_gone() {
 #[test]
 fn an_action_that_is_not_granted_is_refused_and_a_fault() {
     let applies = |_: &Request, _: &mut Reader| {
-        Ok(Outcome {
-            actions: vec![Action::Apply {
-                object: r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"p"}}"#.into(),
-                subresource: None,
-                force: false,
-            }],
-            ..Outcome::default()
-        })
+        Ok(Outcome::of(vec![Action::Apply {
+            object:
+                r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"p"}}"#
+                    .into(),
+            subresource: None,
+            force: false,
+        }]))
     };
     let mut rig = Rig::with(version("1.0.0"), fine);
     let settings = ControllerSettings {
@@ -636,7 +635,7 @@ fn remember_apply(rig: &mut Rig, version: &str) -> Arc<Applied> {
         accepted: vec![AcceptedWrite {
             kind: pod(),
             key: ObjectKey::new("default", "x"),
-            effect: Effect::Version(ResourceVersion::new(version)),
+            trace: Trace::Version(ResourceVersion::new(version)),
         }],
         ..Executed::default()
     };
@@ -688,14 +687,11 @@ pub(super) fn applies_blindly() -> Rig {
     blind.reads[1].fields = vec![".metadata.name".into()];
     Rig::with(blind, |_, _| {
         let object = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"x"},"spec":{"a":1}}"#;
-        Ok(Outcome {
-            actions: vec![Action::Apply {
-                object: object.into(),
-                subresource: None,
-                force: false,
-            }],
-            requeue_after: None,
-        })
+        Ok(Outcome::of(vec![Action::Apply {
+            object: object.into(),
+            subresource: None,
+            force: false,
+        }]))
     })
 }
 
@@ -732,14 +728,11 @@ fn drift_in_a_secret_wakes_who_has_applied_it_though_its_values_are_not_kept() {
     let mut rig = Rig::default();
     rig.join(blind, |_, _| {
         let object = r#"{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"default","name":"x"},"data":{"k":"dg=="}}"#;
-        Ok(Outcome {
-            actions: vec![Action::Apply {
+        Ok(Outcome::of(vec![Action::Apply {
                 object: object.into(),
                 subresource: None,
                 force: false,
-            }],
-            requeue_after: None,
-        })
+            }]))
     });
     rig.sync(&service());
     rig.sync(&secret);

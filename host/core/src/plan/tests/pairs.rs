@@ -301,7 +301,7 @@ fn a_finalizer_that_another_has_added_meanwhile_is_not_lost() {
     live["metadata"]["finalizers"] = json!(["other/one"]);
     let server = Versioned::with(&[live]);
     let done = server.does(&rig, &[finalizer("x/y", true)]);
-    assert!(matches!(done.results[0], ActionResult::Conflict(_)));
+    assert!(matches!(done.effects[0].result, ActionResult::Conflict(_)));
     assert_eq!(finalizers(&server.get("a").unwrap()), ["other/one"]);
 }
 

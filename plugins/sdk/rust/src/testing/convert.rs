@@ -8,9 +8,9 @@ use pilothouse_core as host;
 
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
-    Action, ActionResult, Delete, Event, Failure, Filter, Index, Kind, LabelRequirement,
-    LabelSelector, Limits, Manifest, ObjectKey, Outcome, Read, ReadError, Request, Selection,
-    Subject, Verb, Write,
+    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Index, Kind, LabelRequirement,
+    LabelSelector, Limits, Manifest, Next, ObjectKey, Outcome, Read, ReadError, Request, Selection,
+    Stage, Subject, Verb, Write,
 };
 
 fn all<T, U: From<T>>(values: Vec<T>) -> Vec<U> {
@@ -142,6 +142,26 @@ impl From<&host::Request> for Request {
     }
 }
 
+impl From<host::Effect> for Effect {
+    fn from(effect: host::Effect) -> Self {
+        let (kind, key) = (effect.kind, effect.key);
+        Self {
+            kind: Kind::new(&kind.group, &kind.version, &kind.kind),
+            key: ObjectKey::new(&key.namespace, &key.name),
+            verb: match effect.verb {
+                host::EffectVerb::Apply => changes::Verb::Apply,
+                host::EffectVerb::Create => changes::Verb::Create,
+                host::EffectVerb::Update => changes::Verb::Update,
+                host::EffectVerb::Patch => changes::Verb::Patch,
+                host::EffectVerb::Delete => changes::Verb::Delete,
+                host::EffectVerb::Event => changes::Verb::Event,
+                host::EffectVerb::Finalizer => changes::Verb::Finalizer,
+            },
+            outcome: effect.result.into(),
+        }
+    }
+}
+
 impl From<host::ActionResult> for ActionResult {
     fn from(result: host::ActionResult) -> Self {
         use host::ActionResult as Host;
@@ -186,8 +206,21 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
 
 pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
     host::Outcome {
-        actions: all(outcome.actions.clone()),
-        requeue_after: outcome.requeue_after.map(Duration::from_millis),
+        stages: all(outcome.stages.clone()),
+        next: match outcome.next.clone() {
+            Next::OnChange => host::NextRun::OnChange,
+            Next::After(time) => host::NextRun::After(Duration::from_millis(time)),
+            Next::Retry(text) => host::NextRun::Retry(text),
+        },
+    }
+}
+
+impl From<Stage> for host::Stage {
+    fn from(stage: Stage) -> Self {
+        Self {
+            actions: all(stage.actions),
+            always: stage.always,
+        }
     }
 }
 
