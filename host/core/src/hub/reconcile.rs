@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::PluginId;
 use super::share::Charge;
+use super::{ControllerSettings, PluginId};
 use crate::access::permission::Permissions;
 use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
@@ -31,6 +31,7 @@ pub(in crate::hub) use writing::End;
 pub use writing::{Conclusion, Finished, Sending, Writing};
 
 /// What all reconciles of one plugin version have in common.
+#[derive(Clone)]
 pub(super) struct PluginVersion {
     pub plugin: Arc<dyn Plugin>,
     /// The granted part of its manifest.
@@ -39,6 +40,25 @@ pub(super) struct PluginVersion {
     pub applied: Arc<Applied>,
     pub author: Arc<Author>,
     pub scope: Arc<Scope>,
+}
+
+impl PluginVersion {
+    /// A plugin under these settings. `manifest` is the granted part of its own manifest.
+    pub fn new(
+        plugin: Arc<dyn Plugin>,
+        manifest: Manifest,
+        settings: &ControllerSettings,
+        scope: Scope,
+    ) -> Self {
+        Self {
+            permissions: Permissions::of(plugin.manifest(), &settings.grants),
+            applied: Arc::default(),
+            author: Arc::new(settings.author(&plugin.manifest().name)),
+            scope: Arc::new(scope),
+            manifest,
+            plugin,
+        }
+    }
 }
 
 /// The key of a reconcile. It stays held until the reconcile is given back to the hub.
@@ -100,6 +120,7 @@ pub(super) struct Start {
     pub waited: Duration,
     pub at: Time,
     pub charge: Charge,
+    pub is_probe: bool,
     pub halt: Halt,
 }
 
@@ -119,7 +140,7 @@ impl Reconcile {
             started: start.at,
             charge: start.charge,
             halt: start.halt,
-            is_probe: false,
+            is_probe: start.is_probe,
             is_gone: reader.is_subject_gone(),
             sequence: reader.sequence(),
         };

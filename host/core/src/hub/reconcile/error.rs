@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::hub::plugin::RunError;
+use crate::model::outcome::Failure;
 use crate::model::text::cut;
 use crate::plan::PlanError;
 use crate::plan::execution::WriteFailure;
@@ -41,6 +42,24 @@ impl ReconcileError {
         match self {
             Self::Run(RunError::Failure(_)) | Self::Write { .. } | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,
+        }
+    }
+
+    /// Whether the guest has said that retrying does not help.
+    pub(in crate::hub) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Run(RunError::Failure(Failure::Terminal(_))))
+    }
+
+    /// Whether there was an outcome, and what failed was writing it.
+    pub(in crate::hub) fn has_outcome(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Unavailable(_))
+    }
+
+    /// How long to wait at least before a retry.
+    pub(in crate::hub) fn retry_after(&self) -> Duration {
+        match self {
+            Self::Write { retry_after, .. } => retry_after.unwrap_or_default(),
+            Self::Run(_) | Self::Plan(_) | Self::Unavailable(_) => Duration::ZERO,
         }
     }
 }

@@ -103,7 +103,8 @@ impl Finished {
         let end = match executed.failure.take() {
             Some(failure) => End::Failed(failure.into()),
             None if executed.is_halted => End::Halted,
-            None => End::Done(requeue_after),
+            // As in controller-runtime, zero does not ask for another run.
+            None => End::Done(requeue_after.filter(|delay| !delay.is_zero())),
         };
         Self {
             held,
