@@ -269,13 +269,14 @@ impl StatusSources {
             not_accepted: entry.not_accepted.clone(),
             kinds: manifest.map_or_else(Kinds::default, kinds),
             keys: controller.map_or_else(Keys::default, |controller| Keys {
-                queued: controller.queued,
-                running: controller.running,
-                delayed: controller.delayed,
-                failed: controller.failing,
+                queued: controller.keys.queued,
+                running: controller.keys.running,
+                delayed: controller.keys.delayed,
+                failed: controller.keys.failing,
             }),
-            broken: controller.map_or_else(Vec::new, |controller| broken(&controller.broken)),
-            looping: controller.map_or_else(Vec::new, |controller| looping(&controller.looping)),
+            broken: controller.map_or_else(Vec::new, |controller| broken(&controller.keys.broken)),
+            looping: controller
+                .map_or_else(Vec::new, |controller| looping(&controller.keys.looping)),
             cached_bytes: controller.map_or(0, |controller| controller.cached_bytes),
             reconciles: controller.map_or_else(Reconciles::default, |controller| Reconciles {
                 success: controller.reconciles.success,

@@ -123,7 +123,7 @@ impl Workers {
         let status = self.tools.shared.status();
         status
             .iter()
-            .map(|plugin| plugin.queued + plugin.running + plugin.held)
+            .map(|plugin| plugin.keys.queued + plugin.keys.running + plugin.keys.held)
             .sum()
     }
 }

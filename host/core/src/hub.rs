@@ -53,7 +53,7 @@ mod wanted_informers;
 
 use changelog::Changelog;
 pub use controller::LoopingKey;
-use controller::{Controller, Work};
+use controller::{Controller, KeyedChange, Work};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
@@ -62,7 +62,9 @@ pub use reconcile::{
     Conclusion, Finished, Ran, Reconcile, ReconcileError, RunningKey, Sending, Writing,
 };
 pub use rehearsal::Rehearsal;
-pub use status::{BrokenKey, ControllerStatus, InformerStatus, LastError, ReconcileCounts};
+pub use status::{
+    BrokenKey, ControllerStatus, InformerStatus, KeysStatus, LastError, ReconcileCounts,
+};
 
 /// Identifies a plugin in a hub. Never reused.
 pub type PluginId = u64;
@@ -268,8 +270,13 @@ impl Hub {
         let mut key = ObjectKey::singleton();
         for change in &changes {
             key = change.key().to_key_beside(&key);
+            let changed = KeyedChange {
+                informer,
+                key: &key,
+                change,
+            };
             for controller in self.controllers.values_mut() {
-                controller.wake(&self.snapshot, informer, &key, change, priority, now);
+                controller.wake(&self.snapshot, changed, priority, now);
             }
         }
         let count = changes.len();
@@ -295,7 +302,7 @@ impl Hub {
             .push(self.snapshot.sequence, informer, vec![]);
         for controller in self.controllers.values_mut() {
             for key in &turned {
-                controller.wake_reader(informer, key, priority, now);
+                controller.wake_readers(informer, key, priority, now);
             }
             controller.note_turned(informer, self.snapshot.sequence);
         }
@@ -308,18 +315,18 @@ impl Hub {
             for controller in self.controllers.values_mut() {
                 controller.resync(&self.snapshot, now);
                 let is_ready = controller.is_ready(&self.snapshot, threads, now);
-                controller.share.update(is_ready, self.floor);
+                controller.turns.update(is_ready, self.floor);
             }
             let ready = self
                 .controllers
                 .iter_mut()
                 .filter(|(_, controller)| controller.is_ready(&self.snapshot, threads, now));
             let Some((id, controller)) =
-                ready.min_by_key(|(_, controller)| controller.share.used())
+                ready.min_by_key(|(_, controller)| controller.turns.used())
             else {
                 break;
             };
-            let floor = controller.share.used();
+            let floor = controller.turns.used();
             // `None` if every ready key turned out to be held. The plugin is not ready any more, so
             // choose again.
             let Some(work) = controller.take(*id, &self.snapshot, now, wall_clock_ms) else {
@@ -355,9 +362,9 @@ impl Hub {
         let slow = self
             .controllers
             .values()
-            .filter(|controller| controller.pace.is_slow(now));
+            .filter(|controller| controller.turns.is_slow(now));
         let (count, running) = slow.fold((0, 0), |(count, running), controller| {
-            (count + 1, running + controller.pace.running())
+            (count + 1, running + controller.turns.running())
         });
         // If all plugins are slow, there is no quick one to keep threads free for.
         let is_shared = count < self.controllers.len();
@@ -374,7 +381,7 @@ impl Hub {
         {
             let missed = self.changelog.close(ran.held.sequence);
             if let Some(controller) = self.controllers.get_mut(&ran.held.plugin) {
-                controller.register(&ran, missed, now);
+                controller.register(&ran, missed, &self.snapshot, now);
             }
         }
         drop(self.changelog.trim());
@@ -459,11 +466,11 @@ impl Hub {
                 }
             };
             if let Some(controller) = self.controllers.get_mut(&fetch.plugin) {
-                controller.fetch_ended(&fetch.key, gate, question, &known, &self.snapshot);
+                controller.object_fetched(&fetch.key, gate, question, &known, &self.snapshot);
             }
         }
         if let Some(controller) = self.controllers.get_mut(&fetch.plugin) {
-            controller.fetched(&fetch.key, is_answered, now);
+            controller.fetch_ended(&fetch.key, is_answered, now);
         }
     }
 
@@ -609,7 +616,7 @@ impl Hub {
     pub fn recovered(&mut self) {
         self.controllers
             .values_mut()
-            .for_each(|controller| controller.release_parked(true));
+            .for_each(Controller::recovered);
     }
 
     /// From now on, only what is pending or running is finished.

@@ -67,9 +67,9 @@ pub use plan::{Halt, Plan, PlanContext, PlanError, plan};
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub,
-    InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
-    Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError, Rehearsal,
-    RunningKey, Sending, Writing,
+    InformerStatus, JoinError, KeysStatus, LastError, LoopingKey, Next, PluginId, Preparation,
+    Purpose, Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
+    Rehearsal, RunningKey, Sending, Writing,
 };
 
 // Which versions of plugins come there, and when they go.

@@ -48,12 +48,12 @@ const QUEUE_COUNTERS: &[PerPlugin] = &[
     PerPlugin {
         name: "workqueue_adds",
         help: "Keys that became ready to run",
-        value: |plugin| plugin.queue.adds,
+        value: |plugin| plugin.keys.queue.adds,
     },
     PerPlugin {
         name: "workqueue_retries",
         help: "Retries after a failure",
-        value: |plugin| plugin.queue.retries,
+        value: |plugin| plugin.keys.queue.retries,
     },
 ];
 
@@ -61,7 +61,7 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
     PerPlugin {
         name: "controller_runtime_active_workers",
         help: "Keys running",
-        value: |plugin| plugin.running as u64,
+        value: |plugin| plugin.keys.running as u64,
     },
     PerPlugin {
         name: "controller_runtime_max_concurrent_reconciles",
@@ -71,27 +71,27 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
     PerPlugin {
         name: "pilothouse_delayed_keys",
         help: "Keys waiting for their time",
-        value: |plugin| plugin.delayed as u64,
+        value: |plugin| plugin.keys.delayed as u64,
     },
     PerPlugin {
         name: "pilothouse_failing_keys",
         help: "Keys that failed when they last ran",
-        value: |plugin| plugin.failing as u64,
+        value: |plugin| plugin.keys.failing as u64,
     },
     PerPlugin {
         name: "pilothouse_broken_keys",
         help: "Keys that fail each time they run, and that changes bring back only now and then",
-        value: |plugin| plugin.broken_keys as u64,
+        value: |plugin| plugin.keys.broken_keys as u64,
     },
     PerPlugin {
         name: "pilothouse_looping_keys",
         help: "Keys that nothing but their own writes keeps running, and that are slowed down for it",
-        value: |plugin| plugin.looping_keys as u64,
+        value: |plugin| plugin.keys.looping_keys as u64,
     },
     PerPlugin {
         name: "pilothouse_coarse_keys",
         help: "Keys whose reads are more than is remembered, and that any change of what they read wakes",
-        value: |plugin| plugin.coarse as u64,
+        value: |plugin| plugin.keys.coarse as u64,
     },
     PerPlugin {
         name: "pilothouse_plugin_cached_bytes",
@@ -111,7 +111,7 @@ const CONTROLLER_GAUGES: &[PerPlugin] = &[
     PerPlugin {
         name: "pilothouse_recorded_reads",
         help: "Recorded reads, counted once per key",
-        value: |plugin| plugin.recorded_reads as u64,
+        value: |plugin| plugin.keys.recorded_reads as u64,
     },
 ];
 
@@ -256,7 +256,7 @@ impl HubMetrics {
         for plugin in plugins {
             let name = plugin.name.as_str();
             let seen = seen.entry(plugin.name.clone()).or_default();
-            let series = depth_series(seen, &plugin.depth).into_iter();
+            let series = depth_series(seen, &plugin.keys.depth).into_iter();
             depths.extend(series.map(|(priority, depth)| (name, priority, depth)));
         }
         depths
@@ -285,7 +285,7 @@ impl HubMetrics {
             let value = ConstGauge::new(0.0f64);
             let mut family = encoder.encode_descriptor(name, help, None, value.metric_type())?;
             for plugin in plugins {
-                let seconds = measure(&plugin.running_for).as_secs_f64();
+                let seconds = measure(&plugin.keys.running_for).as_secs_f64();
                 let labels = queue_label(&plugin.name);
                 ConstGauge::new(seconds).encode(family.encode_family(&labels)?)?;
             }

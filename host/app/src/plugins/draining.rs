@@ -77,5 +77,7 @@ async fn drain(shared: &Shared, plugin: PluginId, name: &str, patience: Duration
     let status = shared.status();
     let mut controllers = status.iter();
     let left = controllers.find(|controller| controller.name == name);
-    left.map_or(0, |controller| controller.queued + controller.held)
+    left.map_or(0, |controller| {
+        controller.keys.queued + controller.keys.held
+    })
 }

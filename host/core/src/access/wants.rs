@@ -25,9 +25,9 @@ use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb, WriteDecl
 #[serde(rename_all = "kebab-case")]
 pub struct Wants {
     #[serde(default)]
-    reads: BTreeSet<Read>,
+    reads: BTreeSet<ReadWanted>,
     #[serde(default)]
-    writes: BTreeSet<Write>,
+    writes: BTreeSet<WriteWanted>,
     #[serde(default)]
     secret_values: bool,
 }
@@ -35,7 +35,7 @@ pub struct Wants {
 /// Reads of a kind, and how much of each object they cover.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Read {
+struct ReadWanted {
     kind: KindName,
     /// Field paths. Empty means whole objects.
     fields: BTreeSet<String>,
@@ -50,7 +50,7 @@ struct Read {
 /// Writes of a kind, or of one of its subresources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Write {
+struct WriteWanted {
     kind: KindName,
     subresource: Option<String>,
     verb: Verb,
@@ -61,8 +61,8 @@ impl Wants {
     pub fn of(manifest: &Manifest) -> Self {
         let reads = manifest.reads.iter();
         Self {
-            reads: reads.map(|read| Read::of(manifest, read)).collect(),
-            writes: manifest.writes.iter().flat_map(Write::of).collect(),
+            reads: reads.map(|read| ReadWanted::of(manifest, read)).collect(),
+            writes: manifest.writes.iter().flat_map(WriteWanted::of).collect(),
             secret_values: reads_secret_values(manifest),
         }
     }
@@ -77,7 +77,7 @@ impl Wants {
             more.push("read the values of Secrets".to_owned());
         }
         let writes = self.writes.difference(&accepted.writes);
-        more.extend(writes.map(Write::to_string));
+        more.extend(writes.map(WriteWanted::to_string));
         more
     }
 
@@ -89,7 +89,7 @@ impl Wants {
     }
 }
 
-impl Read {
+impl ReadWanted {
     fn of(manifest: &Manifest, read: &ReadDeclaration) -> Self {
         let mut fields: BTreeSet<String> = read.fields.iter().cloned().collect();
         // Whole objects include the indexed fields already.
@@ -214,7 +214,7 @@ pub fn reads_secret_values(manifest: &Manifest) -> bool {
     })
 }
 
-impl Write {
+impl WriteWanted {
     fn of(write: &WriteDeclaration) -> impl Iterator<Item = Self> {
         write.verbs.iter().map(|verb| Self {
             kind: KindName::of(&write.kind),
@@ -224,7 +224,7 @@ impl Write {
     }
 }
 
-impl fmt::Display for Write {
+impl fmt::Display for WriteWanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.verb.as_str(), self.kind)?;
         match &self.subresource {

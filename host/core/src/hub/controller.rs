@@ -1,79 +1,79 @@
-//! One plugin's controller in the hub: its queue, its read sets, and what is remembered of its
+//! One plugin's controller in the hub: the version that is installed, whether it may run, and its
 //! keys.
 
+mod due;
 mod gone;
+mod installed;
 mod keys;
 mod loops;
-mod running;
+mod permit;
+mod ready;
+mod recorded;
+mod records;
 mod suspects;
 mod sweep;
-mod waking;
+mod tally;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::health::{Health, Quarantine};
-use super::outage::Outage;
-use super::pace::Pace;
-use super::reconcile::PluginVersion;
+use super::changelog::Missed;
+use super::gate::GateId;
+use super::health::Quarantine;
+use super::plugin::{Plugin, Request};
+use super::reconcile::{Conclusion, Finished, PluginVersion, Ran, Reconcile, Start};
+use super::rehearsal::Rehearsal;
 use super::resync::Resync;
-use super::share::Share;
-use super::status::{BrokenKey, ControllerStatus, LastError, MAX_LISTED, ReconcileCounts};
-use super::subject::SubjectKind;
-use super::{ControllerSettings, Garbage, Threads};
-use crate::access::permission::Permissions;
+use super::status::ControllerStatus;
+use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threads};
 use crate::access::scope::Scope;
-use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::hub::gate::Gates;
-use crate::hub::plugin::Plugin;
-use crate::model::key::ObjectKey;
-use crate::model::manifest::{Manifest, Subject};
-use crate::plan::Halt;
-use crate::queue::backoff::Backoff;
-use crate::queue::{LOW, NORMAL, Time, WorkQueue};
-use crate::reads::ReadSets;
+use crate::cache::{Change, Subscribed};
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::manifest::Manifest;
+use crate::model::outcome::Effect;
+use crate::queue::{LOW, NORMAL, Priority, Time};
+use installed::InstalledVersion;
+use keys::{KeyWork, Keys, TakenKey};
+use permit::RunPermit;
+use tally::Tally;
+use turns::Turns;
 
 pub use loops::LoopingKey;
-pub(super) use running::Work;
 
 pub(super) struct Controller {
-    version: Arc<PluginVersion>,
-    /// The plugin's subscription to each informer it uses.
-    subscriptions: BTreeMap<InformerId, Subscribed>,
-    settings: ControllerSettings,
-    health: Health,
-    subject: Option<SubjectKind>,
-    queue: WorkQueue,
-    /// The reconciles that all subjects are still to have; `None` when every subject has had its
-    /// own.
-    sweep: Option<sweep::Sweep>,
-    reads: ReadSets,
-    gates: Gates,
-    /// The keys whose objects are gone. They are forgotten once nothing can wake them.
-    gone: gone::GoneKeys,
-    /// The keys that are queued by their own writes.
-    loops: loops::Loops,
-    /// The keys that keep failing, perhaps on a wrong cache.
-    suspects: suspects::Suspects,
-    /// Present while the plugin's writes cannot reach the cluster.
-    outage: Option<Outage>,
-    keys: keys::KeyRecords,
-    /// Fetches that held keys wait for.
-    fetching: usize,
-    pub share: Share,
+    installed: InstalledVersion,
+    permit: RunPermit,
+    pub turns: Turns,
     resync: Option<Resync>,
-    /// Which reconciles are running a guest, and whether they take long.
-    pub pace: Pace,
-    /// Stops the writes of the reconciles that have been handed out.
-    halt: Halt,
-    /// When a readable object last became unreadable, or readable again. A reconcile on an older
-    /// snapshot may have asked for it.
-    turned_at: u64,
-    /// All its kinds are synced, and the keys that can be known only then are queued.
-    is_started: bool,
-    reconciles: ReconcileCounts,
-    last_error: Option<LastError>,
+    keys: Keys,
+    tally: Tally,
+}
+
+/// A change of an object, with the informer that brought it and the object's key.
+#[derive(Clone, Copy)]
+pub(super) struct KeyedChange<'a> {
+    pub informer: InformerId,
+    pub key: &'a ObjectKey,
+    pub change: &'a Change,
+}
+
+/// What a plugin's keys run on: the present version, the present caches, and the time.
+#[derive(Clone, Copy)]
+struct Present<'a> {
+    installed: &'a InstalledVersion,
+    snapshot: &'a Snapshot,
+    now: Time,
+}
+
+/// What a plugin has to do next.
+pub(super) enum Work {
+    Run(Box<Reconcile>),
+    /// Something must be fetched before a key can run.
+    Fetch(Fetch),
+    /// Nothing yet. Ask again, after others could use the hub.
+    Later,
 }
 
 impl Controller {
@@ -85,37 +85,15 @@ impl Controller {
         scope: Scope,
         now: Time,
     ) -> Self {
+        let version = PluginVersion::new(plugin, manifest, settings, scope);
+        let installed = InstalledVersion::new(version);
         Self {
-            subscriptions: subscriptions(&scope),
-            subject: subject(&manifest, &scope),
-            settings: settings.clone(),
-            health: Health::new(settings.quarantine),
-            queue: WorkQueue::new(Backoff::default()),
-            sweep: None,
-            reads: ReadSets::default(),
-            gates: gates(&manifest),
-            gone: gone::GoneKeys::default(),
-            loops: loops::Loops::default(),
-            suspects: suspects::Suspects::default(),
-            outage: None,
-            keys: keys::KeyRecords::default(),
-            fetching: 0,
-            share: Share::new(settings.weight),
-            resync: resync(settings, &manifest.name, now),
-            pace: Pace::default(),
-            halt: Halt::default(),
-            turned_at: 0,
-            is_started: false,
-            reconciles: ReconcileCounts::default(),
-            last_error: None,
-            version: Arc::new(PluginVersion {
-                permissions: Permissions::of(plugin.manifest(), &settings.grants),
-                applied: Arc::default(),
-                author: Arc::new(settings.author(&plugin.manifest().name)),
-                scope: Arc::new(scope),
-                manifest,
-                plugin,
-            }),
+            permit: RunPermit::new(settings),
+            turns: Turns::new(settings.weight),
+            resync: resync(settings, &installed.manifest().name, now),
+            keys: Keys::new(installed.is_serial()),
+            tally: Tally::default(),
+            installed,
         }
     }
 
@@ -124,319 +102,387 @@ impl Controller {
     /// version's subscriptions.
     pub fn replace(
         &mut self,
-        plugin: &Arc<dyn Plugin>,
-        settings: &ControllerSettings,
         prepared: &Self,
         snapshot: &Snapshot,
         garbage: &mut Garbage,
         now: Time,
     ) -> BTreeMap<InformerId, Subscribed> {
-        let PluginVersion {
-            manifest, scope, ..
-        } = &*prepared.version;
-        let old = std::mem::replace(&mut self.subscriptions, subscriptions(scope));
-        if manifest.subject_kind() != self.version.manifest.subject_kind() {
-            self.forget_keys();
+        let settings = prepared.permit.settings();
+        let installed = prepared.installed.in_place_of(&self.installed);
+        let before = std::mem::replace(&mut self.installed, installed);
+        if !self.installed.has_keys_of(before.version()) {
+            self.keys.clear();
         }
-        garbage.add(std::mem::take(&mut self.reads));
-        self.subject = subject(manifest, scope);
-        self.is_started = prepared.is_started;
-        if Arc::ptr_eq(plugin, &self.version.plugin) {
-            self.health.pardon();
-        } else {
-            self.health = Health::new(settings.quarantine);
-        }
-        let author = Arc::new(settings.author(&manifest.name));
-        // Another field manager owns nothing of what the previous one applied.
-        let is_same_manager = author.field_manager == self.version.author.field_manager;
-        let applied = is_same_manager.then(|| self.version.applied.clone());
-        let version = Arc::new(PluginVersion {
-            permissions: Permissions::of(plugin.manifest(), &settings.grants),
-            applied: applied.unwrap_or_default(),
-            author,
-            scope: scope.clone(),
-            manifest: manifest.clone(),
-            plugin: plugin.clone(),
-        });
-        garbage.add(std::mem::replace(&mut self.version, version));
-        let is_kept = |informer| self.subscriptions.contains_key(&informer);
-        for key in self.gates.keep(is_kept, snapshot) {
-            self.queue.release(&key);
-        }
-        self.gates.share(is_serial(manifest));
-        self.queue.end_cool_downs();
-        self.loops = loops::Loops::default();
-        // Nothing else wakes these keys soon: their read sets are gone, and there may be no object
-        // of their names.
-        let failed: Vec<ObjectKey> = self.queue.failed().cloned().collect();
-        for key in failed.into_iter().chain(self.gone.take()) {
-            self.queue.add(&key, LOW, now);
-        }
-        if self.subject.is_some() {
-            self.start(snapshot, now);
-        }
+        let present = Present {
+            installed: &self.installed,
+            snapshot,
+            now,
+        };
+        self.keys.replace(present, garbage);
+        self.permit
+            .replace(self.installed.is_same_plugin(&before), settings);
         self.configure(settings, now);
-        old
+        let subscriptions = before.subscriptions().clone();
+        garbage.add(before);
+        subscriptions
+    }
+
+    /// Applies settings that take effect without running any key again.
+    pub fn configure(&mut self, settings: &ControllerSettings, now: Time) {
+        self.turns.set_weight(settings.weight);
+        if settings.resync != self.permit.settings().resync {
+            self.resync = resync(settings, self.name(), now);
+        }
+        self.permit.configure(settings);
     }
 
     /// All queued keys.
-    pub fn into_keys(mut self, now: Time) -> Vec<ObjectKey> {
-        std::iter::from_fn(|| self.queue.next(now))
-            .map(|taken| taken.key)
-            .collect()
+    pub fn into_keys(self, now: Time) -> Vec<ObjectKey> {
+        self.keys.into_queued(now)
     }
 
     /// Queues the keys that a new version runs first, in addition to those of the existing
     /// subjects.
     pub fn queue_first(&mut self, keys: &[ObjectKey], now: Time) {
-        let priority = if self.subject.is_some() { LOW } else { NORMAL };
-        for key in keys {
-            self.queue.add(key, priority, now);
-        }
-    }
-
-    /// Forgets all keys, because the new version's keys are of another kind.
-    fn forget_keys(&mut self) {
-        self.queue.clear();
-        self.sweep = None;
-        self.gates = Gates::default();
-        self.gone = gone::GoneKeys::default();
-        self.loops = loops::Loops::default();
-        self.suspects = suspects::Suspects::default();
-        self.outage = None;
-        self.keys = keys::KeyRecords::default();
-    }
-
-    /// Applies settings that take effect without running any key again.
-    pub fn configure(&mut self, settings: &ControllerSettings, now: Time) {
-        if settings.is_paused || settings.grants != self.settings.grants {
-            self.stop_writes();
-        }
-        self.share.set_weight(settings.weight);
-        self.health.judge(settings.quarantine);
-        if settings.resync != self.settings.resync {
-            self.resync = resync(settings, self.name(), now);
-        }
-        self.settings = settings.clone();
+        let is_singleton = self.installed.subject().is_none();
+        let priority = if is_singleton { NORMAL } else { LOW };
+        self.keys.add(keys, priority, now);
     }
 
     pub fn name(&self) -> &str {
-        &self.manifest().name
+        &self.installed.manifest().name
+    }
+
+    /// The plugin's subscriptions to the informers it uses.
+    pub fn subscriptions(&self) -> &BTreeMap<InformerId, Subscribed> {
+        self.installed.subscriptions()
+    }
+
+    pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
+        self.installed.is_synced(snapshot)
     }
 
     #[cfg(test)]
     pub fn plugin(&self) -> Arc<dyn Plugin> {
-        self.version.plugin.clone()
+        self.installed.version().plugin.clone()
     }
 
     #[cfg(test)]
     pub fn applied(&self) -> Arc<crate::plan::unchanged::Applied> {
-        self.version.applied.clone()
+        self.installed.version().applied.clone()
     }
 
     /// How many keys are in the queue itself, without those of a sweep.
     #[cfg(test)]
     pub fn queued(&self) -> usize {
-        self.queue.pending()
+        self.keys.queued()
     }
 
-    fn manifest(&self) -> &Manifest {
-        &self.version.manifest
+    /// Begins to reconcile every subject, or the singleton.
+    pub fn start(&mut self, snapshot: &Snapshot, now: Time) {
+        self.keys.start(Present {
+            installed: &self.installed,
+            snapshot,
+            now,
+        });
     }
 
-    /// The plugin's subscriptions to the informers it uses.
-    pub fn subscriptions(&self) -> &BTreeMap<InformerId, Subscribed> {
-        &self.subscriptions
+    /// Begins a sweep if a resync is due: client-go's resync, which replays the local store.
+    pub fn resync(&mut self, snapshot: &Snapshot, now: Time) {
+        let resync = self.resync.as_mut();
+        let is_due = resync.is_some_and(|resync| resync.is_due(now));
+        if is_due && self.installed.is_started() {
+            self.start(snapshot, now);
+        }
     }
 
-    pub fn put_in_quarantine(&mut self, reason: &str, now: Time) {
-        self.health.put_in_quarantine(reason, now);
-        self.stop_writes();
+    /// Once all kinds are synced, queues the keys that can be known only then.
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot, now: Time) {
+        let keys = self.installed.start_when_synced(snapshot);
+        self.keys.add(&keys, LOW, now);
     }
 
-    pub fn pardon(&mut self) {
-        self.health.pardon();
-    }
-
-    pub fn may_roll_back_to(&self) -> bool {
-        self.health.may_roll_back_to()
-    }
-
-    pub fn quarantine(&self, now: Time) -> Option<&Quarantine> {
-        self.health.current(now)
-    }
-
-    /// When there is something to do even if nothing changes.
-    pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
-        let key = match &self.outage {
-            Some(outage) if !outage.is_empty() => Some(outage.next_probe()),
-            _ if self.sweep.is_some() => Some(Time::ZERO),
-            _ => self.queue.next_ready(),
+    /// Queues the keys that a change concerns.
+    pub fn wake(
+        &mut self,
+        snapshot: &Snapshot,
+        changed: KeyedChange<'_>,
+        priority: Priority,
+        now: Time,
+    ) {
+        if !self.installed.uses(changed.informer) {
+            return;
+        }
+        self.installed.forget_ended_apply(snapshot, changed);
+        let present = Present {
+            installed: &self.installed,
+            snapshot,
+            now,
         };
-        let outage = self.outage.as_ref().map(Outage::next_probe);
-        let key = key.map(|due| due.max(outage.unwrap_or_default()));
-        let work = key.into_iter().chain(self.suspects.due()).min();
-        let is_held =
-            self.settings.is_paused || !self.has_room() || self.pace.running() >= threads.of_one;
-        let work = work.filter(|_| !is_held);
-        // If it is a thread that is missing, the end of a reconcile frees one. If the plugin is
-        // only held back as slow, that ends by itself at a known time.
-        let slow_until = (!self.has_thread(threads, now)).then(|| self.pace.slow_until());
-        let slow_until = slow_until.filter(|until| *until > now);
-        let work = work.filter(|_| slow_until.is_some() || self.has_thread(threads, now));
-        let work = work.map(|due| due.max(slow_until.unwrap_or_default()));
-        let work = work.map(|due| due.max(self.health.until()));
-        let resync = self.resync.as_ref().map(Resync::due);
-        work.into_iter().chain(resync).min()
+        let comparisons = self.keys.wake(changed, priority, present);
+        self.turns.charge(comparisons);
     }
 
-    pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
-        let mut subscriptions = self.subscriptions.iter();
-        subscriptions.all(|(informer, subscribed)| {
-            snapshot.informers[*informer].is_synced(subscribed.detail)
-        })
+    /// Queues the keys that asked for an object which has become unreadable, or readable again.
+    pub fn wake_readers(
+        &mut self,
+        informer: InformerId,
+        key: &ObjectKey,
+        priority: Priority,
+        now: Time,
+    ) {
+        if self.installed.uses(informer) {
+            let subject = self.installed.subject();
+            self.keys
+                .wake_readers(informer, key, subject, priority, now);
+        }
+    }
+
+    /// Some of an informer's objects have become unreadable, or readable again, at this sequence
+    /// number.
+    pub fn note_turned(&mut self, informer: InformerId, sequence: u64) {
+        if self.installed.uses(informer) {
+            self.keys.note_turned(sequence);
+        }
+    }
+
+    /// Forgets what the plugin has applied to objects of a kind.
+    pub fn forget_applied(&self, kind: &Kind) {
+        self.installed.forget_applied(kind);
     }
 
     /// Whether there is a key to run and a thread that the plugin may use for it.
     pub fn is_ready(&self, snapshot: &Snapshot, threads: Threads, now: Time) -> bool {
-        let has_key = match &self.outage {
-            Some(outage) => outage.next_probe() <= now && (!outage.is_empty() || self.has_key(now)),
-            None => self.has_key(now),
-        };
-        let has_suspects = self.suspects.due().is_some_and(|due| due <= now);
-        (has_key || has_suspects)
-            && !self.settings.is_paused
-            && !self.health.is_quarantined(now)
-            && self.has_thread(threads, now)
+        self.keys.has_work(now)
+            && self.permit.may_run(now)
+            && self.turns.has_thread(threads, now)
             && self.has_room()
-            && self.is_synced(snapshot)
-    }
-
-    fn has_thread(&self, threads: Threads, now: Time) -> bool {
-        let is_enough = threads.more_for_slow > 0 || !self.pace.is_slow(now);
-        is_enough && self.pace.running() < threads.of_one
+            && self.installed.is_synced(snapshot)
     }
 
     /// A key that something is being fetched for counts as running.
     fn has_room(&self) -> bool {
-        self.queue.running() + self.fetching < self.concurrency()
+        self.keys.in_flight() < self.permit.concurrency()
     }
 
-    fn concurrency(&self) -> usize {
-        self.settings.concurrency.max(1) as usize
+    /// When there is something to do even if nothing changes.
+    pub fn next_due(&self, threads: Threads, now: Time) -> Option<Time> {
+        let resync = self.resync.as_ref().map(Resync::due);
+        let work = self.next_work(threads, now);
+        work.into_iter().chain(resync).min()
     }
 
-    pub fn drain(&mut self, snapshot: &Snapshot) {
-        self.queue.drain();
-        self.sweep
-            .iter_mut()
-            .for_each(|sweep| sweep.finish(snapshot));
+    /// When there is a key to run, a thread for it, and the permission to.
+    fn next_work(&self, threads: Threads, now: Time) -> Option<Time> {
+        let work = self.keys.next_due().filter(|_| self.has_room())?;
+        let thread = self.turns.thread_due(threads, now)?;
+        let permit = self.permit.runs_from()?;
+        Some(work.max(thread).max(permit))
     }
 
+    /// What the plugin has to do next.
+    pub fn take(
+        &mut self,
+        id: PluginId,
+        snapshot: &Snapshot,
+        now: Time,
+        wall_clock_ms: u64,
+    ) -> Option<Work> {
+        let present = Present {
+            installed: &self.installed,
+            snapshot,
+            now,
+        };
+        Some(match self.keys.take(id, present)? {
+            KeyWork::Later => Work::Later,
+            KeyWork::Fetch(fetch) => Work::Fetch(fetch),
+            KeyWork::Run(key) => {
+                let reconcile = self.reconcile(id, key, snapshot, now, wall_clock_ms);
+                Work::Run(Box::new(reconcile))
+            }
+        })
+    }
+
+    fn reconcile(
+        &mut self,
+        id: PluginId,
+        key: TakenKey,
+        snapshot: &Snapshot,
+        now: Time,
+        wall_clock_ms: u64,
+    ) -> Reconcile {
+        self.tally.begin(key.is_self_triggered);
+        let TakenKey {
+            taken, previous, ..
+        } = key;
+        let attempt = taken.failures.saturating_add(1);
+        let request = self.request(taken.key, attempt, previous);
+        let start = Start {
+            priority: taken.priority,
+            waited: taken.waited,
+            at: now,
+            charge: self.turns.begin(now),
+            is_probe: key.is_probe,
+            halt: self.permit.halt(),
+        };
+        let installed = &self.installed;
+        let reader = installed.reader(snapshot, &request.key, wall_clock_ms);
+        Reconcile::new(id, installed.version().clone(), request, reader, start)
+    }
+
+    /// See [`Hub::rehearse`](super::Hub::rehearse).
+    pub fn rehearse(&self, key: &ObjectKey, snapshot: &Snapshot, wall_clock_ms: u64) -> Rehearsal {
+        let installed = &self.installed;
+        let request = self.request(key.clone(), 1, self.keys.effects(key).to_vec());
+        let reader = installed.reader(snapshot, key, wall_clock_ms);
+        Rehearsal::new(request, reader, installed.version().clone())
+    }
+
+    fn request(&self, key: ObjectKey, attempt: u32, previous: Vec<Effect>) -> Request {
+        Request {
+            key,
+            attempt,
+            previous,
+            config: self.permit.settings().config.clone(),
+        }
+    }
+
+    /// An object that a key waited for has been fetched. Releases the keys that may run now.
+    pub fn object_fetched(
+        &mut self,
+        key: &ObjectKey,
+        gate: GateId,
+        question: &Question,
+        known: &Known,
+        snapshot: &Snapshot,
+    ) {
+        self.keys
+            .object_fetched(key, gate, question, known, snapshot);
+    }
+
+    /// A fetch that a key waits for has ended, with or without answers.
+    pub fn fetch_ended(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+        self.keys.fetch_ended(key, is_answered, now);
+    }
+
+    /// A fetch for a failing key has ended. `states`: what the caches now show of the objects that
+    /// need no further fetch. `is_answered`: whether every question was answered.
+    pub fn repair_ended(
+        &mut self,
+        fetch: &Fetch,
+        states: Vec<Question>,
+        is_answered: bool,
+        now: Time,
+    ) {
+        self.keys.repair_ended(fetch, states, is_answered, now);
+    }
+
+    /// Releases the held keys whose writes an informer's cache now shows.
+    pub fn open_gates(&mut self, informer: InformerId, snapshot: &Snapshot) {
+        self.keys.open_gates(informer, snapshot);
+    }
+
+    /// The guest has ended. Registers its reads. Queues the key again if something it read has
+    /// changed since its snapshot.
+    pub fn register(&mut self, ran: &Ran, missed: Missed<'_>, snapshot: &Snapshot, now: Time) {
+        let held = &ran.held;
+        self.turns.end(held.charge, held.started, now);
+        self.tally.ran(ran.denied.is_some());
+        if self.installed.is_of(held) {
+            let present = Present {
+                installed: &self.installed,
+                snapshot,
+                now,
+            };
+            let costs = self.keys.register(ran, missed, present);
+            for comparisons in costs {
+                self.turns.charge(comparisons);
+            }
+        } else if self.installed.has_keys_of(&held.version) {
+            // The reads belong to another version and use its numbering of informers and views.
+            let key = std::slice::from_ref(&held.request.key);
+            self.keys.add(key, NORMAL, now);
+        }
+    }
+
+    /// Takes a key back.
+    pub fn finished(&mut self, finished: Finished, snapshot: &Snapshot, now: Time) -> Conclusion {
+        let held = &finished.held;
+        if !self.installed.has_keys_of(&held.version) {
+            self.keys.done(&held.request.key, now);
+            return Conclusion::default();
+        }
+        self.tally.finished(&finished, now);
+        let is_quarantined = self.installed.is_of(held) && self.permit.judge(&finished, now);
+        let present = Present {
+            installed: &self.installed,
+            snapshot,
+            now,
+        };
+        Conclusion {
+            looping: self.keys.finished(finished, present),
+            is_quarantined,
+        }
+    }
+
+    /// The cluster can be reached again. Keys whose writes had no answer can run.
+    pub fn recovered(&mut self) {
+        self.keys.recovered();
+    }
+
+    pub fn is_cut_off(&self) -> bool {
+        self.keys.is_cut_off()
+    }
+
+    pub fn put_in_quarantine(&mut self, reason: &str, now: Time) {
+        self.permit.put_in_quarantine(reason, now);
+    }
+
+    pub fn pardon(&mut self) {
+        self.permit.pardon();
+    }
+
+    pub fn may_roll_back_to(&self) -> bool {
+        self.permit.may_roll_back_to()
+    }
+
+    pub fn quarantine(&self, now: Time) -> Option<&Quarantine> {
+        self.permit.quarantine(now)
+    }
+
+    /// From now on nothing runs, whatever is queued.
     pub fn halt(&mut self) {
-        self.settings.is_paused = true;
-        self.stop_writes();
+        self.permit.revoke();
     }
 
-    /// Reconciles that have been handed out write nothing more. Those handed out from now on do.
-    fn stop_writes(&mut self) {
-        std::mem::take(&mut self.halt).halt();
+    /// From now on only what is due is finished.
+    pub fn drain(&mut self, snapshot: &Snapshot) {
+        self.keys.drain(snapshot);
     }
 
     /// Whether nothing more will run. Keys that wait for a kind which is not synced, or for the
     /// plugin to be resumed, do not count.
     pub fn is_drained(&self, snapshot: &Snapshot, now: Time) -> bool {
-        let is_halted = self.settings.is_paused || self.health.is_quarantined(now);
-        let will_run = !is_halted && self.is_synced(snapshot);
-        let has_nothing = self.queue.is_empty() && self.sweep.is_none();
-        has_nothing || (self.queue.running() == 0 && !will_run)
-    }
-
-    pub fn is_cut_off(&self) -> bool {
-        self.outage.is_some()
+        let will_run = self.permit.may_run(now) && self.installed.is_synced(snapshot);
+        self.keys.is_empty() || (!self.keys.is_running() && !will_run)
     }
 
     /// Takes no time that grows without bound: it is called often, under the hub's lock.
     pub fn status(&self, snapshot: &Snapshot, now: Time) -> ControllerStatus {
-        let manifest = self.manifest();
-        let parts = self.version.scope.kinds.values();
-        let swept = self.sweep.as_ref().map_or(0, sweep::Sweep::left);
-        let mut depth = self.queue.depth().clone();
-        if swept > 0 {
-            *depth.entry(LOW).or_default() += swept;
-        }
-        let broken = self.queue.broken().map(|(key, failures, due)| BrokenKey {
-            key: key.clone(),
-            failures,
-            reason: self.keys.error(key).to_owned(),
-            retry_in: due.map(|due| due.saturating_sub(now)),
-        });
+        let manifest = self.installed.manifest();
         ControllerStatus {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             subject: manifest.subject_kind().cloned(),
-            reads: parts
-                .flat_map(|scope| &scope.parts)
-                .map(|part| {
-                    let cache = &snapshot.informers[part.informer];
-                    (
-                        cache.informer_key().clone(),
-                        cache.is_synced(part.subscribed.detail),
-                    )
-                })
-                .collect(),
-            queued: self.queue.pending() + swept,
-            held: self.queue.held(),
-            depth,
-            running: self.queue.running(),
-            running_for: self.queue.running_for(now).collect(),
-            delayed: self.queue.delayed(),
-            failing: self.queue.failing(),
-            broken_keys: broken.len(),
-            broken: broken.take(MAX_LISTED).collect(),
-            looping_keys: self.loops.looping().len(),
-            looping: self.loops.looping().take(MAX_LISTED).collect(),
-            recorded_reads: self.reads.len(),
-            coarse: self.reads.coarse(),
-            concurrency: self.concurrency(),
-            is_paused: self.settings.is_paused,
-            quarantine: self.health.current(now).cloned(),
-            cached_bytes: self
-                .subscriptions
-                .keys()
-                .map(|informer| &snapshot.informers[*informer])
-                .map(|cache| cache.bytes() / cache.users().max(1))
-                .sum(),
-            reconciles: self.reconciles,
-            queue: self.queue.counts(),
-            last_error: self.last_error.clone(),
+            reads: self.installed.reads(snapshot),
+            keys: self.keys.status(now),
+            concurrency: self.permit.concurrency(),
+            is_paused: self.permit.settings().is_paused,
+            quarantine: self.permit.quarantine(now).cloned(),
+            cached_bytes: self.installed.cached_bytes(snapshot),
+            reconciles: self.tally.counts(),
+            last_error: self.tally.last_error().cloned(),
         }
-    }
-}
-
-/// The plugin's subscription to each informer of its scope.
-fn subscriptions(scope: &Scope) -> BTreeMap<InformerId, Subscribed> {
-    let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
-    let subscriptions = parts.map(|part| (part.informer, part.subscribed.clone()));
-    subscriptions.collect()
-}
-
-/// Whether the manifest asks to run one key at a time. Its keys then see each other's writes. A
-/// lower limit set by the operator does not count: it does not tell what the keys depend on.
-fn is_serial(manifest: &Manifest) -> bool {
-    manifest.limits.concurrency == Some(1)
-}
-
-fn gates(manifest: &Manifest) -> Gates {
-    let mut gates = Gates::default();
-    gates.share(is_serial(manifest));
-    gates
-}
-
-fn subject(manifest: &Manifest, scope: &Scope) -> Option<SubjectKind> {
-    match &manifest.subject {
-        Subject::Each(selection) => Some(SubjectKind::new(selection, scope)),
-        Subject::Singleton => None,
     }
 }
 

@@ -277,9 +277,7 @@ impl Hub {
             return None;
         }
         let controller = self.controllers.get_mut(&joining.id)?;
-        let (plugin, settings) = (&joining.plugin, &joining.settings);
-        let subscriptions =
-            controller.replace(plugin, settings, &prepared, &self.snapshot, garbage, now);
+        let subscriptions = controller.replace(&prepared, &self.snapshot, garbage, now);
         // Only after the new version has subscribed, so that informers used by both versions stay.
         self.release(subscriptions, garbage);
         Some((joining.id, prepared))

@@ -13,7 +13,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::controller::Controller;
+use super::controller::{Controller, KeyedChange};
 use super::{ControllerSettings, Garbage, Hub, PluginId, wanted_informers};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change};
@@ -208,8 +208,12 @@ impl Caches {
             let priority = if cache.is_initial() { LOW } else { NORMAL };
             let change = cache.follow(change);
             if let (Some(change), Some(controller)) = (change, controller_of(&mut self.joining)) {
-                let key = change.key().to_key();
-                controller.wake(&self.snapshot, *informer, &key, &change, priority, now);
+                let changed = KeyedChange {
+                    informer: *informer,
+                    key: &change.key().to_key(),
+                    change: &change,
+                };
+                controller.wake(&self.snapshot, changed, priority, now);
             }
         }
         for informer in &self.informers {
@@ -219,7 +223,7 @@ impl Caches {
             };
             let turned = self.snapshot.cache_mut(*informer).follow_state(live);
             if let Some(controller) = controller_of(&mut self.joining) {
-                let wake = |key| controller.wake_reader(*informer, key, NORMAL, now);
+                let wake = |key| controller.wake_readers(*informer, key, NORMAL, now);
                 turned.iter().for_each(wake);
             }
         }

@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::PluginId;
 use super::share::Charge;
+use super::{ControllerSettings, PluginId};
 use crate::access::permission::Permissions;
 use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
@@ -33,6 +33,7 @@ pub(in crate::hub) use writing::End;
 pub use writing::{Conclusion, Finished, Sending, Writing};
 
 /// What all reconciles of one plugin version have in common.
+#[derive(Clone)]
 pub(super) struct PluginVersion {
     pub plugin: Arc<dyn Plugin>,
     /// The granted part of its manifest.
@@ -44,6 +45,23 @@ pub(super) struct PluginVersion {
 }
 
 impl PluginVersion {
+    /// A plugin under these settings. `manifest` is the granted part of its own manifest.
+    pub fn new(
+        plugin: Arc<dyn Plugin>,
+        manifest: Manifest,
+        settings: &ControllerSettings,
+        scope: Scope,
+    ) -> Self {
+        Self {
+            permissions: Permissions::of(plugin.manifest(), &settings.grants),
+            applied: Arc::default(),
+            author: Arc::new(settings.author(&plugin.manifest().name)),
+            scope: Arc::new(scope),
+            manifest,
+            plugin,
+        }
+    }
+
     /// Plans what an outcome for this key asks for. `reader` is the one that it was decided with.
     pub fn plan(
         &self,
@@ -126,6 +144,7 @@ pub(super) struct Start {
     pub waited: Duration,
     pub at: Time,
     pub charge: Charge,
+    pub is_probe: bool,
     pub halt: Halt,
 }
 
@@ -145,7 +164,7 @@ impl Reconcile {
             started: start.at,
             charge: start.charge,
             halt: start.halt,
-            is_probe: false,
+            is_probe: start.is_probe,
             is_gone: reader.is_subject_gone(),
             sequence: reader.sequence(),
         };

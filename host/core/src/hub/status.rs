@@ -72,6 +72,25 @@ pub struct ControllerStatus {
     pub subject: Option<Kind>,
     /// What it reads, and whether each of these informers is synced for it.
     pub reads: Vec<(InformerKey, bool)>,
+    /// Its keys.
+    pub keys: KeysStatus,
+    /// Keys that may run at the same time.
+    pub concurrency: usize,
+    /// Whether it runs nothing because it is paused.
+    pub is_paused: bool,
+    /// The quarantine of its version, if it is in one and therefore runs nothing.
+    pub quarantine: Option<Quarantine>,
+    /// Its part of the caches: each informer's bytes, shared evenly among the plugins that use it.
+    pub cached_bytes: usize,
+    /// How its reconciles ended.
+    pub reconciles: ReconcileCounts,
+    /// The latest error.
+    pub last_error: Option<LastError>,
+}
+
+/// The state of a plugin's keys.
+#[derive(Clone, Debug)]
+pub struct KeysStatus {
     /// Keys ready to run.
     pub queued: usize,
     /// Keys that are held until the caches show what they last wrote, or until the cluster can be
@@ -101,20 +120,8 @@ pub struct ControllerStatus {
     /// Keys with so many reads that they are treated as if they had read all objects of these
     /// kinds.
     pub coarse: usize,
-    /// Keys that may run at the same time.
-    pub concurrency: usize,
-    /// Whether it runs nothing because it is paused.
-    pub is_paused: bool,
-    /// The quarantine of its version, if it is in one and therefore runs nothing.
-    pub quarantine: Option<Quarantine>,
-    /// Its part of the caches: each informer's bytes, shared evenly among the plugins that use it.
-    pub cached_bytes: usize,
-    /// How its reconciles ended.
-    pub reconciles: ReconcileCounts,
     /// The queue's counters.
     pub queue: Counts,
-    /// The latest error.
-    pub last_error: Option<LastError>,
 }
 
 /// An informer's state.

@@ -346,7 +346,7 @@ fn a_read_of_the_keys_own_object_wakes_it_and_takes_no_memory() {
         }
         Ok(Outcome::default())
     });
-    let recorded = |rig: &Rig| rig.hub.status(rig.now)[0].recorded_reads;
+    let recorded = |rig: &Rig| rig.hub.status(rig.now)[0].keys.recorded_reads;
     rig.put(&service(), "a", r#""app":"web""#);
     assert_eq!((rig.run(), recorded(&rig)), (vec!["a".into()], 0));
     rig.put(&service(), "a", r#""app":"web","more":"yes""#);
@@ -427,7 +427,7 @@ fn a_failure_is_retried_with_back_off_and_a_terminal_one_is_not() {
     assert_eq!(rig.run(), NONE);
     rig.now += Duration::from_millis(1);
     assert_eq!(rig.take().unwrap().held.request.attempt, 3);
-    assert_eq!(rig.hub.status(rig.now)[0].failing, 2);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.failing, 2);
 }
 
 #[test]
@@ -512,7 +512,7 @@ fn keys_whose_objects_are_gone_are_forgotten_once_their_reads_have_no_answer() {
         let id = rig.id(&pod());
         rig.hub.apply(id, bookmark, rig.now);
     }
-    let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+    let recorded = rig.hub.status(rig.now)[0].keys.recorded_reads;
     assert!(
         recorded <= 2_050,
         "{recorded} reads of objects that are gone"
@@ -541,7 +541,7 @@ fn keys_whose_objects_went_long_ago_do_not_pile_up_whatever_they_read() {
             assert_eq!(rig.run().len(), 1_001, "all of them are told");
         }
     }
-    let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+    let recorded = rig.hub.status(rig.now)[0].keys.recorded_reads;
     assert!((1_000..=1_500).contains(&recorded), "{recorded}");
 }
 
@@ -558,7 +558,7 @@ fn keys_whose_objects_are_gone_are_looked_at_a_few_at_a_time() {
         let bookmark = Delta::Bookmark(ResourceVersion::new(&rig.version.to_string()));
         let id = rig.id(&pod());
         rig.hub.apply(id, bookmark, rig.now);
-        let recorded = rig.hub.status(rig.now)[0].recorded_reads;
+        let recorded = rig.hub.status(rig.now)[0].keys.recorded_reads;
         assert!(
             recorded + 2 > before,
             "{} keys are looked at while everybody waits",
@@ -804,7 +804,7 @@ fn an_outcome_that_asks_for_a_retry_is_written_and_its_key_retried_as_after_a_fa
         rig.end(writing, executed);
         let status = &rig.hub.status(rig.now)[0];
         assert_eq!(
-            (status.failing, status.reconciles.error),
+            (status.keys.failing, status.reconciles.error),
             (1, attempt.into())
         );
         let last = status.last_error.as_ref().map(|error| &*error.message);
@@ -1094,5 +1094,5 @@ fn a_reconcile_cannot_be_made_to_remember_without_end() {
     });
     rig.put(&service(), "a", "");
     rig.run();
-    assert!(rig.hub.status(rig.now)[0].recorded_reads <= crate::reads::error::MAX_READS);
+    assert!(rig.hub.status(rig.now)[0].keys.recorded_reads <= crate::reads::error::MAX_READS);
 }

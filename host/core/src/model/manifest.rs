@@ -270,7 +270,7 @@ impl Manifest {
             return Err(ManifestError::ReservedName);
         }
         self.validate_counts()?;
-        self.validate_texts()?;
+        texts::Texts::validate(self)?;
         self.validate_reads()?;
         self.validate_subject()?;
         self.validate_indexes()?;

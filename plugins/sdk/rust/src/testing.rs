@@ -15,11 +15,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_core::{self as host, Execution, Next, ReadFailure, Rehearsal};
+use pilothouse_core::{self as host, Execution, ReadFailure, Rehearsal};
 use serde_json::Value;
 
 use crate::{
-    Cluster, Controller, Effect, Failure, Filter, Kind, Level, Manifest, ObjectKey, Outcome,
+    Cluster, Controller, Effect, Failure, Filter, Kind, Level, Manifest, Next, ObjectKey, Outcome,
     ReadError, Request,
 };
 
@@ -243,10 +243,8 @@ impl FakeCluster {
             execution.unwrap_or_else(|reason| panic!("the host refuses the outcome: {reason}"));
         let executed = self.perform(execution);
         let effects: Vec<Effect> = executed.effects.into_iter().map(Into::into).collect();
-        let attempt = match executed.failure {
-            Some(_) => self.told(&key).0 + 1,
-            None => 1,
-        };
+        let is_failure = executed.failure.is_some() || matches!(outcome.next, Next::Retry(_));
+        let attempt = if is_failure { self.told(&key).0 + 1 } else { 1 };
         self.turns.insert(key, (attempt, effects.clone()));
         effects
     }
@@ -352,15 +350,15 @@ impl FakeCluster {
             let caches = self.caches.get_mut();
             caches.list(&self.server, self.now);
             match caches.hub.next(self.now, wall_clock_ms) {
-                Next::Run(reconcile) => break reconcile,
-                Next::Fetch(fetch) => {
+                host::Next::Run(reconcile) => break reconcile,
+                host::Next::Fetch(fetch) => {
                     let questions = fetch.questions.iter();
                     let answers = questions.map(|question| self.fetch(question)).collect();
                     let caches = self.caches.get_mut();
                     caches.hub.fetched(&fetch, answers, self.now);
                 }
-                Next::Idle(Some(due)) if due <= self.now => {}
-                Next::Idle(_) => return None,
+                host::Next::Idle(Some(due)) if due <= self.now => {}
+                host::Next::Idle(_) => return None,
             }
         };
         let ran = reconcile.run();

@@ -74,14 +74,20 @@ fn cluster() -> FakeCluster {
     FakeCluster::new(manifest())
 }
 
-/// Performs one action and returns its result.
+/// Performs one action and returns the result of its first write.
 fn act(cluster: &mut FakeCluster, action: impl Into<pilothouse_sdk::Action>) -> ActionResult {
-    let results = cluster.apply(&key(), &Outcome::done().with(action));
+    let results = performed(cluster, &key(), &Outcome::done().with(action));
     results.into_iter().next().expect("a result for the action")
 }
 
 fn apply(object: &Value) -> Apply {
     Apply::new(object).expect("JSON is JSON")
+}
+
+/// What became of each write of an outcome.
+fn performed(cluster: &mut FakeCluster, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
+    let effects = cluster.apply(key, outcome).into_iter();
+    effects.map(|effect| effect.outcome).collect()
 }
 
 fn done(result: &ActionResult) -> bool {
@@ -263,8 +269,11 @@ fn a_generated_name_is_the_same_on_every_try() {
     let create = || Create::new(&object).expect("JSON is JSON");
     let mut cluster = cluster();
     let two = Outcome::done().with(create()).with(create());
-    assert!(cluster.apply(&key(), &two).iter().all(done), "two names");
-    let again = cluster.apply(&key(), &two);
+    assert!(
+        performed(&mut cluster, &key(), &two).iter().all(done),
+        "two names"
+    );
+    let again = performed(&mut cluster, &key(), &two);
     assert!(
         matches!(again[0], ActionResult::AlreadyExists(_)),
         "{again:?}"
@@ -370,7 +379,16 @@ fn children_that_are_no_longer_wanted_are_deleted() {
     );
     let of_another_key = ObjectKey::new("default", "b");
     cluster.apply(&of_another_key, &Outcome::done().with(children(&["z"])));
-    assert!(done(&act(&mut cluster, children(&["x"]))));
+    assert_eq!(
+        performed(
+            &mut cluster,
+            &key(),
+            &Outcome::done().with(children(&["x"]))
+        )
+        .len(),
+        2,
+        "x is applied, and y deleted"
+    );
     assert_eq!(names(&cluster), ["x", "z", "other"]);
     assert!(done(&act(&mut cluster, children(&[]))));
     assert_eq!(names(&cluster), ["z", "other"]);
@@ -446,7 +464,7 @@ fn turns_follow_one_another_until_all_is_as_wanted() -> Result<(), Failure> {
     assert_eq!(page["data"], json!({"page": "hello"}));
 
     let outcome = cluster.turn::<Sites>("default", "a")?;
-    let results = cluster.apply(&key(), &outcome);
+    let results = performed(&mut cluster, &key(), &outcome);
     let event = ActionResult::Done(None);
     let nothing = || ActionResult::Unchanged;
     assert_eq!(results, [nothing(), nothing(), event, nothing()]);
@@ -537,14 +555,14 @@ fn a_copy_of_a_childs_labels_is_no_child() {
 fn a_failure_stops_what_the_contract_says_and_nothing_else() {
     let mut guarded = config_map("a", &json!({}));
     guarded["metadata"]["finalizers"] = json!(["x/f"]);
-    let mut cluster = cluster().with(site(&json!({}))).with(guarded);
+    let there = config_map("there", &json!({}));
+    let mut cluster = cluster().with(site(&json!({}))).with(guarded).with(there);
     let create = |name: &str| Create::new(&config_map(name, &json!({}))).expect("JSON is JSON");
     let touch = Patch::merge(&sites(), &key(), &json!({"spec": {"a": 1}}));
     let outcome = Outcome::done()
         .with(Delete::new(&sites(), &key()).uid("another"))
-        .with(create("new"))
+        .with(create("there"))
         .with(touch.expect("JSON is JSON"))
-        .with(create("new"))
         .with(create("more"))
         .with(Delete::new(&config_maps(), &ObjectKey::new("default", "x")))
         .stage()
@@ -552,21 +570,20 @@ fn a_failure_stops_what_the_contract_says_and_nothing_else() {
         .always()
         .with(create("status"))
         .retry("later");
-    let results = cluster.apply(&key(), &outcome);
+    let results = performed(&mut cluster, &key(), &outcome);
     assert!(
         matches!(results[0], ActionResult::Conflict(_)),
         "{results:?}"
     );
-    assert!(done(&results[1]), "{results:?}");
-    assert_eq!(results[2], ActionResult::Skipped, "the same object");
     assert!(
-        matches!(results[3], ActionResult::AlreadyExists(_)),
+        matches!(results[1], ActionResult::AlreadyExists(_)),
         "{results:?}"
     );
-    assert_eq!(results[4], ActionResult::Skipped, "after a failed create");
-    assert!(done(&results[5]), "{results:?}");
-    assert_eq!(results[6], ActionResult::Skipped, "a later stage");
-    assert!(done(&results[7]), "{results:?}");
+    assert_eq!(results[2], ActionResult::Skipped, "the same object");
+    assert_eq!(results[3], ActionResult::Skipped, "after a failed create");
+    assert!(done(&results[4]), "{results:?}");
+    assert_eq!(results[5], ActionResult::Skipped, "a later stage");
+    assert!(done(&results[6]), "{results:?}");
 }
 
 #[test]
@@ -732,7 +749,7 @@ fn a_second_write_is_of_the_version_that_the_first_has_left() {
     let outcome = Outcome::done()
         .with(patch.expect("JSON is JSON"))
         .with(Update::new(&site(&json!({"c": 3}))).expect("JSON is JSON"));
-    let results = cluster.apply(&key(), &outcome);
+    let results = performed(&mut cluster, &key(), &outcome);
     assert!(results.iter().all(done), "{results:?}");
     assert_eq!(shown(&cluster)["spec"], json!({"c": 3}));
 }
@@ -746,7 +763,7 @@ fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
     let outcome = Outcome::done()
         .with(Finalizer::remove(&sites(), &key(), "x/f"))
         .with(Update::new(&stored).expect("JSON is JSON"));
-    let results = cluster.apply(&key(), &outcome);
+    let results = performed(&mut cluster, &key(), &outcome);
     assert!(results.iter().all(done), "{results:?}");
     assert_eq!(shown(&cluster)["spec"], json!({"b": 2}));
     let left = shown(&cluster)["metadata"]["finalizers"].clone();
@@ -777,13 +794,13 @@ impl Controller for Guards {
 fn a_patch_that_names_a_version_is_of_the_one_that_the_turn_saw() -> Result<(), Failure> {
     let mut cluster = cluster().with(site(&json!({"a": 1})));
     let outcome = cluster.reconcile::<Guards>("default", "a")?;
-    let results = cluster.apply(&key(), &outcome);
+    let results = performed(&mut cluster, &key(), &outcome);
     assert!(results.iter().all(done), "{results:?}");
     let outcome = cluster.reconcile::<Guards>("default", "a")?;
     let mut changed = site(&json!({"a": 2}));
     changed["metadata"]["resourceVersion"] = "5000".into();
     let mut cluster = cluster.with(changed);
-    let results = cluster.apply(&key(), &outcome);
+    let results = performed(&mut cluster, &key(), &outcome);
     assert!(
         matches!(results[0], ActionResult::Conflict(_)),
         "{results:?}"

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-use super::Controller;
-use crate::cache::snapshot::Snapshot;
+use super::Present;
+use super::recorded::RecordedReads;
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 
@@ -54,13 +54,31 @@ struct GoneSince {
 }
 
 impl GoneKeys {
-    /// The key has an object again.
+    /// A reconcile has ended that is not retried by itself, and its key had no object. Returns how
+    /// many of these keys are to be checked now.
+    pub fn add(&mut self, key: &ObjectKey, present: Present<'_>) -> usize {
+        let snapshot = present.snapshot;
+        let subject = present.installed.subject();
+        let informer = subject.and_then(|subject| subject.informer_of(snapshot, key));
+        let version = informer.map(|informer| snapshot.informers[informer].resource_version());
+        let end = GoneSince {
+            version: version.cloned().unwrap_or_default(),
+            at: present.now,
+        };
+        self.keys.entry(key.clone()).or_insert(end);
+        match self.keys.len() > LOOK_FROM {
+            true => LOOK_AT,
+            false => 0,
+        }
+    }
+
+    /// The key has an object again, or is forgotten.
     pub fn remove(&mut self, key: &ObjectKey) {
         self.keys.remove(key);
     }
 
     /// The next key to check, in rotation.
-    fn next(&mut self) -> Option<ObjectKey> {
+    pub fn next(&mut self) -> Option<ObjectKey> {
         let behind = self.last.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut behind = self.keys.range((behind, Bound::Unbounded));
         let next = behind.next().or_else(|| self.keys.first_key_value());
@@ -68,58 +86,30 @@ impl GoneKeys {
         self.last.clone()
     }
 
-    /// Removes and returns all keys.
-    pub fn take(&mut self) -> impl Iterator<Item = ObjectKey> + use<> {
-        std::mem::take(self).keys.into_keys()
-    }
-}
-
-impl Controller {
-    /// A reconcile has ended that is not retried by itself, and its key had no object.
-    pub(super) fn note_gone(&mut self, key: &ObjectKey, snapshot: &Snapshot, now: Time) {
-        let subject = self.subject.as_ref();
-        let informer = subject.and_then(|subject| subject.informer_of(snapshot, key));
-        let version = informer.map(|informer| snapshot.informers[informer].resource_version());
-        let end = GoneSince {
-            version: version.cloned().unwrap_or_default(),
-            at: now,
-        };
-        self.gone.keys.entry(key.clone()).or_insert(end);
-        if self.gone.keys.len() > LOOK_FROM {
-            (0..LOOK_AT).for_each(|_| self.forget_next_gone(snapshot, now));
-        }
-    }
-
-    /// Forgets the next of these keys, if nothing that it has read can wake it and it is not
-    /// queued.
-    fn forget_next_gone(&mut self, snapshot: &Snapshot, now: Time) {
-        let Some(key) = self.gone.next() else {
-            return;
-        };
-        let end = self.gone.keys.get(&key);
-        let is_awaiting = end.is_some_and(|end| self.is_awaiting(&key, end, snapshot, now));
-        if !is_awaiting && self.queue.forget_idle(&key) {
-            self.gone.keys.remove(&key);
-            self.forget(&key);
-        }
-    }
-
     /// Whether what a key has read may still wake it.
-    fn is_awaiting(
+    pub fn is_awaiting(
         &self,
         key: &ObjectKey,
-        end: &GoneSince,
-        snapshot: &Snapshot,
-        now: Time,
+        reads: &RecordedReads,
+        present: Present<'_>,
     ) -> bool {
+        let Present { snapshot, now, .. } = present;
+        let Some(end) = self.keys.get(key) else {
+            return false;
+        };
         let may_be_behind = now < end.at + LONGEST_SKEW;
         let may_go = now < end.at + LONGEST_WAIT;
         let mut left = MAX_EXAMINED;
-        self.reads.of(key).any(|read| {
+        reads.of(key).any(|read| {
             let version = snapshot.informers[read.informer()].resource_version();
             let is_behind = *version != end.version && version.is_at_most(&end.version);
             (is_behind && may_be_behind)
                 || (may_go && read.has_answer(snapshot, &mut left) != Some(false))
         })
+    }
+
+    /// Removes and returns all keys.
+    pub fn take(&mut self) -> impl Iterator<Item = ObjectKey> + use<> {
+        std::mem::take(self).keys.into_keys()
     }
 }

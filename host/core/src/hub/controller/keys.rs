@@ -1,171 +1,545 @@
-//! What is remembered of each key, besides its place in the queue and what it has read.
+//! The keys of one plugin, from being queued until a reconcile of them has ended.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
+use super::gone::GoneKeys;
+use super::loops::{LoopingKey, WrittenState};
+use super::ready::{ReadyKey, ReadyKeys};
+use super::recorded::RecordedReads;
+use super::records::KeyRecords;
+use super::suspects::{SUSPECT_AFTER, Suspects};
+use super::{KeyedChange, Present};
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::changelog::Missed;
+use crate::hub::gate::{Awaited, GateId, Sign};
+use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, RunningKey};
+use crate::hub::status::{BrokenKey, KeysStatus, MAX_LISTED};
+use crate::hub::subject::SubjectKind;
+use crate::hub::{Fetch, Garbage, Known, PluginId, Purpose, Question};
 use crate::model::key::ObjectKey;
-use crate::model::outcome::{Effect, shorten};
+use crate::model::outcome::Effect;
+use crate::plan::accepted::Trace;
+use crate::plan::execution::Executed;
+use crate::queue::{LOW, NORMAL, Priority, Taken, Time};
 
-/// Maximum memory of the effects of one plugin in bytes. A plugin can ask for a hundred Events for
-/// each key that all are refused, and their effects would take several times the memory of the
-/// objects.
-const MAX_EFFECT_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
-
-/// What is remembered of one key. Most keys have nothing to remember, and no record.
-#[derive(Debug, Default)]
-pub(super) struct KeyRecord {
-    /// How many times in a row the key's writes could not reach the cluster. A whole outage counts
-    /// once.
-    pub unreachable_streak: u32,
-    /// How many times in a row the key has asked for a short requeue.
-    pub requeue_streak: u32,
-    /// The last error, if the key is broken.
-    pub error: Option<Box<str>>,
-    effects: Box<[Effect]>,
+/// See the module's documentation.
+pub(super) struct Keys {
+    ready: ReadyKeys,
+    reads: RecordedReads,
+    /// The keys whose objects are gone. They are forgotten once nothing can wake them.
+    gone: GoneKeys,
+    /// The keys that keep failing, perhaps on a wrong cache.
+    suspects: Suspects,
+    records: KeyRecords,
 }
 
-impl KeyRecord {
-    fn is_empty(&self) -> bool {
-        self.unreachable_streak == 0
-            && self.requeue_streak == 0
-            && self.error.is_none()
-            && self.effects.is_empty()
+/// What is to be done next for a plugin's keys.
+pub(super) enum KeyWork {
+    Run(TakenKey),
+    /// Something must be fetched before a key can run.
+    Fetch(Fetch),
+    /// Nothing yet. Ask again, after others could use the hub.
+    Later,
+}
+
+/// A key that is handed out.
+pub(super) struct TakenKey {
+    pub taken: Taken,
+    /// Whether it tests if the cluster can be reached again.
+    pub is_probe: bool,
+    /// Whether nothing but its own last writes has caused this.
+    pub is_self_triggered: bool,
+    /// What became of the writes of its last outcome.
+    pub previous: Vec<Effect>,
+}
+
+impl Keys {
+    /// `is_serial`: whether a key may run only once the writes of all others are visible.
+    pub fn new(is_serial: bool) -> Self {
+        Self {
+            ready: ReadyKeys::new(is_serial),
+            reads: RecordedReads::default(),
+            gone: GoneKeys::default(),
+            suspects: Suspects::default(),
+            records: KeyRecords::default(),
+        }
     }
-}
 
-/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes` is the
-/// size of all their effects.
-#[derive(Debug, Default)]
-pub(super) struct KeyRecords {
-    of: HashMap<ObjectKey, KeyRecord>,
-    effect_bytes: usize,
-}
-
-impl KeyRecords {
-    /// The record of a key, if there is something to remember.
-    pub fn get(&self, key: &ObjectKey) -> Option<&KeyRecord> {
-        self.of.get(key)
+    /// All queued keys.
+    pub fn into_queued(mut self, now: Time) -> Vec<ObjectKey> {
+        std::iter::from_fn(|| self.ready.due.queue.next(now))
+            .map(|taken| taken.key)
+            .collect()
     }
 
-    /// Changes the record of a key.
-    pub fn change<T>(&mut self, key: &ObjectKey, change: impl FnOnce(&mut KeyRecord) -> T) -> T {
-        if let Some(record) = self.of.get_mut(key) {
-            let changed = change(record);
-            if record.is_empty() {
-                self.of.remove(key);
+    /// Forgets all keys.
+    pub fn clear(&mut self) {
+        self.ready.clear();
+        self.gone = GoneKeys::default();
+        self.suspects = Suspects::default();
+        self.records = KeyRecords::default();
+    }
+
+    /// Another version has been installed, which runs every key again. The present keys are of its
+    /// kind.
+    pub fn replace(&mut self, present: Present<'_>, garbage: &mut Garbage) {
+        garbage.add(self.reads.take());
+        self.ready.replace(present);
+        // Nothing else wakes these keys soon: their read sets are gone, and there may be no object
+        // of their names.
+        let failed: Vec<ObjectKey> = self.ready.due.queue.failed().cloned().collect();
+        let keys: Vec<ObjectKey> = failed.into_iter().chain(self.gone.take()).collect();
+        self.add(&keys, LOW, present.now);
+        if present.installed.subject().is_some() {
+            self.start(present);
+        }
+    }
+
+    /// Begins to reconcile every subject.
+    pub fn start(&mut self, present: Present<'_>) {
+        let subject = present.installed.subject();
+        self.ready.due.start(subject, present.snapshot, present.now);
+    }
+
+    /// Queues these keys.
+    pub fn add(&mut self, keys: &[ObjectKey], priority: Priority, now: Time) {
+        for key in keys {
+            self.ready.due.queue.add(key, priority, now);
+        }
+    }
+
+    /// Queues the keys that a change of this key's object concerns: those that read the object, the
+    /// key of the object itself, and the key whose child it is. Returns how many comparisons it
+    /// took to find them.
+    pub fn wake(
+        &mut self,
+        changed: KeyedChange<'_>,
+        priority: Priority,
+        present: Present<'_>,
+    ) -> usize {
+        let Present {
+            installed,
+            snapshot,
+            now,
+        } = present;
+        let KeyedChange {
+            informer, change, ..
+        } = changed;
+        let subject = installed.subject();
+        if let Some(subject) = subject {
+            self.ready.due.note_change(subject, changed);
+        }
+        let touched = self.reads.touched(installed, snapshot, changed);
+        for key in touched.keys {
+            self.ready.due.wake(key, informer, change, priority, now);
+        }
+        if let Some(subject) = subject.filter(|_| installed.is_subject(snapshot, changed)) {
+            self.ready.due.wake_subject(subject, changed, priority, now);
+        }
+        if let Some(owner) = installed.owner_of_new(changed) {
+            self.ready.due.wake(&owner, informer, change, priority, now);
+        }
+        touched.comparisons
+    }
+
+    /// Queues the keys that asked for an object which has become unreadable, or readable again: its
+    /// own key, and the keys with a result that contained it or should have.
+    pub fn wake_readers(
+        &mut self,
+        informer: InformerId,
+        key: &ObjectKey,
+        subject: Option<&SubjectKind>,
+        priority: Priority,
+        now: Time,
+    ) {
+        let is_own = subject.is_some_and(|subject| subject.may_be(informer, key));
+        let readers = self.reads.about(informer, key).into_iter();
+        let keys: BTreeSet<ObjectKey> = readers.chain(is_own.then_some(key)).cloned().collect();
+        for key in keys {
+            self.ready.due.wake_otherwise(&key, priority, now);
+        }
+    }
+
+    /// Some objects have become unreadable, or readable again, at this sequence number.
+    pub fn note_turned(&mut self, sequence: u64) {
+        self.reads.note_turned(sequence);
+    }
+
+    /// How many keys run, or wait for a fetch.
+    pub fn in_flight(&self) -> usize {
+        self.ready.in_flight()
+    }
+
+    /// Whether there may be something to do now.
+    pub fn has_work(&self, now: Time) -> bool {
+        self.ready.has_key(now) || self.suspects.due().is_some_and(|due| due <= now)
+    }
+
+    /// When there may be something to do even if nothing changes.
+    pub fn next_due(&self) -> Option<Time> {
+        let key = self.ready.next_due();
+        key.into_iter().chain(self.suspects.due()).min()
+    }
+
+    /// What is to be done next: see [`ReadyKeys::take`].
+    pub fn take(&mut self, plugin: PluginId, present: Present<'_>) -> Option<KeyWork> {
+        if let Some(fetch) = self.next_suspect(plugin, present) {
+            return Some(KeyWork::Fetch(fetch));
+        }
+        loop {
+            match self.ready.take(plugin, &self.records, present)? {
+                ReadyKey::Taken(taken) => return Some(KeyWork::Run(self.begin(taken))),
+                ReadyKey::Fetch(fetch) => return Some(KeyWork::Fetch(fetch)),
+                ReadyKey::NotYet => return Some(KeyWork::Later),
+                // Its object is not gone, so there is nothing to clean up after it.
+                ReadyKey::Foreign(key) => {
+                    self.forget(&key);
+                    self.done(&key, present.now);
+                }
             }
-            return changed;
         }
-        let mut record = KeyRecord::default();
-        let changed = change(&mut record);
-        if !record.is_empty() {
-            self.of.insert(key.clone(), record);
-        }
-        changed
     }
 
-    /// The last error of a broken key. Empty if the key is not broken.
-    pub fn error(&self, key: &ObjectKey) -> &str {
-        let record = self.get(key);
-        let error = record.and_then(|record| record.error.as_deref());
-        error.unwrap_or_default()
+    fn begin(&mut self, taken: Taken) -> TakenKey {
+        TakenKey {
+            is_probe: self.ready.is_cut_off(),
+            is_self_triggered: self.ready.due.begin(&taken.key),
+            previous: self.effects(&taken.key).to_vec(),
+            taken,
+        }
     }
 
-    /// What became of the writes of the key's last outcome, which its next reconcile is told.
-    /// Empty also if there was no room to keep it.
+    /// What became of the writes of a key's last outcome.
     pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
-        self.get(key).map_or(&[], |record| &record.effects)
+        self.records.effects(key)
     }
 
-    /// Replaces the key's effects, with their texts shortened.
-    pub fn set_effects(&mut self, key: &ObjectKey, mut effects: Vec<Effect>) {
-        shorten(&mut effects);
-        let others = self.effect_bytes - size(self.effects(key));
-        let bytes = others + size(&effects);
-        if bytes > MAX_EFFECT_BYTES {
-            effects.clear();
+    /// The next fetch of what failing keys have read, if one is due.
+    fn next_suspect(&mut self, plugin: PluginId, present: Present<'_>) -> Option<Fetch> {
+        let queue = &self.ready.due.queue;
+        let is_failing = |key: &ObjectKey| queue.is_failing(key);
+        let (key, questions) = self.suspects.next(&self.reads, is_failing, present)?;
+        Some(Fetch {
+            plugin,
+            key,
+            purpose: Purpose::Repair,
+            questions,
+        })
+    }
+
+    /// Forgets everything remembered about a key except its position in the queue.
+    fn forget(&mut self, key: &ObjectKey) {
+        self.ready.forget(key);
+        self.reads.forget(key);
+        self.records.forget(key);
+    }
+
+    /// An object that a key waited for has been fetched. Releases the keys that may run now.
+    pub fn object_fetched(
+        &mut self,
+        key: &ObjectKey,
+        gate: GateId,
+        question: &Question,
+        known: &Known,
+        snapshot: &Snapshot,
+    ) {
+        let ready = &mut self.ready;
+        ready.object_fetched(key, gate, question, known, snapshot);
+    }
+
+    /// A fetch for a key that waits for it has ended, with or without answers.
+    pub fn fetch_ended(&mut self, key: &ObjectKey, is_answered: bool, now: Time) {
+        self.ready.fetch_ended(key, is_answered, now);
+    }
+
+    /// A fetch for a failing key has ended; see [`Suspects::fetch_ended`].
+    pub fn repair_ended(
+        &mut self,
+        fetch: &Fetch,
+        states: Vec<Question>,
+        is_answered: bool,
+        now: Time,
+    ) {
+        self.suspects.fetch_ended(fetch, states, is_answered, now);
+    }
+
+    /// Releases the held keys whose writes an informer's cache now shows.
+    pub fn open_gates(&mut self, informer: InformerId, snapshot: &Snapshot) {
+        self.ready.open_gates(informer, snapshot);
+    }
+
+    /// The guest has ended on the present version. Registers the reads of this reconcile, and
+    /// queues the key again if something it read has changed since its snapshot. Returns the costs
+    /// of both in comparisons, to be charged one after the other.
+    pub fn register(&mut self, ran: &Ran, missed: Missed<'_>, present: Present<'_>) -> [usize; 2] {
+        let Present { installed, now, .. } = present;
+        let key = &ran.held.request.key;
+        let (altering, comparisons) = self.reads.missed(installed, ran, missed);
+        match altering {
+            None => self.ready.due.wake_otherwise(key, NORMAL, now),
+            Some(changes) => {
+                for (informer, change) in changes {
+                    self.ready.due.wake(key, informer, change, NORMAL, now);
+                }
+            }
         }
-        self.effect_bytes = others + size(&effects);
-        self.change(key, |record| record.effects = effects.into());
+        [comparisons, self.reads.store(installed, ran)]
     }
 
-    /// Forgets that writes could not reach the cluster. Returns the keys whose writes could not.
-    pub fn forget_unreachable(&mut self) -> Vec<ObjectKey> {
-        let records = self.of.iter();
-        let unreachable = records.filter(|(_, record)| record.unreachable_streak > 0);
-        let keys: Vec<ObjectKey> = unreachable.map(|(key, _)| key.clone()).collect();
-        for key in &keys {
-            self.change(key, |record| record.unreachable_streak = 0);
+    /// Gives a key back of which nothing is to be remembered, and ends an outage if the key was the
+    /// last to try with.
+    pub fn done(&mut self, key: &ObjectKey, now: Time) {
+        self.ready.due.queue.done(key, now);
+        self.ready.end_empty_outage(&self.records, now);
+    }
+
+    /// Takes a key back. Returns the key if it is now found to loop.
+    pub fn finished(&mut self, finished: Finished, present: Present<'_>) -> Option<LoopingKey> {
+        let Finished {
+            held,
+            end,
+            executed,
+        } = finished;
+        match end {
+            End::Done(requeue_after) => {
+                return self.settle(&held, requeue_after, executed, present);
+            }
+            End::Failed(error) => self.fail(&held, &error, executed, present),
+            End::Halted => self.run_again(&held, executed, present),
         }
-        keys
+        None
     }
 
-    pub fn forget(&mut self, key: &ObjectKey) {
-        if let Some(record) = self.of.remove(key) {
-            self.effect_bytes -= size(&record.effects);
+    fn settle(
+        &mut self,
+        held: &RunningKey,
+        requeue_after: Option<Duration>,
+        executed: Executed,
+        present: Present<'_>,
+    ) -> Option<LoopingKey> {
+        let (key, now) = (&held.request.key, present.now);
+        self.records.end_unreachable(key);
+        if is_certain(&executed) {
+            self.ready.release_parked(&self.records);
+        } else {
+            self.try_the_next_at_once(held, now);
+        }
+        self.ready.due.queue.forget(key);
+        self.records.set_error(key, None);
+        let looping = self.keep(key, executed, present);
+        if held.is_gone {
+            self.records.set_effects(key, vec![]);
+            self.note_gone(key, present);
+        } else {
+            self.gone.remove(key);
+        }
+        match requeue_after {
+            Some(delay) => {
+                let delay = self.records.requeue(key, delay);
+                self.ready.due.queue.add_after(key, delay, NORMAL, now);
+            }
+            None => self.records.end_requeues(key),
+        }
+        self.done(key, now);
+        looping
+    }
+
+    fn fail(
+        &mut self,
+        held: &RunningKey,
+        error: &ReconcileError,
+        executed: Executed,
+        present: Present<'_>,
+    ) {
+        let (key, now) = (&held.request.key, present.now);
+        if !held.is_gone {
+            self.gone.remove(key);
+        }
+        let is_reached = matches!(error, ReconcileError::Write { .. }) || is_certain(&executed);
+        // A reconcile without an outcome leaves the effects of the last one in place.
+        if error.has_outcome() {
+            self.keep(key, executed, present);
+        } else {
+            self.ready.due.wrote_nothing(key);
+        }
+        if let ReconcileError::Unavailable(_) = error {
+            return self.park(held, now);
+        }
+        self.retry(held, error, present);
+        self.records.end_unreachable(key);
+        if is_reached {
+            self.ready.release_parked(&self.records);
+        } else {
+            self.try_the_next_at_once(held, now);
+        }
+        if self.ready.due.queue.is_broken(key) {
+            self.records.set_error(key, Some(error.to_string()));
+        }
+        self.done(key, now);
+    }
+
+    /// Has a failed key run again, unless its failure is terminal. If it keeps failing, has what it
+    /// has read fetched.
+    fn retry(&mut self, held: &RunningKey, error: &ReconcileError, present: Present<'_>) {
+        let (key, now) = (&held.request.key, present.now);
+        if error.is_terminal() {
+            self.ready.due.queue.fail_terminally(key, now);
+            if held.is_gone {
+                self.note_gone(key, present);
+            }
+        } else {
+            // A retry keeps the priority of the reconcile that failed (controller-runtime's rule).
+            let at_least = error.retry_after();
+            self.ready.due.queue.fail(key, at_least, held.priority, now);
+        }
+        let is_repeated = error.is_terminal() || held.request.attempt >= SUSPECT_AFTER;
+        if is_repeated && !matches!(error, ReconcileError::Write { .. }) {
+            self.suspects.add(key);
+        }
+    }
+
+    /// The writes of a reconcile were stopped on the way, so its key is queued again.
+    fn run_again(&mut self, held: &RunningKey, executed: Executed, present: Present<'_>) {
+        let (key, now) = (&held.request.key, present.now);
+        self.keep(key, executed, present);
+        self.ready.due.queue.add(key, held.priority, now);
+        self.ready.due.queue.done(key, now);
+    }
+
+    /// Stores what became of the writes, and closes the key's gate until what it wrote is visible.
+    /// Returns the key if it is now found to loop.
+    fn keep(
+        &mut self,
+        key: &ObjectKey,
+        executed: Executed,
+        present: Present<'_>,
+    ) -> Option<LoopingKey> {
+        let Present {
+            installed,
+            snapshot,
+            now,
+        } = present;
+        let awaited = executed.accepted.iter();
+        let awaited: Vec<Awaited> = awaited.filter_map(|it| installed.awaited(it)).collect();
+        let due = &mut self.ready.due;
+        let looping = due.wrote(key, awaited.iter().filter_map(written).collect());
+        self.ready.close_gate(key, awaited, snapshot, now);
+        installed.forget_gone_applies(&executed.accepted, snapshot);
+        self.records.set_effects(key, executed.effects);
+        looping
+    }
+
+    /// A reconcile has ended that is not retried by itself, and its key had no object. Forgets a
+    /// few of the other such keys, if nothing can wake them and they are not queued.
+    fn note_gone(&mut self, key: &ObjectKey, present: Present<'_>) {
+        for _ in 0..self.gone.add(key, present) {
+            let next = self.gone.next();
+            let idle = next.filter(|key| !self.gone.is_awaiting(key, &self.reads, present));
+            if let Some(key) = idle.filter(|key| self.ready.due.queue.forget_idle(key)) {
+                self.gone.remove(&key);
+                self.forget(&key);
+            }
+        }
+    }
+
+    /// Parks a key until the cluster can be reached: see [`ReadyKeys::park`].
+    fn park(&mut self, held: &RunningKey, now: Time) {
+        let taken = Taken {
+            key: held.request.key.clone(),
+            failures: held.request.attempt.saturating_sub(1),
+            priority: held.priority,
+            waited: Duration::ZERO,
+        };
+        let is_outage = self.ready.is_cut_off();
+        let streak = self.records.count_unreachable(&taken.key, is_outage);
+        self.ready.park(taken, streak, now);
+    }
+
+    /// A key has ended without an answer from the cluster, and without having failed to get one. If
+    /// it was a try, the next one may follow at once.
+    fn try_the_next_at_once(&mut self, held: &RunningKey, now: Time) {
+        if held.is_probe {
+            self.ready.try_the_next_at_once(now);
+        }
+    }
+
+    /// The cluster can be reached again: see [`ReadyKeys::recovered`].
+    pub fn recovered(&mut self) {
+        self.ready.recovered(&mut self.records);
+    }
+
+    pub fn is_cut_off(&self) -> bool {
+        self.ready.is_cut_off()
+    }
+
+    /// From now on only what is due is finished.
+    pub fn drain(&mut self, snapshot: &Snapshot) {
+        self.ready.due.drain(snapshot);
+    }
+
+    /// Whether nothing is running, and nothing due.
+    pub fn is_empty(&self) -> bool {
+        self.ready.due.is_empty()
+    }
+
+    /// Whether a key is running.
+    pub fn is_running(&self) -> bool {
+        self.ready.due.queue.running() > 0
+    }
+
+    /// How many keys are in the queue itself, without those of a sweep.
+    #[cfg(test)]
+    pub fn queued(&self) -> usize {
+        self.ready.due.queue.pending()
+    }
+
+    pub fn status(&self, now: Time) -> KeysStatus {
+        let (queue, swept) = (&self.ready.due.queue, self.ready.due.swept());
+        let mut depth = queue.depth().clone();
+        if swept > 0 {
+            *depth.entry(LOW).or_default() += swept;
+        }
+        let broken = queue.broken().map(|(key, failures, due)| BrokenKey {
+            key: key.clone(),
+            failures,
+            reason: self.records.error(key).to_owned(),
+            retry_in: due.map(|due| due.saturating_sub(now)),
+        });
+        let looping = self.ready.due.looping();
+        KeysStatus {
+            queued: queue.pending() + swept,
+            held: queue.held(),
+            depth,
+            running: queue.running(),
+            running_for: queue.running_for(now).collect(),
+            delayed: queue.delayed(),
+            failing: queue.failing(),
+            broken_keys: broken.len(),
+            broken: broken.take(MAX_LISTED).collect(),
+            looping_keys: looping.len(),
+            looping: looping.take(MAX_LISTED).collect(),
+            recorded_reads: self.reads.len(),
+            coarse: self.reads.coarse(),
+            queue: queue.counts(),
         }
     }
 }
 
-/// Bytes that the effects of one key take. Their kinds are shared with the manifest, and are not
-/// counted.
-fn size(effects: &[Effect]) -> usize {
-    let of_texts = |effect: &Effect| {
-        let text = effect.result.text().map_or(0, str::len);
-        text + effect.key.namespace.len() + effect.key.name.len()
+/// Whether a write has shown that the cluster can be reached. One without an answer does not.
+fn is_certain(executed: &Executed) -> bool {
+    let mut traces = executed.accepted.iter().map(|accepted| &accepted.trace);
+    traces.any(|trace| *trace != Trace::Unknown)
+}
+
+/// The state that a write has left.
+fn written(awaited: &Awaited) -> Option<WrittenState> {
+    let Sign::Version(version) = &awaited.sign else {
+        return None;
     };
-    size_of_val(effects) + effects.iter().map(of_texts).sum::<usize>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::key::Kind;
-    use crate::model::outcome::{ActionResult, EffectVerb};
-
-    fn key(number: usize) -> ObjectKey {
-        ObjectKey::new("default", &number.to_string())
-    }
-
-    fn effect(result: ActionResult) -> Effect {
-        Effect {
-            kind: Kind::new("", "v1", "Pod"),
-            key: key(0),
-            verb: EffectVerb::Event,
-            result,
-        }
-    }
-
-    #[test]
-    fn effects_beyond_the_limit_are_not_kept_until_others_go() {
-        let mut all = KeyRecords::default();
-        let refused = || vec![effect(ActionResult::Forbidden("x".repeat(100))); 100];
-        for number in 0..100 {
-            all.set_effects(&key(number), refused());
-        }
-        assert_eq!(all.effects(&key(0)).len(), 100);
-        assert!(all.effects(&key(99)).is_empty());
-        assert!(all.effect_bytes <= MAX_EFFECT_BYTES);
-        (0..100).for_each(|number| all.forget(&key(number)));
-        assert_eq!(all.effect_bytes, 0);
-        all.set_effects(&key(99), refused());
-        assert_eq!(all.effects(&key(99)).len(), 100);
-        let done = effect(ActionResult::Done(Some("7".into())));
-        all.set_effects(&key(99), vec![done.clone()]);
-        assert_eq!(all.effects(&key(99)), [done]);
-        all.set_effects(&key(99), vec![]);
-        assert_eq!((all.effect_bytes, all.of.len()), (0, 0));
-    }
-
-    #[test]
-    fn a_key_with_nothing_to_remember_has_no_record() {
-        let mut all = KeyRecords::default();
-        all.change(&key(0), |record| record.requeue_streak = 0);
-        assert!(all.get(&key(0)).is_none());
-        all.change(&key(0), |record| record.unreachable_streak = 2);
-        all.change(&key(1), |record| record.error = Some("e".into()));
-        assert_eq!(all.forget_unreachable(), [key(0)]);
-        assert!(all.get(&key(0)).is_none() && all.get(&key(1)).is_some());
-        all.change(&key(1), |record| record.error = None);
-        assert!(all.get(&key(1)).is_none());
-    }
+    Some(WrittenState {
+        informer: awaited.informer,
+        key: awaited.key.clone(),
+        version: version.clone(),
+    })
 }

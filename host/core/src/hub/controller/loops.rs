@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::running::REQUEUE_STREAK;
+use super::records::REQUEUE_STREAK;
 use crate::cache::Change;
 use crate::cache::snapshot::InformerId;
 use crate::model::key::{ObjectKey, ResourceVersion};

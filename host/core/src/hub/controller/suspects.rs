@@ -14,9 +14,10 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::Controller;
+use super::Present;
+use super::recorded::RecordedReads;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::hub::{Fetch, PluginId, Purpose, Question};
+use crate::hub::{Fetch, Question};
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;
 use crate::reads::read::{Read, candidates};
@@ -67,61 +68,50 @@ impl Suspects {
         (!self.is_asking && !self.keys.is_empty()).then_some(self.next)
     }
 
-    fn pause(&mut self, until: Time) {
-        self.next = until;
-        self.checked = 0;
-    }
-
-    fn is_confirmed(&self, informer: InformerId, key: &ObjectKey, snapshot: &Snapshot) -> bool {
-        let place = (informer, key.clone());
-        let state = self.confirmed.get(&place);
-        state.is_some_and(|state| state.as_ref() == snapshot.informers[informer].version_of(key))
-    }
-}
-
-impl Controller {
-    /// The next fetch of what failing keys have read, if one is due.
-    pub(super) fn next_suspect(
+    /// The next failing key and what of its reads is to be fetched, if a fetch is due.
+    pub fn next(
         &mut self,
-        plugin: PluginId,
-        snapshot: &Snapshot,
-        now: Time,
-    ) -> Option<Fetch> {
-        self.suspects.due().filter(|due| *due <= now)?;
-        while self.suspects.checked < MAX_CHECKED {
-            let key = self.suspects.keys.pop_first()?;
-            if !self.queue.is_failing(&key) {
+        reads: &RecordedReads,
+        is_failing: impl Fn(&ObjectKey) -> bool,
+        present: Present<'_>,
+    ) -> Option<(ObjectKey, Vec<Question>)> {
+        let now = present.now;
+        self.due().filter(|due| *due <= now)?;
+        while self.checked < MAX_CHECKED {
+            let key = self.keys.pop_first()?;
+            if !is_failing(&key) {
                 continue;
             }
-            let (questions, checked) = self.questions(&key, snapshot);
-            self.suspects.checked += checked;
+            let (questions, checked) = self.questions(&key, reads, present);
+            self.checked += checked;
             if questions.is_empty() {
                 continue;
             }
-            self.suspects.is_asking = true;
-            self.suspects.pause(now + ASK_EVERY);
-            return Some(Fetch {
-                plugin,
-                key,
-                purpose: Purpose::Repair,
-                questions,
-            });
+            self.is_asking = true;
+            self.pause(now + ASK_EVERY);
+            return Some((key, questions));
         }
-        self.suspects.pause(now + ASK_EVERY);
+        self.pause(now + ASK_EVERY);
         None
     }
 
     /// What a key has read and the server has not confirmed yet, and how many objects were examined
     /// to find it.
-    fn questions(&self, key: &ObjectKey, snapshot: &Snapshot) -> (Vec<Question>, usize) {
-        let subject = self.subject.as_ref();
+    fn questions(
+        &self,
+        key: &ObjectKey,
+        reads: &RecordedReads,
+        present: Present<'_>,
+    ) -> (Vec<Question>, usize) {
+        let snapshot = present.snapshot;
+        let subject = present.installed.subject();
         let own = subject.and_then(|subject| subject.informer_of(snapshot, key));
         let own = own.map(|informer| Read::Object(informer, key.clone()));
-        let reads = own.iter().chain(self.reads.of(key));
+        let reads = own.iter().chain(reads.of(key));
         let checked = Cell::new(0);
         let objects = reads.flat_map(|read| objects_of(read, snapshot, &checked));
         let is_open = |(informer, key): &(InformerId, ObjectKey)| {
-            !self.suspects.is_confirmed(*informer, key, snapshot)
+            !self.is_confirmed(*informer, key, snapshot)
         };
         // The key may have read an object twice.
         let mut known = BTreeSet::new();
@@ -133,32 +123,43 @@ impl Controller {
         (questions, checked.get())
     }
 
+    fn is_confirmed(&self, informer: InformerId, key: &ObjectKey, snapshot: &Snapshot) -> bool {
+        let place = (informer, key.clone());
+        let state = self.confirmed.get(&place);
+        state.is_some_and(|state| state.as_ref() == snapshot.informers[informer].version_of(key))
+    }
+
+    fn pause(&mut self, until: Time) {
+        self.next = until;
+        self.checked = 0;
+    }
+
     /// A fetch for a failing key has ended. `states`: what the caches now show of the objects that
     /// need no further fetch. `is_answered`: whether every question was answered.
-    pub fn repair_ended(
+    pub fn fetch_ended(
         &mut self,
         fetch: &Fetch,
         states: Vec<Question>,
         is_answered: bool,
         now: Time,
     ) {
-        self.suspects.is_asking = false;
+        self.is_asking = false;
         if !is_answered {
-            self.suspects.pause(now + ASK_AGAIN_AFTER);
+            self.pause(now + ASK_AGAIN_AFTER);
         }
         // The key may have read more than fits into one fetch, and unanswered questions are asked
         // again.
         let is_open =
             states.len() < fetch.questions.len() || fetch.questions.len() == MAX_QUESTIONS;
-        let is_full = self.suspects.confirmed.len() + states.len() > MAX_CONFIRMED;
+        let is_full = self.confirmed.len() + states.len() > MAX_CONFIRMED;
         if is_full {
-            self.suspects.confirmed.clear();
+            self.confirmed.clear();
         } else if is_open {
-            self.suspects.add(&fetch.key);
+            self.add(&fetch.key);
         }
         let states = states.into_iter();
         let states = states.map(|state| ((state.informer, state.key), state.cached));
-        self.suspects.confirmed.extend(states);
+        self.confirmed.extend(states);
     }
 }
 

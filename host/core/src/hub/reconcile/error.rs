@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::hub::plugin::RunError;
+use crate::model::outcome::Failure;
 use crate::model::text::cut;
 use crate::plan::PlanError;
 use crate::plan::execution::WriteFailure;
@@ -48,6 +49,27 @@ impl ReconcileError {
             | Self::Write { .. }
             | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,
+        }
+    }
+
+    /// Whether the guest has said that retrying does not help.
+    pub(in crate::hub) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Run(RunError::Failure(Failure::Terminal(_))))
+    }
+
+    /// Whether there was an outcome that was carried out, if only in part.
+    pub(in crate::hub) fn has_outcome(&self) -> bool {
+        match self {
+            Self::Retry(_) | Self::Write { .. } | Self::Unavailable(_) => true,
+            Self::Run(_) | Self::Plan(_) => false,
+        }
+    }
+
+    /// How long to wait at least before a retry.
+    pub(in crate::hub) fn retry_after(&self) -> Duration {
+        match self {
+            Self::Write { retry_after, .. } => retry_after.unwrap_or_default(),
+            Self::Run(_) | Self::Plan(_) | Self::Retry(_) | Self::Unavailable(_) => Duration::ZERO,
         }
     }
 }

@@ -99,8 +99,9 @@ impl Finished {
             (Some(failure), _) => End::Failed(failure.into()),
             (None, _) if executed.is_halted => End::Halted,
             (None, NextRun::Retry(text)) => End::Failed(ReconcileError::Retry(text)),
-            (None, NextRun::After(delay)) => End::Done(Some(delay)),
-            (None, NextRun::OnChange) => End::Done(None),
+            // As in controller-runtime, zero does not ask for another run.
+            (None, NextRun::After(delay)) if !delay.is_zero() => End::Done(Some(delay)),
+            (None, NextRun::After(_) | NextRun::OnChange) => End::Done(None),
         };
         Self {
             held,

@@ -350,7 +350,7 @@ fn a_version_that_cannot_be_compared_is_waited_for_itself() {
 #[test]
 fn a_held_key_is_counted_as_held() {
     let mut rig = waiting();
-    assert_eq!(rig.hub.status(rig.now)[0].held, 1);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.held, 1);
     rig.hub.drain();
     assert!(!rig.hub.is_drained(rig.now), "it is still to run");
 }

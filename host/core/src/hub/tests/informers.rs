@@ -230,7 +230,7 @@ fn an_object_that_cannot_be_read_stops_who_reads_it_and_nobody_else() {
     rig.put(&pod(), "bad", "");
     rig.now += Duration::from_secs(1);
     assert_eq!(rig.run(), ["bad"]);
-    assert_eq!(rig.hub.status(rig.now)[0].failing, 0);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.failing, 0);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn who_could_not_read_an_object_is_woken_when_it_goes() {
     assert_eq!(rig.hub.status(rig.now)[0].reconciles.terminal, 1);
     rig.remove(&pod(), "bad");
     assert_eq!(rig.run(), ["a"]);
-    assert_eq!(rig.hub.status(rig.now)[0].failing, 0);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.failing, 0);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_key_that_nothing_but_its_own_writes_runs_is_slowed_down_and_named() {
         field: "/metadata/labels/at".into(),
     };
     assert_eq!(named, std::slice::from_ref(&looping));
-    assert_eq!(rig.hub.status(rig.now)[0].looping, [looping]);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping, [looping]);
     let runs = runs_in_a_second(&mut rig);
     assert!((2..=8).contains(&runs), "{runs} in the first second");
     rig.now += Duration::from_secs(60);
@@ -71,12 +71,12 @@ fn somebody_elses_change_runs_a_looping_key_at_once() {
         write_again(&mut rig, &service(), "web", &format!(r#""at":"{run}""#));
         rig.now += Duration::from_secs(2);
     }
-    assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping.len(), 1);
     write_again(&mut rig, &service(), "web", r#""at":"x""#);
     assert!(rig.take().is_none(), "it waits");
     rig.put(&service(), "web", r#""by":"another""#);
     assert_eq!(rig.run(), ["web"]);
-    assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping, []);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_watch_that_is_faster_than_the_answer_hides_no_loop() {
         };
         rig.end(writing, executed);
     }
-    assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping.len(), 1);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_write_that_comes_to_rest_is_no_loop() {
         write_again(&mut rig, &service(), "web", &format!(r#""done":"{run}""#));
         assert_eq!(rig.run(), ["web"], "it finds nothing more to do");
     }
-    assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping, []);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_key_that_its_own_writes_to_what_it_has_applied_run_is_slowed_down_too() {
         runs += usize::from(rig.version > before);
     }
     assert_eq!(runs, 11);
-    assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping.len(), 1);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn drift_of_what_a_looping_key_has_applied_runs_it_at_once() {
     assert!(rig.take().is_none(), "it waits");
     rig.put(&pod(), "x", r#""by":"another""#);
     assert_eq!(rig.run(), ["web"]);
-    assert_eq!(rig.hub.status(rig.now)[0].looping, []);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.looping, []);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_key_that_writes_many_objects_each_time_is_slowed_down_as_well() {
                 show(&mut rig);
             }
         }
-        assert_eq!(rig.hub.status(rig.now)[0].looping.len(), 1);
+        assert_eq!(rig.hub.status(rig.now)[0].keys.looping.len(), 1);
         rig.put(&pod(), "y", r#""app":"web""#);
         assert_eq!(rig.run(), ["web"], "somebody else's change runs it at once");
     }

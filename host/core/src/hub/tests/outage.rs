@@ -40,8 +40,12 @@ fn one_key_a_second_is_tried_of_those_that_found_none() {
         "{unreachable_streaks}"
     );
     let status = &rig.hub.status(rig.now)[0];
-    assert_eq!(status.queued + status.held, 100, "the others wait");
-    assert!(status.queued >= 80, "and most have not been tried");
+    assert_eq!(
+        status.keys.queued + status.keys.held,
+        100,
+        "the others wait"
+    );
+    assert!(status.keys.queued >= 80, "and most have not been tried");
 }
 
 #[test]
@@ -65,7 +69,11 @@ fn one_key_that_gets_through_brings_all_of_them_back() {
     assert!(is_cut_off(&rig));
     assert_eq!(rig.run().len(), 100);
     assert!(!is_cut_off(&rig));
-    assert_eq!(rig.hub.status(rig.now)[0].failing, 0, "no key was at fault");
+    assert_eq!(
+        rig.hub.status(rig.now)[0].keys.failing,
+        0,
+        "no key was at fault"
+    );
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn what_a_failing_key_reads_is_put_right_by_what_the_server_has() {
             let failures = if terminal { 1 } else { 3 };
             assert_eq!(suspected.failures, failures, "server {number}");
             let hub = &suspected.rig.hub;
-            assert_eq!(hub.status(suspected.rig.now)[0].failing, 0);
+            assert_eq!(hub.status(suspected.rig.now)[0].keys.failing, 0);
             assert_eq!(hub.informers()[suspected.rig.id(&pod())].repairs, 1);
         }
     }
@@ -214,7 +214,7 @@ fn what_nobody_answered_is_asked_again() {
     answers[1] = Ok(Some(text("x", cached, "")));
     assert_eq!(rig.hub.fetched(&again, answers, rig.now).len(), 1);
     assert_eq!(rig.run(), ["web"]);
-    assert_eq!(rig.hub.status(rig.now)[0].failing, 0);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.failing, 0);
 }
 
 #[test]

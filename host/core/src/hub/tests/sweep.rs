@@ -53,11 +53,11 @@ fn replace(rig: &mut Rig, id: PluginId) {
 fn first_runs_count_as_queued_and_take_no_place_in_the_queue() {
     let (mut rig, id) = with_listed(&names(0, 100));
     let status = rig.hub.status(rig.now).remove(0);
-    assert_eq!(status.queued, 100);
-    assert_eq!(status.depth, BTreeMap::from([(LOW, 100)]));
+    assert_eq!(status.keys.queued, 100);
+    assert_eq!(status.keys.depth, BTreeMap::from([(LOW, 100)]));
     assert_eq!(rig.hub.controllers[&id].queued(), 0);
     assert_eq!(run_in_order(&mut rig), names(0, 100));
-    assert_eq!(rig.hub.status(rig.now)[0].queued, 0);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.queued, 0);
     assert!(matches!(rig.hub.next(rig.now, 0), Next::Idle(None)));
 }
 
@@ -227,7 +227,7 @@ proptest! {
                     allowed.extend(gone.iter().cloned());
                 }
             }
-            let queued = rig.hub.status(rig.now)[0].queued;
+            let queued = rig.hub.status(rig.now)[0].keys.queued;
             let expected = owed.len()..=owed.len() + allowed.len() + twice;
             prop_assert!(expected.contains(&queued), "{queued} of {owed:?}, {allowed:?}");
         }

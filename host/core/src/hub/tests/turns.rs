@@ -97,7 +97,11 @@ fn plugins_whose_guests_take_long_get_half_of_the_threads_together() {
         .status(rig.now)
         .into_iter()
         .find(|controller| controller.name == "calm");
-    assert_eq!(calm.unwrap().queued, 0, "it was given every turn it wanted");
+    assert_eq!(
+        calm.unwrap().keys.queued,
+        0,
+        "it was given every turn it wanted"
+    );
     // If they only wait for a thread, it is known when they stop counting as slow.
     rig.now += Duration::from_secs(1);
     end(&mut rig, busy);
@@ -136,11 +140,11 @@ fn a_key_that_fails_each_time_is_not_run_by_every_change() {
     });
     rig.put(&service(), "bad", "");
     rig.put(&service(), "good", "");
-    while rig.hub.status(rig.now)[0].broken.is_empty() {
+    while rig.hub.status(rig.now)[0].keys.broken.is_empty() {
         rig.now += Duration::from_secs(5);
         rig.run();
     }
-    let broken = &rig.hub.status(rig.now)[0].broken[0];
+    let broken = &rig.hub.status(rig.now)[0].keys.broken[0];
     assert_eq!(
         (&*broken.key.name, broken.failures),
         ("bad", crate::queue::BREAK_AFTER)

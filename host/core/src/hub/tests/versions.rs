@@ -584,7 +584,7 @@ fn a_new_version_tries_broken_keys_at_once() {
         rig.now += Duration::from_secs(3);
         rig.run();
     }
-    assert_eq!(rig.hub.status(rig.now)[0].broken.len(), 1);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.broken.len(), 1);
     replace(&mut rig, id, fake(version("2.0.0"), fine));
     assert_eq!(rig.run(), ["a"]);
 }
@@ -599,8 +599,8 @@ fn of_many_broken_keys_the_first_are_listed_and_all_are_counted() {
         rig.run();
     }
     let status = &rig.hub.status(rig.now)[0];
-    assert_eq!((status.broken_keys, status.failing), (40, 40));
-    let listed = status.broken.iter().map(|broken| &*broken.key.name);
+    assert_eq!((status.keys.broken_keys, status.keys.failing), (40, 40));
+    let listed = status.keys.broken.iter().map(|broken| &*broken.key.name);
     assert!(listed.eq(services[..MAX_LISTED].iter().copied()));
 }
 
@@ -612,7 +612,7 @@ fn a_new_version_tries_a_gone_objects_broken_key_at_once() {
         rig.now += Duration::from_secs(3);
         rig.run();
     }
-    assert_eq!(rig.hub.status(rig.now)[0].broken.len(), 1);
+    assert_eq!(rig.hub.status(rig.now)[0].keys.broken.len(), 1);
     replace(&mut rig, id, fake(version("2.0.0"), fine));
     assert_eq!(rig.run(), ["a (gone)"]);
 }

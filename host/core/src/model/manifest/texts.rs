@@ -70,11 +70,63 @@ fn is_printable(text: &str, max: usize) -> bool {
 
 /// Checks one text after the other and counts their bytes.
 #[derive(Default)]
-struct Texts {
+pub(super) struct Texts {
     bytes: usize,
 }
 
 impl Texts {
+    /// Checks each text of a manifest by itself, and the length of all of them together.
+    pub fn validate(manifest: &Manifest) -> Result<(), ManifestError> {
+        let mut texts = Self::default();
+        let short = "at most 64 printable ASCII characters";
+        let is_short = |text: &str| is_printable(text, SHORT);
+        texts.check(
+            "version",
+            &manifest.version,
+            short,
+            is_short(&manifest.version),
+        )?;
+        if let Subject::Each(selection) = &manifest.subject {
+            texts.kind("subject", &selection.kind)?;
+            texts.selector(&selection.labels)?;
+            texts.namespaces(&selection.namespaces)?;
+            texts.long(
+                "fields of the subject",
+                selection.fields.as_deref().unwrap_or(""),
+            )?;
+            for companion in &selection.companions {
+                texts.kind("companions", companion)?;
+            }
+        }
+        for read in &manifest.reads {
+            texts.kind("reads", &read.kind)?;
+            texts.selector(&read.labels)?;
+            texts.namespaces(&read.namespaces)?;
+            texts.long(
+                "field-selector",
+                read.field_selector.as_deref().unwrap_or(""),
+            )?;
+            for path in &read.fields {
+                texts.long("fields", path)?;
+            }
+        }
+        for index in &manifest.indexes {
+            texts.kind("indexes", &index.kind)?;
+            texts.check("indexes", &index.name, short, is_short(&index.name))?;
+            for path in &index.paths {
+                texts.long("paths", path)?;
+            }
+        }
+        for write in &manifest.writes {
+            texts.kind("writes", &write.kind)?;
+            if let Some(subresource) = &write.subresource {
+                let wanted = "a subresource: letters, digits, '-', '_' and '.', at most 63";
+                texts.check("writes", subresource, wanted, is_label_name(subresource))?;
+            }
+        }
+        count("bytes of text (without config-schema)", texts.bytes, TOTAL)
+    }
+
     fn check(
         &mut self,
         place: &'static str,
@@ -163,55 +215,6 @@ fn count(what: &'static str, count: usize, max: usize) -> Result<(), ManifestErr
     match count > max {
         true => Err(ManifestError::TooMany { what, count, max }),
         false => Ok(()),
-    }
-}
-
-impl Manifest {
-    /// Checks each text by itself, and the length of all of them together.
-    pub(super) fn validate_texts(&self) -> Result<(), ManifestError> {
-        let mut texts = Texts::default();
-        let short = "at most 64 printable ASCII characters";
-        let is_short = |text: &str| is_printable(text, SHORT);
-        texts.check("version", &self.version, short, is_short(&self.version))?;
-        if let Subject::Each(selection) = &self.subject {
-            texts.kind("subject", &selection.kind)?;
-            texts.selector(&selection.labels)?;
-            texts.namespaces(&selection.namespaces)?;
-            texts.long(
-                "fields of the subject",
-                selection.fields.as_deref().unwrap_or(""),
-            )?;
-            for companion in &selection.companions {
-                texts.kind("companions", companion)?;
-            }
-        }
-        for read in &self.reads {
-            texts.kind("reads", &read.kind)?;
-            texts.selector(&read.labels)?;
-            texts.namespaces(&read.namespaces)?;
-            texts.long(
-                "field-selector",
-                read.field_selector.as_deref().unwrap_or(""),
-            )?;
-            for path in &read.fields {
-                texts.long("fields", path)?;
-            }
-        }
-        for index in &self.indexes {
-            texts.kind("indexes", &index.kind)?;
-            texts.check("indexes", &index.name, short, is_short(&index.name))?;
-            for path in &index.paths {
-                texts.long("paths", path)?;
-            }
-        }
-        for write in &self.writes {
-            texts.kind("writes", &write.kind)?;
-            if let Some(subresource) = &write.subresource {
-                let wanted = "a subresource: letters, digits, '-', '_' and '.', at most 63";
-                texts.check("writes", subresource, wanted, is_label_name(subresource))?;
-            }
-        }
-        count("bytes of text (without config-schema)", texts.bytes, TOTAL)
     }
 }
 

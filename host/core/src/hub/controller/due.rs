@@ -1,0 +1,230 @@
+//! The keys that one plugin is to run: those in its queue, those of a sweep, and what has queued
+//! them.
+
+use super::KeyedChange;
+use super::loops::{LoopingKey, Loops, WrittenState};
+use super::sweep::{Sweep, SweepStep};
+use crate::cache::Change;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::subject::SubjectKind;
+use crate::model::key::ObjectKey;
+use crate::queue::backoff::Backoff;
+use crate::queue::{LOW, NORMAL, Priority, Taken, Time, WorkQueue};
+
+/// See the module's documentation.
+pub(super) struct DueKeys {
+    pub queue: WorkQueue,
+    /// The reconciles that all subjects are still to have; `None` when every subject has had its
+    /// own.
+    sweep: Option<Sweep>,
+    /// The keys that are queued by their own writes.
+    loops: Loops,
+}
+
+/// The result of [`DueKeys::next`].
+pub(super) enum NextKey {
+    Taken(Taken),
+    /// There may be a key: ask again.
+    NotYet,
+    None,
+}
+
+impl DueKeys {
+    pub fn new() -> Self {
+        Self {
+            queue: WorkQueue::new(Backoff::default()),
+            sweep: None,
+            loops: Loops::default(),
+        }
+    }
+
+    /// Begins a sweep, so that every subject is reconciled. A singleton is queued instead.
+    pub fn start(&mut self, subject: Option<&SubjectKind>, snapshot: &Snapshot, now: Time) {
+        let Some(subject) = subject else {
+            self.queue.add(&ObjectKey::singleton(), NORMAL, now);
+            return;
+        };
+        let (before, objects) = (self.sweep.take(), subject.objects(snapshot));
+        self.sweep = Some(Sweep::begin(before, objects, &mut self.queue, now));
+    }
+
+    /// Queues a key because of a change.
+    pub fn wake(
+        &mut self,
+        key: &ObjectKey,
+        informer: InformerId,
+        change: &Change,
+        priority: Priority,
+        now: Time,
+    ) {
+        self.loops.caused(key, informer, change);
+        self.queue.add(key, priority, now);
+    }
+
+    /// Queues a key because of something other than a change of an object, or an unknown change.
+    pub fn wake_otherwise(&mut self, key: &ObjectKey, priority: Priority, now: Time) {
+        self.loops.caused_otherwise(key);
+        self.queue.add(key, priority, now);
+    }
+
+    /// Queues a key because its own object has changed, unless a sweep reaches the key anyway:
+    /// during the first list that need not be told of new subjects.
+    pub fn wake_subject(
+        &mut self,
+        subject: &SubjectKind,
+        changed: KeyedChange<'_>,
+        priority: Priority,
+        now: Time,
+    ) {
+        let KeyedChange {
+            informer,
+            key,
+            change,
+        } = changed;
+        if priority == LOW && self.is_swept(subject, key, change) {
+            return;
+        }
+        self.wake(key, informer, change, priority, now);
+        let is_pending = self.queue.is_pending(key);
+        if let Some(sweep) = self.sweep.as_mut().filter(|_| is_pending) {
+            sweep.note_queued(key, change.new.is_some());
+        }
+    }
+
+    /// Whether the sweep will reconcile this new subject anyway.
+    fn is_swept(&self, subject: &SubjectKind, key: &ObjectKey, change: &Change) -> bool {
+        let sweep = self.sweep.as_ref();
+        let new = change.new.as_ref();
+        sweep.is_some_and(|sweep| sweep.is_to_run(key))
+            && new.is_some_and(|new| subject.selects(new))
+    }
+
+    /// An object has changed that may be a subject.
+    pub fn note_change(&mut self, subject: &SubjectKind, changed: KeyedChange<'_>) {
+        let KeyedChange {
+            informer,
+            key,
+            change,
+        } = changed;
+        if let Some(sweep) = &mut self.sweep
+            && subject.may_be(informer, key)
+        {
+            sweep.note_change(key, change.old.is_some(), change.new.is_some());
+        }
+    }
+
+    /// Hands out the next key in order, queued or swept.
+    pub fn next(
+        &mut self,
+        subject: Option<&SubjectKind>,
+        snapshot: &Snapshot,
+        now: Time,
+    ) -> NextKey {
+        while let (Some(sweep), Some(subject)) = (&mut self.sweep, subject)
+            && self.queue.is_first(sweep.place(), now)
+        {
+            match sweep.next(subject, snapshot) {
+                SweepStep::Key(key) => {
+                    let waited = sweep.waited(now);
+                    self.loops.caused_otherwise(&key);
+                    if let Some(taken) = self.queue.visit(&key, LOW, now) {
+                        return NextKey::Taken(Taken { waited, ..taken });
+                    }
+                }
+                SweepStep::NotYet => return NextKey::NotYet,
+                SweepStep::End => self.sweep = None,
+            }
+        }
+        let Some(taken) = self.queue.next(now) else {
+            return NextKey::None;
+        };
+        if let (Some(sweep), Some(subject)) = (&mut self.sweep, subject) {
+            sweep.note_queued(&taken.key, subject.is_cached(snapshot, taken.key.parts()));
+        }
+        NextKey::Taken(taken)
+    }
+
+    /// Whether there may be a key to run now.
+    pub fn has_key(&self, now: Time) -> bool {
+        self.sweep.is_some() || self.queue.is_ready(now)
+    }
+
+    /// When there may be a key to run.
+    pub fn next_ready(&self) -> Option<Time> {
+        match self.sweep {
+            Some(_) => Some(Time::ZERO),
+            None => self.queue.next_ready(),
+        }
+    }
+
+    /// Puts a key back if it was queued once too often by its own writes alone. Returns whether it
+    /// did.
+    pub fn slow_down(&mut self, taken: &Taken, now: Time) -> bool {
+        if self.queue.is_draining() {
+            return false;
+        }
+        let Some(delay) = self.loops.wait(&taken.key, now) else {
+            return false;
+        };
+        self.queue.add_after(&taken.key, delay, taken.priority, now);
+        self.queue.done(&taken.key, now);
+        true
+    }
+
+    /// A reconcile of a key begins. Returns whether nothing but the key's own last writes has
+    /// caused it.
+    pub fn begin(&mut self, key: &ObjectKey) -> bool {
+        self.loops.begin(key)
+    }
+
+    /// A reconcile has ended and has written these states. Returns the key if it is now found to
+    /// loop.
+    pub fn wrote(&mut self, key: &ObjectKey, wrote: Vec<WrittenState>) -> Option<LoopingKey> {
+        self.loops.end(key, wrote)
+    }
+
+    /// A reconcile has ended and could write nothing.
+    pub fn wrote_nothing(&mut self, key: &ObjectKey) {
+        self.loops.forget(key);
+    }
+
+    /// Forgets everything about a key except its position.
+    pub fn forget(&mut self, key: &ObjectKey) {
+        self.queue.forget(key);
+        self.loops.forget(key);
+    }
+
+    /// Forgets all keys.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        self.sweep = None;
+        self.loops = Loops::default();
+    }
+
+    /// A new version is installed: what slowed a key down does not count against it.
+    pub fn end_slowness(&mut self) {
+        self.queue.end_cool_downs();
+        self.loops = Loops::default();
+    }
+
+    /// From now on only what is due is finished.
+    pub fn drain(&mut self, snapshot: &Snapshot) {
+        self.queue.drain();
+        let sweep = self.sweep.iter_mut();
+        sweep.for_each(|sweep| sweep.finish(snapshot));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.sweep.is_none()
+    }
+
+    /// How many objects a sweep has not reached yet, selected or not.
+    pub fn swept(&self) -> usize {
+        self.sweep.as_ref().map_or(0, Sweep::left)
+    }
+
+    /// The looping keys, in order.
+    pub fn looping(&self) -> impl ExactSizeIterator<Item = LoopingKey> {
+        self.loops.looping()
+    }
+}

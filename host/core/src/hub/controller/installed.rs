@@ -1,0 +1,316 @@
+//! The version of a plugin that is installed: which keys are its own, what it sees, and which
+//! changes concern it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::KeyedChange;
+use crate::access::scope::Scope;
+use crate::cache::Subscribed;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::gate::{Awaited, Sign};
+use crate::hub::reconcile::{PluginVersion, RunningKey};
+use crate::hub::subject::{SubjectKind, informers};
+use crate::model::informer_key::InformerKey;
+use crate::model::key::{Kind, ObjectKey};
+use crate::model::manifest::{Manifest, Subject};
+use crate::model::object::{Object, ViewId};
+use crate::plan::accepted::{AcceptedWrite, Trace};
+use crate::plan::children;
+use crate::reads::read::Read;
+use crate::reads::reader::Reader;
+use crate::reads::sight::is_visible;
+
+/// See the module's documentation.
+pub(super) struct InstalledVersion {
+    version: Arc<PluginVersion>,
+    /// The plugin's subscription to each informer it uses.
+    subscriptions: BTreeMap<InformerId, Subscribed>,
+    /// `None` for the singleton.
+    subject: Option<SubjectKind>,
+    /// All its kinds are synced, and the keys that can be known only then have been returned.
+    is_started: bool,
+}
+
+impl InstalledVersion {
+    pub fn new(version: PluginVersion) -> Self {
+        let PluginVersion {
+            manifest, scope, ..
+        } = &version;
+        Self {
+            subscriptions: subscriptions(scope),
+            subject: subject(manifest, scope),
+            is_started: false,
+            version: Arc::new(version),
+        }
+    }
+
+    /// This version, which has been prepared, in the place of another one.
+    pub fn in_place_of(&self, before: &Self) -> Self {
+        let mut version = (*self.version).clone();
+        // Another field manager owns nothing of what the previous one applied.
+        if version.author.field_manager == before.version.author.field_manager {
+            version.applied = before.version.applied.clone();
+        }
+        Self {
+            is_started: self.is_started,
+            ..Self::new(version)
+        }
+    }
+
+    pub fn version(&self) -> &Arc<PluginVersion> {
+        &self.version
+    }
+
+    pub fn manifest(&self) -> &Manifest {
+        &self.version.manifest
+    }
+
+    pub fn subject(&self) -> Option<&SubjectKind> {
+        self.subject.as_ref()
+    }
+
+    pub fn subscriptions(&self) -> &BTreeMap<InformerId, Subscribed> {
+        &self.subscriptions
+    }
+
+    pub fn uses(&self, informer: InformerId) -> bool {
+        self.subscriptions.contains_key(&informer)
+    }
+
+    /// The view through which the plugin sees an informer's objects: all of each object if it is
+    /// `None`, or if the plugin does not use the informer.
+    pub fn view_of(&self, informer: InformerId) -> ViewId {
+        self.subscriptions.get(&informer)?.view
+    }
+
+    /// Whether the manifest asks to run one key at a time. Its keys then see each other's writes. A
+    /// lower limit set by the operator does not count: it does not tell what the keys depend on.
+    pub fn is_serial(&self) -> bool {
+        self.manifest().limits.concurrency == Some(1)
+    }
+
+    /// Whether a reconcile began on this version.
+    pub fn is_of(&self, held: &RunningKey) -> bool {
+        Arc::ptr_eq(&held.version, &self.version)
+    }
+
+    /// Whether both are the same file, perhaps with other settings.
+    pub fn is_same_plugin(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.version.plugin, &other.version.plugin)
+    }
+
+    /// Whether another version, on which a reconcile began for instance, has keys of this one's
+    /// kind.
+    pub fn has_keys_of(&self, other: &PluginVersion) -> bool {
+        other.manifest.subject_kind() == self.manifest().subject_kind()
+    }
+
+    pub fn is_synced(&self, snapshot: &Snapshot) -> bool {
+        let mut subscriptions = self.subscriptions.iter();
+        subscriptions.all(|(informer, subscribed)| {
+            snapshot.informers[*informer].is_synced(subscribed.detail)
+        })
+    }
+
+    pub fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    /// Once all kinds are synced, returns the keys of what subjects that are gone have left behind.
+    /// Not earlier, because a missing subject may only not have been listed yet.
+    pub fn start_when_synced(&mut self, snapshot: &Snapshot) -> Vec<ObjectKey> {
+        if self.is_started || !self.is_synced(snapshot) {
+            return Vec::new();
+        }
+        self.is_started = true;
+        let subject = self.subject.iter();
+        let companions = subject.flat_map(|subject| subject.all_companions(snapshot));
+        let children = self
+            .children_informers()
+            .flat_map(|informer| snapshot.informers[informer].list(None));
+        let children = children.filter_map(|object| self.owner_of(object));
+        // Keys of existing subjects run anyway.
+        let is_left = |key: &ObjectKey| {
+            let mut subject = self.subject.iter();
+            !subject.any(|subject| subject.is_there(snapshot, key.parts()))
+        };
+        let keys = keys(companions).chain(children);
+        keys.filter(is_left).collect()
+    }
+
+    fn children_informers(&self) -> impl Iterator<Item = InformerId> {
+        let PluginVersion {
+            permissions, scope, ..
+        } = &*self.version;
+        let kinds = permissions.children.iter();
+        kinds.flat_map(|kind| informers(scope, kind))
+    }
+
+    /// The key whose child an object is.
+    fn owner_of(&self, object: &Arc<Object>) -> Option<ObjectKey> {
+        children::key_of(&self.manifest().name, object)
+    }
+
+    /// The key whose child a new object is. The key's object may have gone before the child came.
+    /// Then no recorded read leads to it any more.
+    pub fn owner_of_new(&self, changed: KeyedChange<'_>) -> Option<ObjectKey> {
+        let KeyedChange {
+            informer, change, ..
+        } = changed;
+        let is_new = self.is_started && change.old.is_none();
+        let is_child = is_new && self.children_informers().any(|id| id == informer);
+        self.owner_of(change.new.as_ref().filter(|_| is_child)?)
+    }
+
+    /// Whether the plugin may see the object of a key.
+    pub fn is_mine(&self, key: &ObjectKey) -> bool {
+        let Some(subject) = &self.subject else {
+            return true;
+        };
+        let scope = self.version.scope.kinds.get(subject.kind());
+        scope.is_some_and(|scope| scope.part_of(&key.namespace).is_some())
+    }
+
+    /// Whether a change makes the plugin reconcile the object's own key.
+    pub fn is_subject(&self, snapshot: &Snapshot, changed: KeyedChange<'_>) -> bool {
+        let KeyedChange {
+            informer,
+            key,
+            change,
+        } = changed;
+        let view = self.view_of(informer);
+        self.subject.as_ref().is_some_and(|subject| {
+            let is_companion = self.is_started
+                && subject.is_companion(informer)
+                && is_visible(change, view)
+                && subject.wants_companion(snapshot, key.parts());
+            // A subject that was not selected is not the plugin's, but a companion that it leaves
+            // behind may be.
+            let has_left = || {
+                self.is_started
+                    && change.new.is_none()
+                    && subject.has_left_companion(snapshot, informer, key)
+            };
+            is_companion || subject.is_touched_by(informer, change, view) || has_left()
+        })
+    }
+
+    /// Whether a read need not be recorded, because whatever touches it wakes the key anyway. Many
+    /// controllers read nothing else for most of their keys.
+    pub fn is_own(&self, read: &Read, key: &ObjectKey) -> bool {
+        let subject = self.subject.as_ref();
+        subject.is_some_and(|subject| subject.is_own(read, key))
+    }
+
+    /// What a guest reads of this snapshot for this key.
+    pub fn reader(&self, snapshot: &Snapshot, key: &ObjectKey, wall_clock_ms: u64) -> Reader {
+        let scope = self.version.scope.clone();
+        let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
+        if let Some(subject) = &self.subject {
+            reader.set_subject(subject.kind(), key, |object| subject.selects(object));
+        }
+        reader
+    }
+
+    /// Whether a change is one of the plugin's own applies whose answer has already arrived. Such a
+    /// change is no drift. Otherwise a plugin that applies the time would run for ever.
+    pub fn is_own_apply(&self, snapshot: &Snapshot, changed: KeyedChange<'_>) -> bool {
+        let kind = snapshot.informers[changed.informer].kind();
+        let new = changed.change.new.as_ref();
+        let applied = &self.version.applied;
+        new.is_some_and(|new| applied.has_left(kind, changed.key, new.resource_version()))
+    }
+
+    /// Forgets what the plugin has applied to objects of a kind.
+    pub fn forget_applied(&self, kind: &Kind) {
+        self.version.applied.forget_kind(kind);
+    }
+
+    /// Forgets what the plugin has applied to an object, if a change has ended that.
+    pub fn forget_ended_apply(&self, snapshot: &Snapshot, changed: KeyedChange<'_>) {
+        let change = changed.change;
+        if change.new.is_none() || change.goes_back() {
+            let kind = snapshot.informers[changed.informer].kind();
+            self.version.applied.forget(kind, changed.key);
+        }
+    }
+
+    /// Forgets the applies of objects that had already gone from the caches when the applies were
+    /// remembered.
+    pub fn forget_gone_applies(&self, accepted: &[AcceptedWrite], snapshot: &Snapshot) {
+        let PluginVersion { scope, applied, .. } = &*self.version;
+        for AcceptedWrite { kind, key, trace } in accepted {
+            let scope = scope.kinds.get(kind);
+            let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+            let cache = part.map(|part| &snapshot.informers[part.informer]);
+            if let (Some(cache), Trace::Version(version)) = (cache, trace)
+                && version.is_at_most(cache.resource_version())
+                && cache.get(key.parts()).is_none()
+            {
+                applied.forget(kind, key);
+            }
+        }
+    }
+
+    /// How an accepted write becomes visible to the plugin, if the plugin reads the object in any
+    /// version.
+    pub fn awaited(&self, accepted: &AcceptedWrite) -> Option<Awaited> {
+        let kind = self.version.scope.readable_as(&accepted.kind)?;
+        let scope = self.version.scope.kinds.get(kind)?;
+        let part = scope.part_of(&accepted.key.namespace)?;
+        Some(Awaited {
+            informer: part.informer,
+            key: accepted.key.clone(),
+            sign: match &accepted.trace {
+                Trace::Version(version) => Sign::Version(version.clone()),
+                Trace::Deletion(uid) => Sign::Deletion(uid.as_str().into()),
+                Trace::End(uid) => Sign::End(uid.as_str().into()),
+                Trace::Unknown | Trace::Unshown => Sign::Unknown,
+            },
+        })
+    }
+
+    /// What it reads, and whether each of these informers is synced for it.
+    pub fn reads(&self, snapshot: &Snapshot) -> Vec<(InformerKey, bool)> {
+        let scopes = self.version.scope.kinds.values();
+        let parts = scopes.flat_map(|scope| &scope.parts);
+        let reads = parts.map(|part| {
+            let cache = &snapshot.informers[part.informer];
+            let is_synced = cache.is_synced(part.subscribed.detail);
+            (cache.informer_key().clone(), is_synced)
+        });
+        reads.collect()
+    }
+
+    /// Its part of the caches: each informer's bytes, shared evenly among the plugins that use it.
+    pub fn cached_bytes(&self, snapshot: &Snapshot) -> usize {
+        let informers = self.subscriptions.keys();
+        let caches = informers.map(|informer| &snapshot.informers[*informer]);
+        caches
+            .map(|cache| cache.bytes() / cache.users().max(1))
+            .sum()
+    }
+}
+
+/// The plugin's subscription to each informer of its scope.
+fn subscriptions(scope: &Scope) -> BTreeMap<InformerId, Subscribed> {
+    let parts = scope.kinds.values().flat_map(|scope| &scope.parts);
+    let subscriptions = parts.map(|part| (part.informer, part.subscribed.clone()));
+    subscriptions.collect()
+}
+
+fn subject(manifest: &Manifest, scope: &Scope) -> Option<SubjectKind> {
+    match &manifest.subject {
+        Subject::Each(selection) => Some(SubjectKind::new(selection, scope)),
+        Subject::Singleton => None,
+    }
+}
+
+/// The keys of objects that are ordered by namespace. Keys of one namespace share its name.
+fn keys<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> impl Iterator<Item = ObjectKey> {
+    objects.scan(ObjectKey::singleton(), |last, object| {
+        *last = object.key().to_key_beside(last);
+        Some(last.clone())
+    })
+}

@@ -1,0 +1,138 @@
+//! What the keys of one plugin have read, and which of them a change concerns.
+
+use std::collections::BTreeSet;
+
+use super::KeyedChange;
+use super::installed::InstalledVersion;
+use crate::cache::Change;
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::changelog::Missed;
+use crate::hub::reconcile::Ran;
+use crate::model::key::ObjectKey;
+use crate::reads::read::Read;
+use crate::reads::sight::Sight;
+use crate::reads::{ReadSets, Touched, touches_any};
+
+/// Maximum number of comparisons between what a reconcile has read and the changes it has missed.
+const MISSED_COMPARISONS: usize = 50_000;
+
+/// The cost of storing one read, in comparisons.
+const COMPARISONS_PER_READ: usize = 20;
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(super) struct RecordedReads {
+    sets: ReadSets,
+    /// When a readable object last became unreadable, or readable again. A reconcile on an older
+    /// snapshot may have asked for it.
+    turned_at: u64,
+}
+
+/// The changes that alter what a reconcile read. `None` if it is not known which do.
+type Altering<'a> = Option<Vec<(InformerId, &'a Change)>>;
+
+impl RecordedReads {
+    /// The reads of a key.
+    pub fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &Read> {
+        self.sets.of(key)
+    }
+
+    /// The number of recorded reads, each counted once per key.
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// The number of keys with so many reads that the host assumes they have read everything.
+    pub fn coarse(&self) -> usize {
+        self.sets.coarse()
+    }
+
+    /// The keys with reads that a change alters.
+    pub fn touched(
+        &self,
+        installed: &InstalledVersion,
+        snapshot: &Snapshot,
+        changed: KeyedChange<'_>,
+    ) -> Touched<'_> {
+        let KeyedChange {
+            informer,
+            key,
+            change,
+        } = changed;
+        let view = installed.view_of(informer);
+        let mut touched = self.sets.touched(informer, key, change, view);
+        let drifted = self.sets.drifted(informer, key, change);
+        if !drifted.is_empty() && !installed.is_own_apply(snapshot, changed) {
+            touched.keys.extend(drifted);
+        }
+        touched
+    }
+
+    /// The keys with a result that contained this object or should have.
+    pub fn about(&self, informer: InformerId, key: &ObjectKey) -> BTreeSet<&ObjectKey> {
+        self.sets.about(informer, key)
+    }
+
+    /// Some objects have become unreadable, or readable again, at this sequence number.
+    pub fn note_turned(&mut self, sequence: u64) {
+        self.turned_at = sequence;
+    }
+
+    /// Which of the changes that a reconcile has missed alter what it read, and how many
+    /// comparisons that took. If it would take too many, it is not found out: the hub is locked
+    /// meanwhile.
+    pub fn missed<'a>(
+        &self,
+        installed: &InstalledVersion,
+        ran: &Ran,
+        missed: Missed<'a>,
+    ) -> (Altering<'a>, usize) {
+        let Missed::Changes(changes) = missed else {
+            return (None, 0);
+        };
+        if ran.held.sequence < self.turned_at {
+            return (None, 0);
+        }
+        let mut left = MISSED_COMPARISONS;
+        let informers: BTreeSet<InformerId> = ran.reads.iter().map(Read::informer).collect();
+        let changes = changes.filter(|(informer, _)| informers.contains(informer));
+        let altering = changes.filter_map(|(informer, change)| {
+            let sight = Sight::new(change, installed.view_of(informer));
+            match touches_any(&ran.reads, informer, &sight, &mut left) {
+                Some(false) => None,
+                touches => Some(touches.map(|_| (informer, change))),
+            }
+        });
+        let altering = altering.collect();
+        (altering, MISSED_COMPARISONS - left)
+    }
+
+    /// Replaces a key's reads by those of a reconcile, or adds them if it failed. Returns what that
+    /// costs, in comparisons.
+    pub fn store(&mut self, installed: &InstalledVersion, ran: &Ran) -> usize {
+        let held = &ran.held;
+        let key = &held.request.key;
+        let reads = ran.reads.iter();
+        // If the subject is gone, perhaps only because it is no longer selected, the guest's reads
+        // of it were not recorded. A recorded one is the host's own, made for planning, and nothing
+        // else wakes the key when such an object changes.
+        let reads = reads.filter(|read| held.is_gone || !installed.is_own(read, key));
+        let reads: BTreeSet<Read> = reads.cloned().collect();
+        let cost = reads.len() * COMPARISONS_PER_READ;
+        match &ran.result {
+            Ok(_) => self.sets.set(key, reads),
+            Err(_) => self.sets.join(key, reads),
+        }
+        cost
+    }
+
+    /// Removes all reads of a key.
+    pub fn forget(&mut self, key: &ObjectKey) {
+        self.sets.clear(key);
+    }
+
+    /// Removes and returns all reads.
+    pub fn take(&mut self) -> ReadSets {
+        std::mem::take(&mut self.sets)
+    }
+}

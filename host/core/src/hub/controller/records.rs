@@ -1,0 +1,221 @@
+//! What is remembered of each key, besides its place in the queue and what it has read.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::model::key::ObjectKey;
+use crate::model::outcome::{Effect, shorten};
+use crate::queue::backoff::Backoff;
+
+/// Maximum memory of the effects of one plugin in bytes. A plugin can ask for a hundred Events for
+/// each key that all are refused, and their effects would take several times the memory of the
+/// objects.
+const MAX_EFFECT_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
+
+/// Minimum delay for a key that keeps asking for a short requeue. Any outside change wakes it
+/// anyway, so it can only be waiting for time to pass.
+pub(super) const REQUEUE_STREAK: Backoff = Backoff {
+    base: Duration::from_millis(5),
+    max: Duration::from_secs(1),
+};
+
+/// What is remembered of one key. Most keys have nothing to remember, and no record.
+#[derive(Debug, Default)]
+struct KeyRecord {
+    /// How many times in a row the key's writes could not reach the cluster. A whole outage counts
+    /// once.
+    unreachable_streak: u32,
+    /// How many times in a row the key has asked for a short requeue.
+    requeue_streak: u32,
+    /// The last error, if the key is broken.
+    error: Option<Box<str>>,
+    effects: Box<[Effect]>,
+}
+
+impl KeyRecord {
+    fn is_empty(&self) -> bool {
+        self.unreachable_streak == 0
+            && self.requeue_streak == 0
+            && self.error.is_none()
+            && self.effects.is_empty()
+    }
+}
+
+/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes` is the
+/// size of all their effects.
+#[derive(Debug, Default)]
+pub(super) struct KeyRecords {
+    of: HashMap<ObjectKey, KeyRecord>,
+    effect_bytes: usize,
+}
+
+impl KeyRecords {
+    fn get(&self, key: &ObjectKey) -> Option<&KeyRecord> {
+        self.of.get(key)
+    }
+
+    /// Changes the record of a key.
+    fn change<T>(&mut self, key: &ObjectKey, change: impl FnOnce(&mut KeyRecord) -> T) -> T {
+        if let Some(record) = self.of.get_mut(key) {
+            let changed = change(record);
+            if record.is_empty() {
+                self.of.remove(key);
+            }
+            return changed;
+        }
+        let mut record = KeyRecord::default();
+        let changed = change(&mut record);
+        if !record.is_empty() {
+            self.of.insert(key.clone(), record);
+        }
+        changed
+    }
+
+    /// How many times in a row the key's writes could not reach the cluster.
+    pub fn unreachable_streak(&self, key: &ObjectKey) -> u32 {
+        self.get(key).map_or(0, |record| record.unreachable_streak)
+    }
+
+    /// The key's writes could not reach the cluster. Returns how many times in a row that is.
+    /// During an outage further failures tell nothing more about the key.
+    pub fn count_unreachable(&mut self, key: &ObjectKey, is_outage: bool) -> u32 {
+        self.change(key, |record| {
+            if record.unreachable_streak == 0 || !is_outage {
+                record.unreachable_streak += 1;
+            }
+            record.unreachable_streak
+        })
+    }
+
+    /// A reconcile of the key has ended without having failed to reach the cluster.
+    pub fn end_unreachable(&mut self, key: &ObjectKey) {
+        self.change(key, |record| record.unreachable_streak = 0);
+    }
+
+    /// The key asks for a requeue after this delay. Returns after which delay it gets one.
+    pub fn requeue(&mut self, key: &ObjectKey, delay: Duration) -> Duration {
+        if delay >= REQUEUE_STREAK.max {
+            self.end_requeues(key);
+            return delay;
+        }
+        let streak = self.change(key, |record| {
+            record.requeue_streak = record.requeue_streak.saturating_add(1);
+            record.requeue_streak
+        });
+        delay.max(REQUEUE_STREAK.delay(streak))
+    }
+
+    /// The key has asked for no requeue.
+    pub fn end_requeues(&mut self, key: &ObjectKey) {
+        self.change(key, |record| record.requeue_streak = 0);
+    }
+
+    /// Sets the last error of a key that is broken, or removes it.
+    pub fn set_error(&mut self, key: &ObjectKey, error: Option<String>) {
+        self.change(key, |record| record.error = error.map(String::into));
+    }
+
+    /// The last error of a broken key. Empty if the key is not broken.
+    pub fn error(&self, key: &ObjectKey) -> &str {
+        let record = self.get(key);
+        let error = record.and_then(|record| record.error.as_deref());
+        error.unwrap_or_default()
+    }
+
+    /// What became of the writes of the key's last outcome, which its next reconcile is told.
+    /// Empty also if there was no room to keep it.
+    pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
+        self.get(key).map_or(&[], |record| &record.effects)
+    }
+
+    /// Replaces the key's effects, with their texts shortened.
+    pub fn set_effects(&mut self, key: &ObjectKey, mut effects: Vec<Effect>) {
+        shorten(&mut effects);
+        let others = self.effect_bytes - size(self.effects(key));
+        let bytes = others + size(&effects);
+        if bytes > MAX_EFFECT_BYTES {
+            effects.clear();
+        }
+        self.effect_bytes = others + size(&effects);
+        self.change(key, |record| record.effects = effects.into());
+    }
+
+    /// Forgets that writes could not reach the cluster. Returns the keys whose writes could not.
+    pub fn forget_unreachable(&mut self) -> Vec<ObjectKey> {
+        let records = self.of.iter();
+        let unreachable = records.filter(|(_, record)| record.unreachable_streak > 0);
+        let keys: Vec<ObjectKey> = unreachable.map(|(key, _)| key.clone()).collect();
+        keys.iter().for_each(|key| self.end_unreachable(key));
+        keys
+    }
+
+    pub fn forget(&mut self, key: &ObjectKey) {
+        if let Some(record) = self.of.remove(key) {
+            self.effect_bytes -= size(&record.effects);
+        }
+    }
+}
+
+/// Bytes that the effects of one key take. Their kinds are shared with the manifest, and are not
+/// counted.
+fn size(effects: &[Effect]) -> usize {
+    let of_texts = |effect: &Effect| {
+        let text = effect.result.text().map_or(0, str::len);
+        text + effect.key.namespace.len() + effect.key.name.len()
+    };
+    size_of_val(effects) + effects.iter().map(of_texts).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::key::Kind;
+    use crate::model::outcome::{ActionResult, EffectVerb};
+
+    fn key(number: usize) -> ObjectKey {
+        ObjectKey::new("default", &number.to_string())
+    }
+
+    fn effect(result: ActionResult) -> Effect {
+        Effect {
+            kind: Kind::new("", "v1", "Pod"),
+            key: key(0),
+            verb: EffectVerb::Event,
+            result,
+        }
+    }
+
+    #[test]
+    fn effects_beyond_the_limit_are_not_kept_until_others_go() {
+        let mut all = KeyRecords::default();
+        let refused = || vec![effect(ActionResult::Forbidden("x".repeat(100))); 100];
+        for number in 0..100 {
+            all.set_effects(&key(number), refused());
+        }
+        assert_eq!(all.effects(&key(0)).len(), 100);
+        assert!(all.effects(&key(99)).is_empty());
+        assert!(all.effect_bytes <= MAX_EFFECT_BYTES);
+        (0..100).for_each(|number| all.forget(&key(number)));
+        assert_eq!(all.effect_bytes, 0);
+        all.set_effects(&key(99), refused());
+        assert_eq!(all.effects(&key(99)).len(), 100);
+        let done = effect(ActionResult::Done(Some("7".into())));
+        all.set_effects(&key(99), vec![done.clone()]);
+        assert_eq!(all.effects(&key(99)), [done]);
+        all.set_effects(&key(99), vec![]);
+        assert_eq!((all.effect_bytes, all.of.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_key_with_nothing_to_remember_has_no_record() {
+        let mut all = KeyRecords::default();
+        all.change(&key(0), |record| record.requeue_streak = 0);
+        assert!(all.get(&key(0)).is_none());
+        all.change(&key(0), |record| record.unreachable_streak = 2);
+        all.change(&key(1), |record| record.error = Some("e".into()));
+        assert_eq!(all.forget_unreachable(), [key(0)]);
+        assert!(all.get(&key(0)).is_none() && all.get(&key(1)).is_some());
+        all.change(&key(1), |record| record.error = None);
+        assert!(all.get(&key(1)).is_none());
+    }
+}
