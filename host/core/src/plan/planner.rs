@@ -583,8 +583,8 @@ impl Planner<'_, '_> {
 
     /// Applies each wanted object with a label that identifies this key, then, if all that has
     /// succeeded, deletes the objects that have the label and are not wanted. Other controllers
-    /// copy labels (the endpoints controllers copy a Service's) but not annotations, so a member has
-    /// both.
+    /// copy labels (the endpoints controllers copy a Service's) but not annotations, so a member
+    /// has both.
     fn children(&mut self, objects: &[String]) -> Result<Vec<Draft>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
