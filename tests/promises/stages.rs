@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use http::Method;
+use pilothouse_core::MAX_WINDOW;
 use pilothouse_tests::proxy::{Answer, Proxy, Which, writes};
 use pilothouse_tests::{Host, Server, plugin_directory};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-/// The most writes of one outcome that are under way at the same time.
-const MAX_WINDOW: usize = 16;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -192,10 +190,17 @@ async fn two_writes_of_one_object_are_sent_one_after_the_other() -> Result<()> {
     let rig = Rig::start().await?;
     rig.config_map("a-target", json!({}), json!({"step": "none"}))
         .await?;
+    // The second would overtake the first if it did not wait for it.
+    let target = rig.path("configmaps", "a-target");
+    let first = writes("configmaps").under(&target);
+    rig.proxy
+        .on(first)
+        .times(1)
+        .delay(Duration::from_millis(500));
     rig.tell("a", "twice").await?;
     let is_done = |found: Option<&Value>| found.is_some_and(|found| found["data"]["step"] == "two");
     let api = &rig.server.api;
-    api.eventually(&rig.path("configmaps", "a-target"), "both", is_done)
+    api.eventually(&target, "both", is_done)
         .await
         .with_context(|| rig.host.log())?;
     assert!(rig.errors().await?.abs() < 0.5, "{}", rig.host.log());

@@ -23,8 +23,8 @@ use crate::plan::write::{Operation, Write};
 use crate::reads::reader::Reader;
 
 /// Plans the actions of one outcome, in order. They are planned as if each were done: what an
-/// action finds that was left out is told by the server. The time for one action does not depend on how many
-/// came before it, because there may be thousands.
+/// action finds that was left out is told by the server. The time for one action does not depend on
+/// how many came before it, because there may be thousands.
 pub(super) struct Planner<'a, 'r> {
     context: PlanContext<'a>,
     reader: &'r mut Reader,
@@ -582,8 +582,9 @@ impl Planner<'_, '_> {
     }
 
     /// Applies each wanted object with a label that identifies this key, then, if all that has
-    /// succeeded, deletes the objects that have the label and are not wanted. Other controllers copy labels (the endpoints
-    /// controllers copy a Service's) but not annotations, so a member has both.
+    /// succeeded, deletes the objects that have the label and are not wanted. Other controllers
+    /// copy labels (the endpoints controllers copy a Service's) but not annotations, so a member
+    /// has both.
     fn children(&mut self, objects: &[String]) -> Result<Vec<Draft>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
