@@ -85,6 +85,10 @@ impl ObjectWriter {
         let status = answer::status(&answer);
         let result = match answer::result(is_delete, answer) {
             ActionResult::Invalid(text) if is_misfit => ActionResult::Conflict(text),
+            // A budget forbids this eviction. The server has time for other writes.
+            ActionResult::Busy(text, _) if request::is_eviction(write) => {
+                ActionResult::Failed(text)
+            }
             result => result,
         };
         // Only `Done` with a resourceVersion means that the body is an object.

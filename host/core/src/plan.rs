@@ -122,6 +122,14 @@ impl Step {
         self.verb == EffectVerb::Event
     }
 
+    /// Whether it makes a new object. An eviction or a binding is a create, too, but of a
+    /// subresource.
+    fn is_new_object(&self) -> bool {
+        let is_subresource =
+            matches!(&self.what, What::Send { write, .. } if write.subresource.is_some());
+        self.verb == EffectVerb::Create && !is_subresource
+    }
+
     /// The object on which, or about which, it is.
     fn target(&self) -> ObjectAddress {
         ObjectAddress::of(&self.kind, &self.key)

@@ -30,10 +30,14 @@ pub(super) fn terms(plugin: &str, can_repeat: CanRepeat) -> Terms<'_> {
     }
 }
 
+pub(super) fn is_eviction(write: &Write) -> bool {
+    write.subresource.as_deref() == Some("eviction")
+}
+
 /// Whether a write may be repeated, by the rules of this module.
 pub(super) fn can_repeat(write: &Write) -> CanRepeat {
     match &write.operation {
-        _ if write.subresource.as_deref() == Some("eviction") => CanRepeat::Never,
+        _ if is_eviction(write) => CanRepeat::Never,
         Operation::Apply { .. }
         | Operation::Update { .. }
         | Operation::Patch {

@@ -513,7 +513,10 @@ async fn an_eviction_that_a_budget_forbids_is_not_sent_again() {
         "eviction",
         write(Kind::new("policy", "v1", "Eviction"), create()),
     );
-    assert_eq!(play(&eviction, [forbidden]).await.1.len(), 1);
+    let (result, seen) = play(&eviction, [forbidden]).await;
+    assert_eq!(seen.len(), 1);
+    let is_failed = matches!(&result, ActionResult::Failed(text) if text.contains("budget"));
+    assert!(is_failed, "other writes need not wait: {result:?}");
 }
 
 #[tokio::test(start_paused = true)]

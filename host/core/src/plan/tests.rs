@@ -96,6 +96,18 @@ impl Rig {
         }
     }
 
+    /// Allows evictions.
+    fn evicting(mut self) -> Self {
+        self.manifest.writes.push(WriteDeclaration {
+            kind: Kind::new("policy", "v1", "Eviction"),
+            subresource: Some("eviction".into()),
+            verbs: vec![Verb::Create],
+            children: false,
+        });
+        self.permissions = Permissions::of(&self.manifest, &Grants::as_requested());
+        self
+    }
+
     /// Allows the same writes to ConfigMaps in another version.
     fn of_two_versions(mut self) -> Self {
         let mut other = self.manifest.writes[0].clone();

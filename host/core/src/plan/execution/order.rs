@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use crate::model::outcome::EffectVerb;
 use crate::plan::{Member, ObjectAddress, Step};
 
 /// The steps of a stage that have not been taken yet, in a lane for each object.
@@ -10,7 +9,8 @@ use crate::plan::{Member, ObjectAddress, Step};
 /// Steps of one object are taken in order, each when the one before has ended; steps of others in
 /// the order of the actions. What fails stops nothing else of its stage, with these exceptions:
 /// after a step that has failed or was left out, the later ones on its object are left out; after
-/// a create that has failed, all creates; and after an apply of a `children` action that has not
+/// a create of an object that has failed, all creates of objects (but not those of subresources: one
+/// eviction that is refused says nothing about others); and after an apply of a `children` action that has not
 /// succeeded, the action's deletes.
 ///
 /// A lane with steps is in `ready`, or in `gated`, or its last taken step has not ended. So every
@@ -50,7 +50,7 @@ pub(super) struct TakenStep {
 #[must_use = "its object waits for it"]
 pub(super) struct Place {
     lane: usize,
-    verb: EffectVerb,
+    is_new_object: bool,
     member: Option<Member>,
 }
 
@@ -86,11 +86,11 @@ impl StageOrder {
         let (_, lane) = self.ready.pop_first()?;
         let (number, step) = self.lanes[lane].steps.pop_front()?;
         let is_left_out = self.lanes[lane].is_blocked
-            || (self.has_create_failed && step.verb == EffectVerb::Create)
+            || (self.has_create_failed && step.is_new_object())
             || (self.is_member_missing && step.member == Some(Member::Unwanted));
         let place = Place {
             lane,
-            verb: step.verb,
+            is_new_object: step.is_new_object(),
             member: step.member,
         };
         Some(TakenStep {
@@ -107,9 +107,13 @@ impl StageOrder {
         reason = "the place is given back: what was taken ends once"
     )]
     pub fn ended(&mut self, place: Place, end: StepEnd) {
-        let Place { lane, verb, member } = place;
+        let Place {
+            lane,
+            is_new_object,
+            member,
+        } = place;
         self.lanes[lane].is_blocked |= end != StepEnd::Done;
-        self.has_create_failed |= verb == EffectVerb::Create && end == StepEnd::Failed;
+        self.has_create_failed |= is_new_object && end == StepEnd::Failed;
         if member == Some(Member::Wanted) {
             self.is_member_missing |= end != StepEnd::Done;
             self.unapplied -= 1;

@@ -31,7 +31,7 @@ fn patch(name: &str, value: &str) -> Action {
 
 /// Executes the stages with a server that refuses the writes to the object `bad`.
 fn with_bad(stages: &[Stage]) -> Executed {
-    let rig = Rig::new(&[object("a"), object("b"), object("bad")]);
+    let rig = Rig::new(&[object("a"), object("b"), object("bad")]).evicting();
     let execution = rig.execution_of(stages, Halt::default());
     drive(execution, |write| match &*write.key.name {
         "bad" => no().into(),
@@ -68,6 +68,18 @@ fn after_a_create_that_failed_no_other_create_of_its_stage_is_begun() {
         results(&executed),
         [no(), ActionResult::Skipped, done(), done()]
     );
+}
+
+#[test]
+fn an_eviction_that_is_refused_stops_no_other_and_no_create() {
+    let evict = |name: &str| Action::Create {
+        object: json!({"apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": "default", "name": name}})
+        .to_string(),
+        subresource: Some("eviction".into()),
+    };
+    let stages = [stage(&[evict("bad"), evict("a"), create("c")])];
+    assert_eq!(results(&with_bad(&stages)), [no(), done(), done()]);
 }
 
 #[test]
