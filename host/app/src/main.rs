@@ -4,9 +4,9 @@ mod access;
 mod address;
 mod allocator;
 mod check;
+mod cli;
 mod client;
 mod compile;
-mod config;
 mod directory;
 mod host_events;
 mod http;
@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use pilothouse_core::CommandVerb;
 
-use config::{Child, ChildCli, Cli, Command, RunArgs};
+use cli::{Child, ChildCli, Cli, Command, RunArgs};
 use settings::HostDefaults;
 
 fn main() -> ExitCode {

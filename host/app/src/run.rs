@@ -17,8 +17,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use crate::cli::RunArgs;
 use crate::compile;
-use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::host_events::HostEvents;
 use crate::http::socket::{self, Socket};
