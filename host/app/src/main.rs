@@ -10,6 +10,7 @@ mod compile;
 mod directory;
 mod host_events;
 mod http;
+mod informers;
 mod kinds;
 mod logging;
 mod manual;
@@ -27,7 +28,6 @@ mod status;
 #[cfg(test)]
 mod test_log;
 mod trust;
-mod watches;
 mod workers;
 
 use std::process::ExitCode;

@@ -23,6 +23,7 @@ use crate::directory::Directory;
 use crate::host_events::HostEvents;
 use crate::http::socket::{self, Socket};
 use crate::http::{self, HttpState, Server};
+use crate::informers::{Budget, WatchErrors, WatchLimit, Watches};
 use crate::metrics::Metrics;
 use crate::output;
 use crate::plugins::{
@@ -34,7 +35,6 @@ use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::Shared;
 use crate::status::StatusSources;
-use crate::watches::{Budget, WatchErrors, WatchLimit, Watches};
 use crate::workers::Workers;
 
 /// How long queued and running keys may take to finish after a signal. Kubernetes kills a pod 30 s
@@ -121,8 +121,8 @@ impl CommonParts {
         reached: Reached,
     ) -> Self {
         let shared = Arc::new(Shared::new(threads));
-        let troubles = WatchErrors::default();
-        let metrics = Metrics::new(shared.clone(), troubles.clone(), &connection.host);
+        let watch_errors = WatchErrors::default();
+        let metrics = Metrics::new(shared.clone(), watch_errors.clone(), &connection.host);
         connection.client = connection.client.with(limits, metrics.rest_client());
         Self {
             cluster: Arc::new(ApiCluster::new(&connection.client, &instance())),
@@ -131,7 +131,7 @@ impl CommonParts {
             sources: StatusSources {
                 shared,
                 roster: Arc::<PluginList>::default(),
-                troubles,
+                watch_errors,
                 server: reached,
             },
         }
@@ -194,7 +194,7 @@ impl CommonParts {
         Watches::new(
             self.cluster.clone(),
             self.sources.shared.clone(),
-            self.sources.troubles.clone(),
+            self.sources.watch_errors.clone(),
             self.metrics.clone(),
             budget,
         )
