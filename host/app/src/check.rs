@@ -16,8 +16,8 @@ use pilothouse_wasm::{
     Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits, load_with,
 };
 
+use crate::cli::CheckArgs;
 use crate::compile;
-use crate::config::CheckArgs;
 use crate::directory::Directory;
 use crate::kinds;
 use crate::output;

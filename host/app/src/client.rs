@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
-use crate::config::{ListArgs, Output, PluginArgs};
+use crate::cli::{ListArgs, Output, PluginArgs};
 use crate::http::{DIGEST, SERVER, socket};
 
 /// A host that takes longer than this is not healthy.

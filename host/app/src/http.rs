@@ -333,10 +333,10 @@ mod tests {
     use pilothouse_wasm::EngineOptions;
 
     use super::*;
+    use crate::informers::WatchErrors;
     use crate::plugins::commands;
     use crate::reach::Reaching;
     use crate::shared::{Cause, Shared};
-    use crate::watches::WatchErrors;
 
     fn ask(place: SocketAddr, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(place).unwrap();
@@ -355,12 +355,12 @@ mod tests {
     async fn the_host_says_that_it_lives_while_all_others_wait_for_the_hub() {
         let shared = Arc::new(Shared::new(1));
         let (_reaching, server) = Reaching::new();
-        let troubles = WatchErrors::default();
-        let metrics = Metrics::new(shared.clone(), troubles.clone(), "server");
+        let watch_errors = WatchErrors::default();
+        let metrics = Metrics::new(shared.clone(), watch_errors.clone(), "server");
         let sources = StatusSources {
             shared: shared.clone(),
             roster: Arc::default(),
-            troubles,
+            watch_errors,
             server,
         };
         let engine = Engine::new(&EngineOptions::default()).unwrap();

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::config::LogFormat;
+use crate::cli::LogFormat;
 
 /// The filter unless `RUST_LOG` is set. kube logs each failed request, and the verifier each
 /// certificate that it refuses. The host's own code reports these failures, once per incident.

@@ -4,12 +4,13 @@ mod access;
 mod address;
 mod allocator;
 mod check;
+mod cli;
 mod client;
 mod compile;
-mod config;
 mod directory;
 mod host_events;
 mod http;
+mod informers;
 mod kinds;
 mod logging;
 mod manual;
@@ -27,7 +28,6 @@ mod status;
 #[cfg(test)]
 mod test_log;
 mod trust;
-mod watches;
 mod workers;
 
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use pilothouse_core::CommandVerb;
 
-use config::{Child, ChildCli, Cli, Command, RunArgs};
+use cli::{Child, ChildCli, Cli, Command, RunArgs};
 use settings::HostDefaults;
 
 fn main() -> ExitCode {

@@ -4,7 +4,7 @@
 use anyhow::Context;
 use clap::CommandFactory;
 
-use crate::config::{Cli, CompletionsArgs, ManArgs};
+use crate::cli::{Cli, CompletionsArgs, ManArgs};
 
 /// `pilothouse completions`.
 pub fn completions(args: &CompletionsArgs) -> anyhow::Result<String> {

@@ -24,8 +24,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::informers::WatchErrors;
 use crate::shared::Shared;
-use crate::watches::WatchErrors;
 use caches::CacheMetrics;
 pub use exposition::Format;
 use hub::HubMetrics;
@@ -79,7 +79,7 @@ fn reconcile_histogram() -> Histogram {
 
 impl Metrics {
     /// `server` is the API server's host and port.
-    pub fn new(shared: Arc<Shared>, troubles: WatchErrors, server: &str) -> Self {
+    pub fn new(shared: Arc<Shared>, watch_errors: WatchErrors, server: &str) -> Self {
         let queue_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let work_duration = Histograms::new_with_constructor(queue_histogram as fn() -> Histogram);
         let reconcile_time =
@@ -115,7 +115,7 @@ impl Metrics {
         registry.register_collector(Box::new(HubMetrics::new(shared.clone())));
         registry.register_collector(Box::new(CacheMetrics {
             shared: shared.clone(),
-            troubles,
+            watch_errors,
             informers: informers.clone(),
         }));
         Self {

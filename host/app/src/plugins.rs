@@ -19,11 +19,11 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use crate::directory::{Changes, Directory, DirectoryListing, Found, OPEN_TO_GROUP};
+use crate::informers::Watches;
 use crate::reach::Reached;
 use crate::settings::{self, SettingsFile};
 use crate::shared::{Cause, Shared};
 use crate::status::StatusSources;
-use crate::watches::Watches;
 pub use code_room::CodeRoom;
 use draining::Draining;
 pub use handles::PluginCommand;

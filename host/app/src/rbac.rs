@@ -14,8 +14,8 @@ use pilothouse_cluster::discovery::Resource;
 use pilothouse_core::{Granted, Grants, Manifest, Plugin};
 use pilothouse_wasm::{Compiler, Engine, EngineOptions, LimitPolicy, load_with};
 
+use crate::cli::RbacArgs;
 use crate::compile;
-use crate::config::RbacArgs;
 use crate::kinds;
 use crate::settings::{self, GrantSetting};
 use rules::{Named, Names, Rules, Target};

@@ -7,32 +7,34 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pilothouse_cluster::ApiCluster;
+use pilothouse_cluster::client::RateLimits;
 use pilothouse_cluster::connect::{ConnectError, Connection, Environment, Options};
 use pilothouse_confine::hide_memory;
 use pilothouse_wasm::{Engine, EngineOptions};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use crate::cli::RunArgs;
 use crate::compile;
-use crate::config::RunArgs;
 use crate::directory::Directory;
 use crate::host_events::HostEvents;
 use crate::http::socket::{self, Socket};
 use crate::http::{self, HttpState, Server};
+use crate::informers::{Budget, WatchErrors, WatchLimit, Watches};
 use crate::metrics::Metrics;
 use crate::output;
 use crate::plugins::{
-    AtOnce, CodeRoom, FileLoader, InstallerParts, Notices, PluginList, Supervisor, SupervisorParts,
-    commands,
+    AtOnce, CodeRoom, FileLoader, InstallerParts, Notices, PluginCommand, PluginList, Supervisor,
+    SupervisorParts, commands,
 };
-use crate::reach::Reaching;
+use crate::reach::{Reached, Reaching};
 use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::Shared;
 use crate::status::StatusSources;
-use crate::watches::{Budget, WatchErrors, WatchLimit, Watches};
 use crate::workers::Workers;
 
 /// How long queued and running keys may take to finish after a signal. Kubernetes kills a pod 30 s
@@ -52,97 +54,178 @@ pub async fn run(args: RunArgs, defaults: HostDefaults) -> anyhow::Result<()> {
     directory.list()?;
     let limits = args.limits.limits()?;
     let listener = http::bind(&args.listen).await?;
-    let options = Options {
-        kubeconfig: args.kubeconfig,
-        context: args.context,
-    };
-    let environment = Environment::of_process();
-    let mut connection = tokio::select! {
-        connection = Connection::open(&options, &environment) => connection?,
+    let connection = tokio::select! {
+        connection = open_connection(&args) => connection?,
         () = signals.received() => return Ok(()),
     };
-    let count = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
-    let shared = Arc::new(Shared::new(count));
-    let troubles = WatchErrors::default();
-    let metrics = Metrics::new(shared.clone(), troubles.clone(), &connection.host);
-    let metrics = Arc::new(metrics);
-    connection.client = connection.client.with(limits, metrics.rest_client());
-    let cluster = Arc::new(ApiCluster::new(&connection.client, &instance()));
-    let (reaching, server) = Reaching::new();
+    let threads = args.workers.map_or_else(|| cores() + 1, NonZeroUsize::get);
+    let (reaching, reached) = Reaching::new();
+    let common = CommonParts::new(connection, limits, threads, reached);
     info!(address = %listener.local_addr()?, "listening");
 
-    let workers = Workers::start(count, shared.clone(), cluster.clone(), metrics.clone())?;
-    let engine = engine(count)?;
-    let budget = Budget::new(args.cache_limit);
-    let schemas = Schemas::of_own_executable();
+    let workers = common.start_workers(threads)?;
+    let engine = engine(threads)?;
     let (commands, given) = commands::channel();
-    let sources = StatusSources {
-        shared: shared.clone(),
-        roster: Arc::<PluginList>::default(),
-        troubles: troubles.clone(),
-        server: server.clone(),
+    let defaults = HostDefaults {
+        resync: Some(args.min_resync_period),
+        ..defaults
     };
-    let compiler = compile::compiler(args.code.code_cache.as_deref());
-    let supervisor = Supervisor::new(SupervisorParts {
-        at_once: AtOnce {
-            read: cores(),
-            compiled: compiler.parallel().get(),
-        },
-        loader: Arc::new(FileLoader {
-            engine: engine.clone(),
-            compiler,
-            schemas: schemas.clone(),
-            directory: directory.clone(),
-            code: CodeRoom::new(args.code_limit),
-        }),
-        directory,
-        installer: InstallerParts {
-            schemas,
-            cluster: cluster.clone(),
-            shared: shared.clone(),
-            metrics: metrics.clone(),
-            budget: budget.clone(),
-            watch_limit: WatchLimit::new(args.watch_limit, descriptors),
-            accepted: args.state.accepted(),
-            host: HostDefaults {
-                resync: Some(args.min_resync_period),
-                ..defaults
-            },
-        },
-        watches: Watches::new(
-            cluster.clone(),
-            shared.clone(),
-            troubles,
-            metrics.clone(),
-            budget,
-        ),
-        shared,
-        notices: Notices {
-            metrics: metrics.clone(),
-            events: HostEvents::new(cluster.clone()),
-        },
-        server,
-        sources: sources.clone(),
-        commands: given,
-    });
-    let answers = HttpState::new(engine, sources, metrics, commands);
-    let port = listener.local_addr()?.port();
-    // Without the socket the host cannot take commands, but everything else works.
-    let (commands, _socket) = commands_at(args.command_socket.as_deref(), port).unzip();
-    let (said, allowed) = (&args.listen, &args.allowed_host);
-    let mut server = Server::start(listener, said, allowed, commands, answers)
-        .context("cannot start the HTTP server")?;
+    let watch_limit = WatchLimit::new(args.watch_limit, descriptors);
+    let loader = file_loader(&args, &engine, directory);
+    let installer = common.installer_parts(&args, defaults, watch_limit, &loader.schemas);
+    let supervisor = Supervisor::new(common.supervisor_parts(loader, installer, given));
+    let answers = HttpState::new(
+        engine,
+        common.sources.clone(),
+        common.metrics.clone(),
+        commands,
+    );
+    let (_socket, mut server) = serve_http(listener, &args, answers)?;
 
     // A task of its own, because the supervisor is busy while a plugin's views are built.
     let supervising = tokio::spawn(supervisor.run());
     let background = async {
         tokio::select! {
             error = server.failed() => error,
-            error = connect(reaching, &connection, &cluster) => error.into(),
+            error = connect(reaching, &common.connection, &common.cluster) => error.into(),
             ended = supervising => ended.unwrap_or_else(|_| anyhow::anyhow!("the supervisor of plugins has died; see the panic above")),
         }
     };
     work_until_stopped(background, workers, &mut signals).await
+}
+
+/// A connection to the API server that the flags or the environment name. Sends nothing to it yet.
+async fn open_connection(args: &RunArgs) -> Result<Connection, ConnectError> {
+    let options = Options {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+    };
+    Connection::open(&options, &Environment::of_process()).await
+}
+
+/// What several parts of the host use.
+struct CommonParts {
+    connection: Connection,
+    cluster: Arc<ApiCluster>,
+    metrics: Arc<Metrics>,
+    sources: StatusSources,
+}
+
+impl CommonParts {
+    /// A hub for this number of threads, and the client with its limits, whose requests the metrics
+    /// count. `reached` says whether the API server has answered.
+    fn new(
+        mut connection: Connection,
+        limits: RateLimits,
+        threads: usize,
+        reached: Reached,
+    ) -> Self {
+        let shared = Arc::new(Shared::new(threads));
+        let watch_errors = WatchErrors::default();
+        let metrics = Metrics::new(shared.clone(), watch_errors.clone(), &connection.host);
+        connection.client = connection.client.with(limits, metrics.rest_client());
+        Self {
+            cluster: Arc::new(ApiCluster::new(&connection.client, &instance())),
+            connection,
+            metrics: Arc::new(metrics),
+            sources: StatusSources {
+                shared,
+                roster: Arc::<PluginList>::default(),
+                watch_errors,
+                server: reached,
+            },
+        }
+    }
+
+    fn start_workers(&self, threads: usize) -> anyhow::Result<Workers> {
+        let shared = self.sources.shared.clone();
+        Workers::start(threads, shared, self.cluster.clone(), self.metrics.clone())
+    }
+
+    /// What plugins are checked against before they are installed in the hub.
+    fn installer_parts(
+        &self,
+        args: &RunArgs,
+        defaults: HostDefaults,
+        watch_limit: WatchLimit,
+        schemas: &Schemas,
+    ) -> InstallerParts {
+        InstallerParts {
+            schemas: schemas.clone(),
+            cluster: self.cluster.clone(),
+            shared: self.sources.shared.clone(),
+            metrics: self.metrics.clone(),
+            budget: Budget::new(args.cache_limit),
+            watch_limit,
+            accepted: args.state.accepted(),
+            host: defaults,
+        }
+    }
+
+    /// What the supervisor needs to follow the loader's directory and the commands that are given.
+    fn supervisor_parts(
+        &self,
+        loader: FileLoader,
+        installer: InstallerParts,
+        given: mpsc::Receiver<PluginCommand>,
+    ) -> SupervisorParts {
+        SupervisorParts {
+            at_once: AtOnce {
+                read: cores(),
+                compiled: loader.compiler.parallel().get(),
+            },
+            directory: loader.directory.clone(),
+            loader: Arc::new(loader),
+            watches: self.watches(installer.budget.clone()),
+            installer,
+            shared: self.sources.shared.clone(),
+            notices: Notices {
+                metrics: self.metrics.clone(),
+                events: HostEvents::new(self.cluster.clone()),
+            },
+            server: self.sources.server.clone(),
+            sources: self.sources.clone(),
+            commands: given,
+        }
+    }
+
+    /// The list-watches, none of which runs yet. They keep the caches within the budget.
+    fn watches(&self, budget: Budget) -> Watches {
+        Watches::new(
+            self.cluster.clone(),
+            self.sources.shared.clone(),
+            self.sources.watch_errors.clone(),
+            self.metrics.clone(),
+            budget,
+        )
+    }
+}
+
+/// Reads and compiles the plugins of the directory.
+fn file_loader(args: &RunArgs, engine: &Engine, directory: Directory) -> FileLoader {
+    FileLoader {
+        engine: engine.clone(),
+        compiler: compile::compiler(args.code.code_cache.as_deref()),
+        schemas: Schemas::of_own_executable(),
+        directory,
+        code: CodeRoom::new(args.code_limit),
+    }
+}
+
+/// Starts to answer at the listener, and to take commands at a socket that is removed when it is
+/// dropped.
+fn serve_http(
+    listener: TcpListener,
+    args: &RunArgs,
+    answers: HttpState,
+) -> anyhow::Result<(Option<Socket>, Server)> {
+    let port = listener.local_addr()?.port();
+    // Without the socket the host cannot take commands, but everything else works.
+    let (commands, socket) = commands_at(args.command_socket.as_deref(), port).unzip();
+    let (said, allowed) = (&args.listen, &args.allowed_host);
+    let server = Server::start(listener, said, allowed, commands, answers)
+        .context("cannot start the HTTP server")?;
+    Ok((socket, server))
 }
 
 /// Waits for a signal, and then until what is queued has run. An error means that something has

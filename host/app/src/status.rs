@@ -9,17 +9,17 @@ use pilothouse_core::{
 };
 use serde::Serialize;
 
+use crate::informers::{InformerError, WatchErrors};
 use crate::plugins::PluginList;
 use crate::reach::Reached;
 use crate::shared::{Cause, Shared};
-use crate::watches::{Trouble, WatchErrors};
 
 /// The parts of the host that the status is read from.
 #[derive(Clone)]
 pub struct StatusSources {
     pub shared: Arc<Shared>,
     pub roster: Arc<PluginList>,
-    pub troubles: WatchErrors,
+    pub watch_errors: WatchErrors,
     pub server: Reached,
 }
 
@@ -168,7 +168,7 @@ fn broken(keys: &[BrokenKey]) -> Vec<Broken> {
 impl StatusSources {
     pub fn informers(&self) -> Vec<InformerState> {
         let informers = self.shared.read(Cause::Status, Hub::informers);
-        let troubles = self.troubles.all();
+        let watch_errors = self.watch_errors.all();
         let state = |informer: InformerStatus| InformerState {
             informer: informer.informer_key.to_string(),
             detail: match informer.detail {
@@ -177,7 +177,7 @@ impl StatusSources {
                 Detail::Full => "full",
             },
             synced: informer.is_synced,
-            reason: reason(troubles.get(&informer.informer_key)),
+            reason: reason(watch_errors.get(&informer.informer_key)),
             objects: informer.objects,
             bytes: informer.bytes,
             resource_version: informer.resource_version.to_string(),
@@ -193,11 +193,11 @@ impl StatusSources {
 
     pub fn plugins(&self) -> Vec<PluginStatus> {
         let controllers = self.shared.status();
-        let troubles = self.troubles.all();
+        let watch_errors = self.watch_errors.all();
         let entries = self.roster.entries();
         entries
             .iter()
-            .map(|entry| self.plugin(entry, &controllers, &troubles))
+            .map(|entry| self.plugin(entry, &controllers, &watch_errors))
             .collect()
     }
 
@@ -237,7 +237,7 @@ impl StatusSources {
         &self,
         entry: &PluginEntry,
         controllers: &[ControllerStatus],
-        troubles: &BTreeMap<InformerKey, Trouble>,
+        watch_errors: &BTreeMap<InformerKey, InformerError>,
     ) -> PluginStatus {
         let manifest = entry.manifest.as_deref();
         let name = entry.name.as_ref();
@@ -252,7 +252,7 @@ impl StatusSources {
                 PluginState::Joined(_) | PluginState::Draining(_)
             )
         });
-        let (state, reason) = state(entry, controller, troubles, self.shared.now());
+        let (state, reason) = state(entry, controller, watch_errors, self.shared.now());
         // Nothing is installed before the server has answered.
         let server = self.server.why_not().filter(|_| state == "loading");
         let reason = reason.or(server);
@@ -306,14 +306,14 @@ fn kinds(manifest: &Manifest) -> Kinds {
     }
 }
 
-fn reason(trouble: Option<&Trouble>) -> Option<String> {
-    trouble.map(|trouble| trouble.reason.clone())
+fn reason(error: Option<&InformerError>) -> Option<String> {
+    error.map(|error| error.reason.clone())
 }
 
 fn state(
     entry: &PluginEntry,
     controller: Option<&ControllerStatus>,
-    troubles: &BTreeMap<InformerKey, Trouble>,
+    watch_errors: &BTreeMap<InformerKey, InformerError>,
     now: Time,
 ) -> (&'static str, Option<String>) {
     match (&entry.state, controller) {
@@ -331,19 +331,16 @@ fn state(
             ("quarantined", Some(reason))
         }
         (PluginState::Joined(_), Some(controller)) => {
-            let trouble = controller
+            let error = controller
                 .reads
                 .iter()
-                .find_map(|(informer, _)| troubles.get(informer));
+                .find_map(|(informer, _)| watch_errors.get(informer));
             let unsynced = controller.reads.iter().find(|(_, is_synced)| !is_synced);
-            match (unsynced, trouble) {
+            match (unsynced, error) {
                 // A list-watch that fails does not stop the plugin, which runs on the last known
                 // state.
-                (None, trouble) => (
-                    "running",
-                    reason(trouble.filter(|trouble| trouble.is_behind)),
-                ),
-                (Some(_), Some(trouble)) => ("waiting", Some(trouble.reason.clone())),
+                (None, error) => ("running", reason(error.filter(|error| error.is_behind))),
+                (Some(_), Some(error)) => ("waiting", Some(error.reason.clone())),
                 (Some((informer, _)), None) => (
                     "syncing",
                     Some(format!("waiting for the cache of {informer}")),
@@ -364,7 +361,7 @@ mod tests {
         let sources = StatusSources {
             shared: Arc::new(Shared::new(1)),
             roster: Arc::default(),
-            troubles: WatchErrors::default(),
+            watch_errors: WatchErrors::default(),
             server,
         };
         sources.roster.set(vec![PluginEntry {

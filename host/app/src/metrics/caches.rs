@@ -9,13 +9,13 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::informers::Informers;
+use crate::informers::WatchErrors;
 use crate::shared::{Cause, Shared};
-use crate::watches::WatchErrors;
 
 /// The metrics of the caches.
 pub struct CacheMetrics {
     pub shared: Arc<Shared>,
-    pub troubles: WatchErrors,
+    pub watch_errors: WatchErrors,
     pub informers: Arc<Informers>,
 }
 
@@ -74,10 +74,10 @@ impl CacheMetrics {
         encoder: &mut DescriptorEncoder<'_>,
         informers: &[InformerStatus],
     ) -> Result<(), std::fmt::Error> {
-        let troubles = self.troubles.all();
+        let watch_errors = self.watch_errors.all();
         let is_behind = |informer_key: &InformerKey| {
-            let trouble = troubles.get(informer_key);
-            trouble.is_some_and(|trouble| trouble.is_behind)
+            let error = watch_errors.get(informer_key);
+            error.is_some_and(|error| error.is_behind)
         };
         let metric = PerInformer {
             name: "pilothouse_watch_up",

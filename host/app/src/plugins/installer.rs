@@ -15,13 +15,13 @@ use super::access_reviews::{AccessReviews, Silence};
 use super::config_checks::ConfigChecks;
 use super::handles::{HostAnswer, HostHandles, HostQuestion, VersionWithSettings};
 use super::loading::LoadedVersion;
+use crate::informers::{Budget, WatchLimit};
 use crate::kinds;
 use crate::metrics::Metrics;
 use crate::schema::Schemas;
 use crate::settings::HostDefaults;
 use crate::shared::{Cause, Shared};
 use crate::trust::{self, AcceptedStore, Asked, Verdict};
-use crate::watches::{Budget, WatchLimit};
 
 /// The parts that an installer works with.
 pub struct InstallerParts {

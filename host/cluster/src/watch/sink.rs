@@ -42,7 +42,7 @@ pub enum WatchState {
 }
 
 impl WatchState {
-    pub(super) fn is_trouble(&self) -> bool {
+    pub(super) fn is_failure(&self) -> bool {
         matches!(self, Self::Error(_) | Self::Unreachable(_))
     }
 }

@@ -85,8 +85,8 @@ impl StateReport {
 
     pub(crate) fn announce(&mut self, sink: &mut impl CacheSink, state: WatchState) {
         // During an outage the error stays visible until something works.
-        let is_in_trouble = self.announced.as_ref().is_some_and(WatchState::is_trouble);
-        let hides_error = state == WatchState::Listing && is_in_trouble;
+        let shows_failure = self.announced.as_ref().is_some_and(WatchState::is_failure);
+        let hides_error = state == WatchState::Listing && shows_failure;
         if self.announced.as_ref() != Some(&state) && !hides_error {
             self.announced = Some(state.clone());
             sink.state(state);

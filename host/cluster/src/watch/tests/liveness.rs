@@ -555,7 +555,7 @@ fn initializing() -> ScriptedAnswer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_about_to_serve_a_new_kind_is_not_in_trouble() {
+async fn a_server_that_is_about_to_serve_a_new_kind_causes_no_error() {
     for settings in [lists(), WatchSettings::default()] {
         let everything = match settings.is_streaming {
             true => stream(&[marker("10")], None),
@@ -568,7 +568,7 @@ async fn a_server_that_is_about_to_serve_a_new_kind_is_not_in_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_come_to_serve_a_kind_is_in_trouble() {
+async fn a_server_that_does_not_come_to_serve_a_kind_causes_an_error() {
     let error = "! cannot list pods: storage is (re)initializing";
     let played = play((0..8).map(|_| initializing())).await;
     assert_eq!(

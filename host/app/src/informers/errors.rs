@@ -16,7 +16,7 @@ pub enum Role {
 
 /// An informer's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct InformerError {
     pub reason: String,
     /// True if the cache may be behind. It is not while a working list-watch waits for its
     /// successor.
@@ -29,13 +29,14 @@ pub struct WatchErrors(Arc<Mutex<BTreeMap<(InformerKey, Role), String>>>);
 
 impl WatchErrors {
     /// One error for each informer. If both list-watches have one, that of the follower.
-    pub fn all(&self) -> BTreeMap<InformerKey, Trouble> {
+    pub fn all(&self) -> BTreeMap<InformerKey, InformerError> {
         let mut all = BTreeMap::new();
         for ((informer_key, role), reason) in &*self.lock() {
-            all.entry(informer_key.clone()).or_insert_with(|| Trouble {
-                reason: reason.clone(),
-                is_behind: *role == Role::Follower,
-            });
+            all.entry(informer_key.clone())
+                .or_insert_with(|| InformerError {
+                    reason: reason.clone(),
+                    is_behind: *role == Role::Follower,
+                });
         }
         all
     }
@@ -49,14 +50,14 @@ impl WatchErrors {
         reason: Option<String>,
         is_retired: &AtomicBool,
     ) -> bool {
-        let mut troubles = self.lock();
+        let mut errors = self.lock();
         if is_retired.load(Ordering::SeqCst) {
             return false;
         }
         let place = (informer_key.clone(), role);
         let before = match reason {
-            Some(reason) => troubles.insert(place, reason),
-            None => troubles.remove(&place),
+            Some(reason) => errors.insert(place, reason),
+            None => errors.remove(&place),
         };
         before.is_some()
     }

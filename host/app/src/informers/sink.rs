@@ -90,7 +90,7 @@ impl Feed {
 pub struct HubSink {
     feed: Feed,
     shared: Arc<Shared>,
-    troubles: WatchErrors,
+    watch_errors: WatchErrors,
     incidents: Arc<Incidents>,
     budget: Budget,
     /// Set once the kind's path is known.
@@ -105,14 +105,14 @@ impl HubSink {
     pub fn new(
         feed: Feed,
         shared: Arc<Shared>,
-        troubles: WatchErrors,
+        watch_errors: WatchErrors,
         incidents: Arc<Incidents>,
         budget: Budget,
     ) -> Self {
         Self {
             feed,
             shared,
-            troubles,
+            watch_errors,
             incidents,
             budget,
             metrics: None,
@@ -144,13 +144,13 @@ impl HubSink {
     }
 
     /// Returns whether there was an error before.
-    fn set_trouble(&self, reason: Option<String>) -> bool {
+    fn set_error(&self, reason: Option<String>) -> bool {
         let Feed {
             informer_key,
             is_retired,
             ..
         } = &self.feed;
-        self.troubles
+        self.watch_errors
             .set(informer_key, self.feed.role(), reason, is_retired)
     }
 
@@ -167,8 +167,8 @@ impl HubSink {
         for role in roles {
             self.incidents.end(informer_key, role);
         }
-        let was_in_trouble = roles.map(|role| self.troubles.forget(informer_key, role));
-        if was_in_trouble.contains(&true) {
+        let had_errors = roles.map(|role| self.watch_errors.forget(informer_key, role));
+        if had_errors.contains(&true) {
             self.shared.change(Cause::Change, |hub, _| hub.recovered());
         }
     }
@@ -240,7 +240,7 @@ impl CacheSink for HubSink {
                 } = &self.feed;
                 self.incidents
                     .begin(informer_key, role, &reason, is_retired);
-                self.set_trouble(Some(reason));
+                self.set_error(Some(reason));
             }
             WatchState::Error(reason) => {
                 // The server answers, so its incident is over for this informer.
@@ -251,7 +251,7 @@ impl CacheSink for HubSink {
                 } else {
                     debug!(kind = %self.feed.informer_key, reason, "watch still fails");
                 }
-                self.set_trouble(Some(reason));
+                self.set_error(Some(reason));
             }
             WatchState::Watching => {
                 self.incidents.end(&self.feed.informer_key, role);
@@ -260,7 +260,7 @@ impl CacheSink for HubSink {
                     info!(kind = %self.feed.informer_key, lasted, "watch recovered");
                 }
                 // The error may have been that of the informer's other list-watch.
-                if self.set_trouble(None) {
+                if self.set_error(None) {
                     self.shared.change(Cause::Change, |hub, _| hub.recovered());
                 }
             }

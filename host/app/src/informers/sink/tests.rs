@@ -61,7 +61,7 @@ struct Rig {
     shared: Arc<Shared>,
     id: InformerId,
     plugin: PluginId,
-    troubles: WatchErrors,
+    watch_errors: WatchErrors,
 }
 
 impl Rig {
@@ -73,7 +73,7 @@ impl Rig {
             id: *wanted.keys().next().unwrap(),
             plugin,
             shared,
-            troubles: WatchErrors::default(),
+            watch_errors: WatchErrors::default(),
         }
     }
 
@@ -96,8 +96,8 @@ impl Rig {
         let is_retired = follower.is_retired.clone();
         let feed = Feed::new(self.id, informer_key, detail, is_retired, predecessor);
         let incidents = Arc::new(Incidents::new("server"));
-        let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
-        let sink = HubSink::new(feed, shared, troubles, incidents, Budget::default());
+        let (shared, watch_errors) = (self.shared.clone(), self.watch_errors.clone());
+        let sink = HubSink::new(feed, shared, watch_errors, incidents, Budget::default());
         (sink, follower)
     }
 
@@ -141,24 +141,24 @@ async fn a_list_watch_feeds_the_cache_until_the_one_that_brings_more_has_come_as
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_keeps_the_successor_from_its_list_is_no_trouble_of_the_cache() {
+async fn what_keeps_the_successor_from_its_list_is_no_error_of_the_cache() {
     let rig = Rig::new();
     let (mut old, follower) = rig.sink(Detail::Metadata, None);
     old.apply(listed(&["a"], 10, Detail::Metadata));
     old.state(WatchState::Watching);
     let (mut new, _) = rig.sink(Detail::Full, Some(follower.clone()));
     new.state(WatchState::Error("there is no room".into()));
-    let trouble = |rig: &Rig| rig.troubles.all().remove(&InformerKey::all(pods()));
-    let told = trouble(&rig).unwrap();
+    let error = |rig: &Rig| rig.watch_errors.all().remove(&InformerKey::all(pods()));
+    let told = error(&rig).unwrap();
     assert_eq!(told.reason, "there is no room");
     assert!(!told.is_behind);
     old.state(WatchState::Error("it is forbidden".into()));
-    assert!(trouble(&rig).unwrap().is_behind);
+    assert!(error(&rig).unwrap().is_behind);
     // The list has arrived. What is left of the old one is ignored.
     new.apply(listed(&["a"], 11, Detail::Full));
-    assert_eq!(trouble(&rig), None);
+    assert_eq!(error(&rig), None);
     old.state(WatchState::Error("it is forbidden still".into()));
-    assert_eq!(trouble(&rig), None);
+    assert_eq!(error(&rig), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::shared::{Cause, Shared};
 pub use budget::Budget;
 use errors::Role;
-pub use errors::{Trouble, WatchErrors};
+pub use errors::{InformerError, WatchErrors};
 use incidents::Incidents;
 pub use limit::WatchLimit;
 use sink::{Feed, HubSink};
@@ -39,7 +39,7 @@ const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 pub struct Watches {
     cluster: Arc<ApiCluster>,
     shared: Arc<Shared>,
-    troubles: WatchErrors,
+    watch_errors: WatchErrors,
     incidents: Arc<Incidents>,
     metrics: Arc<Metrics>,
     budget: Budget,
@@ -116,14 +116,14 @@ impl Watches {
     pub fn new(
         cluster: Arc<ApiCluster>,
         shared: Arc<Shared>,
-        troubles: WatchErrors,
+        watch_errors: WatchErrors,
         metrics: Arc<Metrics>,
         budget: Budget,
     ) -> Self {
         Self {
             cluster,
             shared,
-            troubles,
+            watch_errors,
             incidents: Arc::new(Incidents::new(metrics.server())),
             metrics,
             budget,
@@ -157,7 +157,7 @@ impl Watches {
             running.successor.iter().for_each(Follower::retire);
         });
         for role in [Role::Follower, Role::Successor] {
-            self.troubles.forget(&running.informer_key, role);
+            self.watch_errors.forget(&running.informer_key, role);
             self.incidents.end(&running.informer_key, role);
         }
         self.metrics.remove_informer(&running.informer_key);
@@ -173,7 +173,7 @@ impl Watches {
         };
         let is_successor = |running: &Running| running.successor.is_some();
         if !self.running.get(&id).is_some_and(is_successor) {
-            self.troubles.forget(&informer_key, Role::Successor);
+            self.watch_errors.forget(&informer_key, Role::Successor);
             self.incidents.end(&informer_key, Role::Successor);
         }
         match begin {
@@ -213,9 +213,9 @@ impl Watches {
             is_retired.clone(),
             predecessor,
         );
-        let (shared, troubles) = (self.shared.clone(), self.troubles.clone());
+        let (shared, watch_errors) = (self.shared.clone(), self.watch_errors.clone());
         let (incidents, budget) = (self.incidents.clone(), self.budget.clone());
-        let mut sink = HubSink::new(feed, shared, troubles, incidents, budget);
+        let mut sink = HubSink::new(feed, shared, watch_errors, incidents, budget);
         let (cluster, metrics) = (self.cluster.clone(), self.metrics.clone());
         // The first one starts at once.
         let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
