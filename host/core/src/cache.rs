@@ -11,18 +11,16 @@
 //!   tombstone, because its deletion is still to come. The only exception is a server that is known
 //!   to have been rolled back: its lists are accepted.
 
-mod adapting;
 mod delta;
 mod entry;
 mod layout;
 pub mod snapshot;
+mod stored;
 pub mod tree;
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::cache::tree::{Key, Tree};
 use crate::model::informer_key::{Detail, InformerKey};
 use crate::model::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
 use crate::model::object::{IndexId, Object, Schema};
@@ -30,16 +28,14 @@ use crate::model::object::{IndexId, Object, Schema};
 pub use delta::{Change, Delta, Listing, Unreadable};
 pub use layout::{Subscribed, Subscription};
 
-use entry::{CacheEntry, Posting};
 use layout::Layout;
+use stored::StoredObjects;
 
 /// The objects of one informer. Cloning is O(1) and shares everything.
 #[derive(Clone, Debug)]
 pub struct Cache {
     informer_key: Arc<InformerKey>,
-    objects: Tree<CacheEntry>,
-    /// The postings of each index, by [`IndexId`].
-    indexes: Vec<Tree<Posting>>,
+    objects: StoredObjects,
     /// Objects that exist but of which only the key can be read, and the reason.
     unreadable: Arc<BTreeMap<ObjectKey, String>>,
     /// Objects that were fetched and found gone. What the list-watch has yet to deliver of them is
@@ -57,8 +53,6 @@ pub struct Cache {
     resource_version: ResourceVersion,
     /// How much of each object the last complete list contained. `None` before the first list.
     synced: Option<Detail>,
-    /// Bytes of the objects, with their views and postings.
-    bytes: usize,
     /// How often something older than the cached state was dropped.
     stale: u64,
     /// How often a wrong cached state was corrected.
@@ -85,8 +79,7 @@ impl Cache {
     pub fn new(informer_key: InformerKey) -> Self {
         Self {
             informer_key: Arc::new(informer_key),
-            objects: Tree::default(),
-            indexes: Vec::new(),
+            objects: StoredObjects::default(),
             unreadable: Arc::default(),
             gone: Arc::default(),
             turned: Vec::new(),
@@ -95,7 +88,6 @@ impl Cache {
             is_loose: false,
             resource_version: ResourceVersion::default(),
             synced: None,
-            bytes: 0,
             stale: 0,
             repairs: 0,
         }
@@ -143,7 +135,7 @@ impl Cache {
 
     /// Bytes of the objects, with their views and postings.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.objects.bytes()
     }
 
     /// How many plugins use this cache.
@@ -168,8 +160,7 @@ impl Cache {
 
     /// One object.
     pub fn get(&self, key: KeyRef<'_>) -> Option<&Arc<Object>> {
-        let entry = self.objects.get(|have| CacheEntry::key(have).cmp(&key))?;
-        Some(&entry.0)
+        self.objects.get(key)
     }
 
     /// All objects, or those of one namespace, ordered by namespace and name.
@@ -177,21 +168,13 @@ impl Cache {
         &'a self,
         namespace: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let order = move |key: Key<'_, CacheEntry>| match namespace {
-            Some(namespace) => CacheEntry::key(key).namespace.cmp(namespace),
-            None => Ordering::Equal,
-        };
-        self.objects.equal(order).map(|entry| &entry.0)
+        self.objects.list(namespace)
     }
 
     /// The first object after this key, in the order of namespace and name. Without a key, the
     /// first object.
     pub fn after(&self, key: Option<KeyRef<'_>>) -> Option<&Arc<Object>> {
-        let order = |have: Key<'_, CacheEntry>| match key {
-            Some(key) if CacheEntry::key(have) <= key => Ordering::Less,
-            _ => Ordering::Equal,
-        };
-        self.objects.equal(order).next().map(|entry| &entry.0)
+        self.objects.after(key)
     }
 
     /// The objects that have this value in an index, ordered by namespace and name.
@@ -200,10 +183,7 @@ impl Cache {
         index: IndexId,
         value: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let postings = self.indexes.get(index).into_iter();
-        postings
-            .flat_map(move |postings| postings.equal(|key| Posting::key(key).0.cmp(value)))
-            .map(|posting| &posting.object)
+        self.objects.list_by_index(index, value)
     }
 
     /// Projects the object by the current schema. An object that can no longer be projected becomes
@@ -219,6 +199,95 @@ impl Cache {
                 None
             }
         }
+    }
+
+    /// Adds a plugin, with its view (the whole object, if it names no fields) and its indexes.
+    /// Whatever is new is made for every cached object in one pass. What another plugin already has
+    /// is shared.
+    pub fn join(&mut self, subscription: &Subscription) -> Subscribed {
+        let subscribed = Arc::make_mut(&mut self.layout).join(subscription);
+        self.adapt();
+        self.trim();
+        subscribed
+    }
+
+    /// Removes a plugin. New objects are no longer projected for it. Cached objects still are until
+    /// [`trim`](Self::trim). A cache without any plugin is of no use any more and is left as it is.
+    pub fn leave(&mut self, subscribed: &Subscribed) {
+        Arc::make_mut(&mut self.layout).leave(subscribed);
+        if self.users() > 0 {
+            self.adapt();
+        }
+    }
+
+    /// Changes the schema to what is needed now.
+    fn adapt(&mut self) {
+        let schema = self.layout.schema(self.schema.generation() + 1);
+        // Objects that come from now on may contain less.
+        self.synced = self.synced.map(|synced| synced.min(schema.detail()));
+        // Cached objects are projected like this already. The generation stays, so that none is
+        // projected again.
+        if schema.cuts_as(&self.schema) {
+            self.schema = Arc::new(self.layout.schema(self.schema.generation()));
+        } else {
+            self.schema = Arc::new(schema);
+            self.is_loose = true;
+        }
+    }
+
+    /// True if some objects are not projected by the current schema.
+    pub fn is_loose(&self) -> bool {
+        self.is_loose
+    }
+
+    /// Projects every object by the current schema, if some are not.
+    pub fn trim(&mut self) {
+        if !self.is_loose {
+            return;
+        }
+        self.is_loose = false;
+        let anew = StoredObjects::with_indexes(self.schema.indexes().len());
+        let objects = std::mem::replace(&mut self.objects, anew);
+        for object in objects.all() {
+            if let Some(object) = self.cut(object.clone()) {
+                self.objects.insert(&object);
+            }
+        }
+    }
+
+    /// Replays a change from another clone of this cache. Returns the change as it is here, where
+    /// objects may be projected differently.
+    pub(crate) fn follow(&mut self, change: &Change) -> Option<Change> {
+        let new = change.new.as_ref();
+        let Some(new) = new.and_then(|new| self.cut(new.clone())) else {
+            return self.objects.take(change.key());
+        };
+        let old = self.get(new.key()).cloned();
+        Some(self.objects.put(new, old))
+    }
+
+    /// Takes over the state of another clone of this cache, whose changes have been replayed, as
+    /// far as the changes do not contain it. Returns the keys that have become unreadable or
+    /// readable again.
+    pub(crate) fn follow_state(&mut self, other: &Self) -> Vec<ObjectKey> {
+        self.resource_version = other.resource_version.clone();
+        let detail = self.schema.detail();
+        self.synced = other.synced.map(|synced| synced.min(detail));
+        self.stale = other.stale;
+        self.repairs = other.repairs;
+        self.gone = other.gone.clone();
+        // These could not be projected here, but could in the other cache.
+        let is_own = |(key, _): &(&ObjectKey, &String)| {
+            other.get(key.parts()).is_some() && self.get(key.parts()).is_none()
+        };
+        let own = self.unreadable.iter().filter(is_own);
+        let own = own.map(|(key, reason)| (key.clone(), reason.clone()));
+        let mut now = other.unreadable.clone();
+        for (key, reason) in own {
+            Arc::make_mut(&mut now).insert(key, reason);
+        }
+        let before = std::mem::replace(&mut self.unreadable, now);
+        self.turned_since(&before)
     }
 
     /// Stores a delta and returns what changed. For a replacement the deletions come first, then
@@ -280,7 +349,7 @@ impl Cache {
     /// is not in the cache, because the list-watch has yet to deliver it.
     pub fn overlay_gone(&mut self, key: &ObjectKey, uid: Option<&str>) -> Option<Change> {
         self.set_unreadable(key, None);
-        let change = self.take(key.parts());
+        let change = self.objects.take(key.parts());
         let last = change.as_ref().and_then(|change| change.old.as_ref());
         let uid = last.map(|last| last.uid()).or(uid);
         // Without a uid the deleted object could not be told from a new one of the same name.
@@ -469,12 +538,12 @@ impl Cache {
     ) -> Vec<Change> {
         let listed: HashSet<KeyRef<'_>> = listed.iter().map(Object::key).collect();
         let is_newer = |object: &Object| until.is_some_and(|until| is_after(object, until));
-        let objects = self.objects.iter().map(|entry| entry.0.clone());
+        let objects = self.objects.all().cloned();
         let gone: Vec<Arc<Object>> = objects
             .filter(|object| !listed.contains(&object.key()) && !is_newer(object))
             .collect();
         gone.iter()
-            .filter_map(|object| self.take(object.key()))
+            .filter_map(|object| self.objects.take(object.key()))
             .collect()
     }
 
@@ -503,7 +572,7 @@ impl Cache {
     ) -> Option<Change> {
         let object = Arc::new(object);
         let Some(new) = self.cut(object.clone()) else {
-            return self.take(object.key());
+            return self.objects.take(object.key());
         };
         let is_same =
             |old: &Arc<Object>| is_same(old, &new) && (!is_rollback || old.json() == new.json());
@@ -513,18 +582,7 @@ impl Cache {
         if !self.unreadable.is_empty() {
             self.set_unreadable(&new.key().to_key(), None);
         }
-        Some(self.put(new, old))
-    }
-
-    fn put(&mut self, new: Arc<Object>, old: Option<Arc<Object>>) -> Change {
-        match &old {
-            Some(old) => self.replace_state(old, &new),
-            None => self.insert(&new),
-        }
-        Change {
-            old,
-            new: Some(new),
-        }
+        Some(self.objects.put(new, old))
     }
 
     /// Keys that are unreadable either now or before, but not both.
@@ -538,56 +596,10 @@ impl Cache {
     /// Removes an object, unless the cache has a newer state of it.
     fn remove(&mut self, key: KeyRef<'_>, at: &ResourceVersion) -> Option<Change> {
         let is_newer = self.get(key).is_some_and(|old| is_after(old, at));
-        if is_newer { None } else { self.take(key) }
-    }
-
-    fn take(&mut self, key: KeyRef<'_>) -> Option<Change> {
-        let CacheEntry(old) = self
-            .objects
-            .remove(|have| CacheEntry::key(have).cmp(&key))?;
-        self.bytes -= old.size();
-        self.unpost(&old, None);
-        Some(Change {
-            old: Some(old),
-            new: None,
-        })
-    }
-
-    /// Stores an object that is not in the cache.
-    fn insert(&mut self, object: &Arc<Object>) {
-        self.bytes += object.size();
-        self.objects.insert(CacheEntry(object.clone()));
-        for (index, postings) in self.indexes.iter_mut().enumerate() {
-            for posting in Posting::all(object, index) {
-                postings.insert(posting);
-            }
-        }
-    }
-
-    /// Replaces the state `old` with `new`.
-    fn replace_state(&mut self, old: &Arc<Object>, new: &Arc<Object>) {
-        self.bytes = self.bytes - old.size() + new.size();
-        self.unpost(old, Some(new));
-        self.objects
-            .insert_over(CacheEntry(new.clone()), |entry| Arc::ptr_eq(&entry.0, old));
-        for (index, postings) in self.indexes.iter_mut().enumerate() {
-            for posting in Posting::all(new, index) {
-                match old.slot_of(index, posting.value()) {
-                    Some(slot) => postings.insert_over(posting, |have| have.is_of(old, slot)),
-                    None => postings.insert(posting),
-                };
-            }
-        }
-    }
-
-    /// Removes the postings of `old`, except those that `new` is about to replace.
-    fn unpost(&mut self, old: &Object, new: Option<&Object>) {
-        for (index, postings) in self.indexes.iter_mut().enumerate() {
-            for value in old.slots(index).map(|slot| old.slot(slot)) {
-                if !new.is_some_and(|new| new.is_indexed_by(index, value)) {
-                    postings.remove(|key| Posting::key(key).cmp(&(value, old.key())));
-                }
-            }
+        if is_newer {
+            None
+        } else {
+            self.objects.take(key)
         }
     }
 
