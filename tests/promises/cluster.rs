@@ -352,7 +352,7 @@ async fn change_under(cache: &Sink, rig: &Rig) -> Result<()> {
     cache.shows(&[]).await
 }
 
-/// Runs a list-watch of this source while `happens` runs. Returns its cache.
+/// Runs the list-watch of this informer while `happens` runs. Returns its cache.
 async fn follow(
     rig: &Rig,
     informer_key: &InformerKey,

@@ -98,7 +98,7 @@ pub enum Child {
     /// Compile a plugin from standard input to standard output.
     #[command(name = pilothouse_wasm::COMPILE_CHILD)]
     Compile(ChildArgs),
-    /// Hold a configuration against a schema, both from standard input.
+    /// Check a configuration against a schema, both from standard input.
     #[command(name = crate::schema::SCHEMA_CHILD)]
     Schema(ChildArgs),
 }

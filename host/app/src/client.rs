@@ -1,4 +1,9 @@
 //! The commands that talk to a running host.
+//!
+//! Why not hyper's client: it takes more lines than the exchange here, and one more dependency.
+//! Another program at the host's address may speak before it is asked, or answer with a malformed
+//! status line. hyper has errors of its own for these; here they are answers like any other, and
+//! the user is told that the program is not a host.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -89,7 +89,7 @@ impl Running {
         if let Some(successor) = self.successor.take() {
             successor.retire();
         }
-        // A list-watch with this payload may have listed before the plugins needed less for a
+        // A list-watch with this detail may have listed before the plugins needed less for a
         // while. The cache was cut down meanwhile, and the list-watch will not list again by
         // itself.
         let will_be_synced = cache.is_initial() || cache.is_synced(detail);

@@ -65,7 +65,8 @@ pub async fn print(args: &RbacArgs) -> anyhow::Result<String> {
     Ok(comments(&asked, &names) + &documents.join("---\n"))
 }
 
-/// Tells above the documents what they rest on.
+/// The comment above the documents: which names are guessed, and which plugins were granted
+/// nothing.
 fn comments(asked: &[Asked], names: &Names) -> String {
     let mut text = String::new();
     if names.values().any(|named| named.is_guessed) {

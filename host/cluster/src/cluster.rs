@@ -58,8 +58,8 @@ impl ApiCluster {
         &self.discovery
     }
 
-    /// The list-watch of a source, with `detail` as the part kept of each object. It sends nothing
-    /// before it is run; this call asks discovery if the kind is not known yet.
+    /// The list-watch of an informer that keeps `detail` of each object. It sends nothing before it
+    /// is run; this call asks discovery if the kind is not known yet.
     pub async fn list_watch(
         &self,
         informer_key: &InformerKey,

@@ -1,4 +1,4 @@
-//! The list-watch of one source: first all its objects, then every change, until it is dropped.
+//! The list-watch of one informer: first all its objects, then every change, until it is dropped.
 //!
 //! `machine` decides which request comes next. `session` sends it and reads what comes (`wire`),
 //! and this module hands the results to a [`CacheSink`] in the order of their arrival. The cache
@@ -45,7 +45,7 @@ use wire::event::{self, WatchEvent};
 use wire::lines::LineRead;
 use wire::query::Query;
 
-/// Lists and watches one source.
+/// Lists and watches the objects of one informer.
 pub struct ListWatch {
     machine: WatchMachine,
     requests: Requests,

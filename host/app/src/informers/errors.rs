@@ -1,4 +1,4 @@
-//! The errors of informers that are not being followed at the moment.
+//! The errors of informers whose list-watches fail at the moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,7 +7,8 @@
 //! for.
 //!
 //! Why not a crate: governor wakes its waiters by the real clock and in no order, and the tests
-//! here run on tokio's paused time.
+//! here run on tokio's paused time. leaky-bucket takes an interval instead of a rate and panics if
+//! that is zero or too long; here the operator's number is used as it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;

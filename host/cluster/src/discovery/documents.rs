@@ -1,4 +1,8 @@
 //! Parses the two forms of discovery documents: aggregated and legacy.
+//!
+//! Why not kube's types: for the aggregated form they take each list as a plain `Vec` and refuse
+//! `null`, which a server written in Go may send for an empty list. The legacy form shares
+//! [`RawRoot`] and [`RawKind`] with it.
 
 use pilothouse_core::Kind;
 use serde::Deserialize;

@@ -55,7 +55,7 @@ async fn a_kind_is_listed_in_pages_and_then_watched_from_the_lists_version() {
     );
 }
 
-/// The requests of one source (`TestFilteredDynamicSharedInformerFactory`): each contains the
+/// The requests of one informer (`TestFilteredDynamicSharedInformerFactory`): each contains the
 /// selectors.
 async fn requests_of(
     informer_key: InformerKey,

@@ -1,4 +1,4 @@
-//! Builds the requests of a list-watch, for one source and the wanted part of each object.
+//! Builds the requests of a list-watch, for one informer and its detail of each object.
 
 use std::sync::Arc;
 use std::time::Duration;
