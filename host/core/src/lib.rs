@@ -33,7 +33,7 @@ pub use model::object::{Object, Schema};
 pub use model::outcome::{
     Action, ActionResult, Delete, Event, Failure, Outcome, PatchType, Propagation,
 };
-pub use model::selector::{FieldSelector, LabelSelector, Requirement};
+pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
 pub use model::text::{cut, cut_line, escaped, hex, one_line};
 
 // What informers bring, and what a reconcile sees of it.

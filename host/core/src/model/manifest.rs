@@ -1,6 +1,7 @@
 //! What a plugin declares about itself, checked once when it is loaded. This mirrors
 //! `wit/manifest.wit`, which documents the meaning.
 
+mod document;
 mod texts;
 
 use std::collections::BTreeSet;
@@ -172,6 +173,15 @@ pub struct Limits {
 /// An error in a manifest.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
+    /// The document is not JSON, or has a member that is unknown or of a wrong type.
+    #[error("manifest: {0}")]
+    Document(String),
+    /// It is not clear which keys the plugin reconciles.
+    #[error("manifest: give either `reconciles` or `\"singleton\": true`, and not both")]
+    Reconciles,
+    /// More than one kind is reconciled.
+    #[error("manifest: reconciles has {0} entries; this host offers one")]
+    SeveralKinds(usize),
     /// The name is not a DNS label.
     #[error(
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
@@ -261,6 +271,13 @@ pub fn is_dns_label(name: &str) -> bool {
 }
 
 impl Manifest {
+    /// Reads the JSON document that a guest's `describe` returns (`wit/manifest.schema.json`). An
+    /// unknown member is an error that names it. What the values mean is left to
+    /// [`validate`](Self::validate).
+    pub fn from_json(json: &str) -> Result<Self, ManifestError> {
+        document::parse(json)
+    }
+
     /// Checks everything that can be checked without a cluster.
     pub fn validate(&self) -> Result<(), ManifestError> {
         if !is_dns_label(&self.name) {
