@@ -24,7 +24,7 @@ mod reads;
 // What everything is made of.
 pub use model::fields::FieldPath;
 pub use model::informer_key::{Detail, InformerKey};
-pub use model::key::{Kind, ObjectKey, ResourceVersion};
+pub use model::key::{Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,
     Verb, WriteDeclaration, is_dns_label,

@@ -174,13 +174,13 @@ pub struct Limits {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
     /// The document is not JSON, or has a member that is unknown or of a wrong type.
-    #[error("manifest: {0}")]
+    #[error("{0}")]
     Document(String),
     /// It is not clear which keys the plugin reconciles.
-    #[error("manifest: give either `reconciles` or `\"singleton\": true`, and not both")]
+    #[error("give either `reconciles` or `\"singleton\": true`, and not both")]
     Reconciles,
     /// More than one kind is reconciled.
-    #[error("manifest: reconciles has {0} entries; this host offers one")]
+    #[error("reconciles has {0} entries; this host offers one")]
     SeveralKinds(usize),
     /// The name is not a DNS label.
     #[error(

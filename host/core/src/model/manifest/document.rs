@@ -305,8 +305,7 @@ mod tests {
         let misspelt = WHOLE.replace("\"fieldSelector\": \"spec", "\"fields-selector\": \"spec");
         let error = error(&misspelt);
         assert!(
-            error
-                .starts_with("manifest: reads[2].fields-selector: unknown field `fields-selector`"),
+            error.starts_with("reads[2].fields-selector: unknown field `fields-selector`"),
             "{error}"
         );
         assert!(error.contains("`fieldSelector`"), "{error}");
