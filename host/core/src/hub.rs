@@ -44,6 +44,7 @@ mod pace;
 pub mod plugin;
 mod preparation;
 mod reconcile;
+mod rehearsal;
 mod resync;
 mod share;
 mod status;
@@ -60,6 +61,7 @@ pub use preparation::Preparation;
 pub use reconcile::{
     Conclusion, Finished, Ran, Reconcile, ReconcileError, RunningKey, Sending, Writing,
 };
+pub use rehearsal::Rehearsal;
 pub use status::{BrokenKey, ControllerStatus, InformerStatus, LastError, ReconcileCounts};
 
 /// Identifies a plugin in a hub. Never reused.

@@ -60,15 +60,15 @@ pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
 pub use plan::execution::{Executed, Execution, PendingWrite};
 pub use plan::unchanged::Applied;
 pub use plan::write::{Author, FIELD_MANAGER_PREFIX, Operation, Write, WriteAnswer};
-pub use plan::{Halt, Plan, PlanContext, plan};
+pub use plan::{Halt, Plan, PlanContext, PlanError, plan};
 
 // Where all of it meets.
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
     BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub,
     InformerStatus, JoinError, LastError, LoopingKey, Next, PluginId, Preparation, Purpose,
-    Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError, RunningKey,
-    Sending, Writing,
+    Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError, Rehearsal,
+    RunningKey, Sending, Writing,
 };
 
 // Which versions of plugins come there, and when they go.

@@ -17,11 +17,13 @@ use super::share::Charge;
 use crate::access::permission::Permissions;
 use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
+use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
+use crate::model::outcome::Action;
 use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Author;
-use crate::plan::{Halt, Plan, PlanContext, plan};
+use crate::plan::{Halt, Plan, PlanContext, PlanError, plan};
 use crate::queue::{Priority, Time};
 use crate::reads::error::ReadError;
 use crate::reads::read::Read;
@@ -39,6 +41,30 @@ pub(super) struct PluginVersion {
     pub applied: Arc<Applied>,
     pub author: Arc<Author>,
     pub scope: Arc<Scope>,
+}
+
+impl PluginVersion {
+    /// Plans what an outcome for this key asks for. `reader` is the one that it was decided with.
+    pub fn plan(
+        &self,
+        key: &ObjectKey,
+        actions: &[Action],
+        reader: &mut Reader,
+    ) -> Result<Plan, PlanError> {
+        let context = PlanContext {
+            manifest: &self.manifest,
+            permissions: &self.permissions,
+            manager: &self.author.field_manager,
+            applied: &self.applied,
+            key,
+        };
+        plan(context, actions, reader)
+    }
+
+    /// Begins to carry out a plan.
+    pub fn execution(&self, plan: Plan, halt: Halt) -> Execution {
+        Execution::new(plan, self.author.clone(), self.applied.clone(), halt)
+    }
 }
 
 /// The key of a reconcile. It stays held until the reconcile is given back to the hub.
@@ -145,24 +171,11 @@ impl Reconcile {
         let Self {
             held, mut reader, ..
         } = self;
-        let PluginVersion {
-            plugin,
-            manifest,
-            permissions,
-            author,
-            applied,
-            ..
-        } = &*held.version;
-        let context = PlanContext {
-            manifest,
-            permissions,
-            manager: &author.field_manager,
-            applied,
-            key: &held.request.key,
-        };
-        let result = match plugin.reconcile(&held.request, &mut reader) {
+        let (version, request) = (&held.version, &held.request);
+        let result = match version.plugin.reconcile(request, &mut reader) {
             Err(error) => Err(error.into()),
-            Ok(outcome) => plan(context, &outcome.actions, &mut reader)
+            Ok(outcome) => version
+                .plan(&request.key, &outcome.actions, &mut reader)
                 .map(|plan| (plan, outcome.requeue_after))
                 .map_err(ReconcileError::from),
         };
@@ -209,12 +222,8 @@ impl Ran {
             Ok(decided) => decided,
             Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
         };
-        let PluginVersion {
-            author, applied, ..
-        } = &*held.version;
-        let (author, applied) = (author.clone(), applied.clone());
         ControlFlow::Continue(Writing {
-            execution: Execution::new(plan, author, applied, held.halt.clone()),
+            execution: held.version.execution(plan, held.halt.clone()),
             requeue_after,
             held,
         })

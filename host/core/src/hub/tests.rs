@@ -21,6 +21,7 @@ mod joining;
 mod loops;
 mod model;
 mod outage;
+mod rehearsal;
 mod suspects;
 mod sweep;
 mod turns;

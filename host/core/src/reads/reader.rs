@@ -38,6 +38,7 @@ fn is_possible(key: &ObjectKey) -> bool {
 }
 
 /// Makes and records the reads of one reconcile.
+#[derive(Clone)]
 pub struct Reader {
     snapshot: Snapshot,
     scope: Arc<Scope>,
@@ -52,6 +53,7 @@ pub struct Reader {
 }
 
 /// The object whose key is reconciled.
+#[derive(Clone)]
 struct OwnSubject {
     kind: Kind,
     key: ObjectKey,
@@ -357,7 +359,7 @@ impl Reader {
     }
 
     /// Takes the first denied read.
-    pub(crate) fn take_denied(&mut self) -> Option<ReadError> {
+    pub fn take_denied(&mut self) -> Option<ReadError> {
         self.denied.take()
     }
 

@@ -73,9 +73,9 @@
 //! # Purity
 //!
 //! The same request on the same snapshot must give the same answer, byte for byte. The host can
-//! check this (the setting `verify`): it then repeats runs and compares the answers. A guest has no
-//! clock but [`Host::now`] and no source of randomness. Use `BTreeMap`, which is ordered by key,
-//! and not `HashMap`.
+//! check this (the setting `verify`): it then repeats runs and compares the answers, as
+//! `testing::FakeCluster` always does. A guest has no clock but [`Host::now`] and no source of
+//! randomness. Use `BTreeMap`, which is ordered by key, and not `HashMap`.
 
 #[allow(
     missing_docs,
@@ -96,6 +96,7 @@ mod manifest;
 mod object_ref;
 mod objects;
 mod outcome;
+#[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod time;
 

@@ -1,92 +1,77 @@
-//! Native tests of a controller, with a cluster in memory that answers as the host does.
+//! Native tests of a controller, with a cluster in memory that answers as the host does: all that
+//! the host decides is decided by the host's own code (`pilothouse-core`), and all that an API
+//! server does by a small one in memory.
 
 mod actions;
+mod caches;
+mod convert;
 mod documents;
-mod fields;
-mod manifest;
-mod names;
-mod outcome;
-mod texts;
-mod writes;
+mod guest;
+mod server;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_core::{self as host, Execution, Next, ReadFailure, Rehearsal};
 use serde_json::Value;
 
 use crate::{
-    ActionResult, Cluster, Controller, Failure, Filter, Kind, LabelRequirement, Level, Manifest,
-    ObjectKey, Outcome, Read, ReadError, Request,
+    ActionResult, Cluster, Controller, Failure, Filter, Kind, Level, Manifest, ObjectKey, Outcome,
+    ReadError, Request,
 };
 
 pub use actions::to_json;
-pub use manifest::check_manifest;
-use names::{kind_of, kind_text};
+use caches::Caches;
+use guest::{Guest, Reading};
+use server::Server;
 
-/// The namespace and name of an object, in the order in which objects are listed.
-type Place = (String, String);
+/// Most reconciles of one [`FakeCluster::run_due`].
+const MAX_RUNS: usize = 10_000;
 
-/// An object: its kind, as the host prints it, and its namespace and name.
-type Named = (String, Place);
-
-/// What the last reconcile saw, until its outcome is performed.
-#[derive(Default)]
-struct Seen {
-    is_under_way: bool,
-    /// The resourceVersions of all objects when it began.
-    versions: BTreeMap<Named, String>,
-    /// What told the objects that its snapshot showed from others.
-    shown: BTreeMap<Named, Shown>,
-    /// The objects it has read.
-    read: BTreeSet<Named>,
-}
-
-/// An object as a reconcile's snapshot showed it. Empty texts if it had no such field.
-struct Shown {
-    uid: String,
-    version: String,
-    finalizers: Vec<Value>,
-}
-
-impl Shown {
-    fn of(object: &Value) -> Self {
-        let metadata = &object["metadata"];
-        let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
-        Self {
-            uid: text("uid"),
-            version: text("resourceVersion"),
-            finalizers: writes::finalizers_of(object),
-        }
-    }
-}
-
-/// A cluster in memory, seen through one manifest.
+/// Checks a manifest as the host does.
 ///
-/// It refuses a manifest that the host refuses, reduces objects to the manifest's fields, denies
-/// reading kinds that the manifest does not declare, and refuses an outcome that the host refuses.
-/// A test therefore notices what is missing in the manifest.
+/// # Errors
+///
+/// The host's message for a manifest that it would refuse.
+pub fn check_manifest(manifest: &Manifest) -> Result<(), String> {
+    let checked = convert::manifest(manifest.clone()).validate();
+    checked.map_err(|error| error.to_string())
+}
+
+/// A cluster in memory, seen through one manifest, all of which is granted.
+///
+/// What the host decides is decided by its own code: whether it refuses the manifest, what the
+/// controller may read and what it sees, whether it refuses the outcome, which writes it sends, and
+/// which keys it runs. A test therefore notices what is missing in the manifest. Each reconcile is
+/// run twice, and must decide and read the same both times.
 ///
 /// [`reconcile`](Self::reconcile) runs a key without performing its outcome. [`turn`](Self::turn)
-/// also performs it, and the next reconcile sees the result.
+/// also performs it, and the next reconcile sees the result. [`run_due`](Self::run_due) runs the
+/// keys that the host would run.
 pub struct FakeCluster {
-    manifest: Manifest,
-    objects: BTreeMap<String, BTreeMap<Place, Value>>,
+    server: Server,
+    guest: Arc<Guest>,
+    caches: RefCell<Caches>,
     now: Duration,
-    config: String,
-    lines: RefCell<Vec<String>>,
     /// The `attempt` of a key that has not been run yet.
     attempt: u32,
     previous: Vec<ActionResult>,
     /// What the next reconcile of each key is given: `attempt` and `previous`.
-    turns: BTreeMap<Place, (u32, Vec<ActionResult>)>,
-    /// What the plugin last applied to each object, or to one of its subresources.
-    applied: BTreeMap<writes::Target, Value>,
-    /// The resourceVersion of the last write.
-    version: u64,
-    seen: RefCell<Seen>,
-    /// The objects that the outcome being performed has written.
-    written: BTreeSet<Named>,
+    turns: BTreeMap<host::ObjectKey, (u32, Vec<ActionResult>)>,
+    /// The last reconcile, until its outcome is performed.
+    seen: RefCell<Option<Rehearsal>>,
+}
+
+/// One reconcile of [`FakeCluster::run_due`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Why it failed, in the host's words, or `None`.
+    pub error: Option<String>,
 }
 
 impl FakeCluster {
@@ -100,39 +85,29 @@ impl FakeCluster {
         if let Err(reason) = check_manifest(&manifest) {
             panic!("the host refuses the manifest: {reason}");
         }
+        let guest = Arc::new(Guest::new(manifest));
         Self {
-            manifest,
-            objects: BTreeMap::new(),
+            server: Server::new(),
+            caches: RefCell::new(Caches::new(&guest)),
+            guest,
             now: Duration::ZERO,
-            config: "{}".to_owned(),
-            lines: RefCell::default(),
             attempt: 1,
             previous: Vec::new(),
             turns: BTreeMap::new(),
-            applied: BTreeMap::new(),
-            version: 1_000,
             seen: RefCell::default(),
-            written: BTreeSet::new(),
         }
     }
 
-    /// Adds a whole object. It replaces an object of the same kind, namespace and name.
+    /// Adds a whole object. It replaces an object of the same kind, namespace and name. An object
+    /// without a resourceVersion is given one.
     ///
     /// # Panics
     ///
     /// The object has no `apiVersion`, `kind` or `metadata.name`.
     #[must_use]
     pub fn with(mut self, object: Value) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        let kind = kind_of(&object).expect("a test's object has apiVersion and kind");
-        let name = text("/metadata/name")
-            .expect("a test's object has a name")
-            .to_owned();
-        let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
-        self.objects
-            .entry(kind_text(&kind))
-            .or_default()
-            .insert((namespace, name), object);
+        let (kind, is_older) = self.server.place(object);
+        self.caches.get_mut().doubt(kind, is_older);
         self
     }
 
@@ -140,13 +115,15 @@ impl FakeCluster {
     #[must_use]
     pub fn at(mut self, now: Duration) -> Self {
         self.now = now;
+        self.server.set_time(now);
         self
     }
 
     /// Sets the plugin's configuration.
     #[must_use]
     pub fn configured(mut self, config: &Value) -> Self {
-        self.config = config.to_string();
+        let now = self.now;
+        self.caches.get_mut().configure(config.to_string(), now);
         self
     }
 
@@ -174,25 +151,34 @@ impl FakeCluster {
     ///
     /// Those that the controller returns. Also [`Failure::Terminal`] with the host's message if the
     /// host would refuse the outcome, for example because of a write that the manifest does not
-    /// declare.
+    /// declare, or if the controller has gone on after a read that the manifest does not declare.
+    ///
+    /// # Panics
+    ///
+    /// The controller decides or reads something else when it is run again on the same request and
+    /// snapshot.
     pub fn reconcile<C: Controller>(
         &self,
         namespace: &str,
         name: &str,
     ) -> Result<Outcome, Failure> {
-        let place = (namespace.to_owned(), name.to_owned());
-        let told = self.turns.get(&place);
+        let key = host::ObjectKey::new(namespace, name);
+        let mut rehearsal = self.rehearse(&key);
+        let (attempt, previous) = self.told(&key);
         let request = Request {
-            key: ObjectKey::new(namespace, name),
-            attempt: self.attempt_of(&place),
-            previous: told.map_or_else(|| self.previous.clone(), |(_, results)| results.clone()),
-            config: self.config.clone(),
+            attempt,
+            previous,
+            ..Request::from(&rehearsal.request)
         };
-        self.seen.replace(self.all_seen());
-        let outcome = C::reconcile(&request, self);
-        self.seen.borrow_mut().is_under_way = false;
+        self.seen.take();
+        let outcome = self
+            .guest
+            .run(C::reconcile, &request, &mut rehearsal.reader);
+        self.seen.replace(Some(rehearsal.clone()));
         let outcome = outcome?;
-        outcome::check(&outcome.actions, self).map_err(Failure::Terminal)?;
+        let checked = rehearsal.execution(&convert::outcome(&outcome).actions);
+        let checked = checked.map(drop);
+        checked.map_err(|reason| Failure::Terminal(reason.to_string()))?;
         Ok(outcome)
     }
 
@@ -202,119 +188,216 @@ impl FakeCluster {
     ///
     /// As for [`reconcile`](Self::reconcile). Nothing is written then, and the key's `attempt` goes
     /// up by one.
+    ///
+    /// # Panics
+    ///
+    /// As for [`reconcile`](Self::reconcile) and [`apply`](Self::apply).
     pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
-        let place = (namespace.to_owned(), name.to_owned());
-        match self.reconcile::<C>(namespace, name) {
-            Ok(outcome) => {
-                self.apply(&ObjectKey::new(namespace, name), &outcome);
-                Ok(outcome)
-            }
-            Err(failure) => {
-                let attempt = self.attempt_of(&place) + 1;
-                let told = self.turns.remove(&place);
-                let previous = told.map_or_else(|| self.previous.clone(), |(_, results)| results);
-                self.turns.insert(place, (attempt, previous));
-                Err(failure)
+        let key = ObjectKey::new(namespace, name);
+        let outcome = self.reconcile::<C>(namespace, name);
+        match &outcome {
+            Ok(outcome) => drop(self.apply(&key, outcome)),
+            Err(_) => {
+                let key = convert::key(&key);
+                let (attempt, previous) = self.told(&key);
+                self.turns.insert(key, (attempt + 1, previous));
             }
         }
+        outcome
+    }
+
+    /// Performs the outcome of a reconcile of this key, so that the next reconcile sees the result.
+    /// Returns what became of each action, which the key's next reconcile also gets as
+    /// [`previous`](crate::Request::previous).
+    ///
+    /// Which writes are sent, under which conditions, and what is skipped after a failure is as in
+    /// the host. If the last reconcile was of this key and has not been performed yet, the outcome
+    /// is taken to be decided on what that one saw and read; otherwise, on the cluster as it is.
+    ///
+    /// Writes have the effect they would have on an API server, as far as that is possible without
+    /// the kinds' schemas:
+    ///
+    /// - An apply merges objects member by member and removes what the plugin had applied before
+    ///   and now leaves out. A list is replaced as a whole, except for `metadata.finalizers` and
+    ///   `metadata.ownerReferences`. Without force, a field that has another value and that the
+    ///   plugin has not applied before is a conflict.
+    /// - `status` is written only through the subresource `status`. Writes to other subresources
+    ///   have no effect here.
+    /// - Deleting an object that has finalizers sets its `deletionTimestamp`. The object disappears
+    ///   when the last finalizer is removed. There is no garbage collector, so objects survive
+    ///   their owners.
+    /// - `resourceVersion`, `uid` and `generation` are maintained, `managedFields` are not. No
+    ///   defaults are filled in. Schemas, quotas and admission are not checked.
+    /// - Events are not kept.
+    ///
+    /// # Panics
+    ///
+    /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
+    /// merge patch, which cannot be applied without the kinds' schemas.
+    pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
+        let key = convert::key(key);
+        let seen = self.seen.take().filter(|seen| seen.request.key == key);
+        let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
+        let execution = rehearsal.execution(&convert::outcome(outcome).actions);
+        let execution =
+            execution.unwrap_or_else(|reason| panic!("the host refuses the outcome: {reason}"));
+        let executed = self.perform(execution);
+        let results: Vec<ActionResult> = executed.results.into_iter().map(Into::into).collect();
+        let attempt = match executed.failure {
+            Some(_) => self.told(&key).0 + 1,
+            None => 1,
+        };
+        self.turns.insert(key, (attempt, results.clone()));
+        results
+    }
+
+    /// Runs the keys that the host would run now, and those that their writes wake, until none is
+    /// due. Returns them in the order in which they ran.
+    ///
+    /// At first these are the keys of all objects of the subject. After that they are the keys for
+    /// which something that they have read has changed, whether another reconcile, [`with`] or
+    /// [`delete`] has changed it, and those whose time has come ([`at`]): after a failure or a
+    /// requeue. So a test sees whether a change wakes the keys that it should wake, and no others.
+    ///
+    /// The host counts the attempts of these reconciles and remembers their results. It does not
+    /// know of those of [`turn`](Self::turn), nor of what [`attempt`](Self::attempt) and
+    /// [`previous`](Self::previous) have set.
+    ///
+    /// [`with`]: Self::with
+    /// [`delete`]: Self::delete
+    /// [`at`]: Self::at
+    ///
+    /// # Panics
+    ///
+    /// There is no end to it: after 10,000 reconciles some key is still due. Also as for
+    /// [`reconcile`](Self::reconcile).
+    pub fn run_due<C: Controller>(&mut self) -> Vec<Run> {
+        self.seen.take();
+        self.guest.set(Some(C::reconcile));
+        let mut runs = Vec::new();
+        while let Some(run) = self.run_next() {
+            runs.push(run);
+            assert!(
+                runs.len() < MAX_RUNS,
+                "{MAX_RUNS} reconciles, and keys are still due: the controller never comes to rest"
+            );
+        }
+        self.guest.set(None);
+        runs
+    }
+
+    /// Deletes an object as another client would: it disappears, or waits until its finalizers are
+    /// removed.
+    pub fn delete(&mut self, kind: &Kind, key: &ObjectKey) {
+        let (kind, key) = (convert::kind(kind), convert::key(key));
+        // Without preconditions nothing refuses it.
+        drop(self.server.delete(&kind, &key, None, None));
+        let caches = self.caches.get_mut();
+        caches.watch(&self.server, &kind, &key, self.now);
     }
 
     /// The whole object, as it is stored. [`Cluster`] returns what the plugin sees of it.
     #[must_use]
     pub fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<&Value> {
-        let place = (key.namespace.clone(), key.name.clone());
-        self.objects.get(&kind_text(kind))?.get(&place)
-    }
-
-    /// The state when a reconcile begins.
-    fn all_seen(&self) -> Seen {
-        let objects = self.objects.iter();
-        let objects = objects.flat_map(|(kind, objects)| {
-            objects
-                .iter()
-                .map(|(place, object)| ((kind.clone(), place.clone()), object))
-        });
-        let versions = objects
-            .clone()
-            .filter_map(|(named, object)| Some((named, writes::version_of(object)?)));
-        let shown = objects.filter(|((kind, (namespace, _)), object)| {
-            let mut reads = self.manifest.reads.iter();
-            reads.any(|read| {
-                let is_in = read.namespaces.is_empty() || read.namespaces.contains(namespace);
-                kind_text(&read.kind) == *kind && is_in && is_selected(read, object)
-            })
-        });
-        let shown = shown.map(|(named, object)| (named, Shown::of(object)));
-        Seen {
-            is_under_way: true,
-            versions: versions.collect(),
-            shown: shown.collect(),
-            read: BTreeSet::new(),
-        }
-    }
-
-    fn note_read(&self, kind: &Kind, place: &Place) {
-        let mut seen = self.seen.borrow_mut();
-        if seen.is_under_way {
-            seen.read.insert((kind_text(kind), place.clone()));
-        }
-    }
-
-    fn attempt_of(&self, place: &Place) -> u32 {
-        self.turns
-            .get(place)
-            .map_or(self.attempt, |(attempt, _)| *attempt)
+        self.server.get(&convert::kind(kind), &convert::key(key))
     }
 
     /// The lines logged so far, in the form `INFO message name=value`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.lines.borrow().clone()
+        self.guest.lines().all()
     }
 
-    fn declared(&self, kind: &Kind) -> Result<&Read, ReadError> {
-        let declared = self.manifest.reads.iter().find(|read| read.kind == *kind);
-        declared
-            .ok_or_else(|| ReadError::Denied(format!("{kind} is not among the manifest's reads")))
+    /// A reconcile of this key on the cluster as it is.
+    fn rehearse(&self, key: &host::ObjectKey) -> Rehearsal {
+        let mut caches = self.caches.borrow_mut();
+        caches.list(&self.server, self.now);
+        caches.rehearse(key, self.now)
     }
 
-    /// The read that the manifest declares for a kind, if it includes this namespace.
-    fn declared_in(&self, kind: &Kind, namespace: &str) -> Result<&Read, ReadError> {
-        let read = self.declared(kind)?;
-        if read.namespaces.is_empty() || read.namespaces.iter().any(|own| own == namespace) {
-            return Ok(read);
+    /// What the next reconcile of this key is given: `attempt` and `previous`.
+    fn told(&self, key: &host::ObjectKey) -> (u32, Vec<ActionResult>) {
+        let told = self.turns.get(key).cloned();
+        told.unwrap_or_else(|| (self.attempt, self.previous.clone()))
+    }
+
+    /// Sends the writes of an outcome.
+    fn perform(&mut self, mut execution: Execution) -> host::Executed {
+        loop {
+            execution = match execution.advance() {
+                ControlFlow::Break(executed) => return executed,
+                ControlFlow::Continue(pending) => {
+                    let answer = self.send(pending.write());
+                    pending.answered(answer)
+                }
+            };
         }
-        Err(ReadError::Denied(format!(
-            "the manifest reads {kind} in other namespaces, not in {namespace:?}"
-        )))
     }
 
-    fn find(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, ReadError> {
-        let read = self.declared_in(kind, &key.namespace)?;
-        let found = self.object(kind, key);
-        let found = found.filter(|object| is_selected(read, object));
-        if found.is_some() {
-            self.note_read(kind, &(key.namespace.clone(), key.name.clone()));
-        }
-        Ok(found.map(|object| fields::view(object, &read.fields)))
+    fn send(&mut self, write: &host::Write) -> host::WriteAnswer {
+        let answer = self.server.write(write);
+        let caches = self.caches.get_mut();
+        caches.watch(&self.server, &write.kind, &write.key, self.now);
+        answer
     }
 
-    /// The paths of the index that the filter uses. Empty for other filters.
-    fn index_paths(&self, kind: &Kind, filter: &Filter) -> Result<&[String], ReadError> {
-        let Filter::Index(wanted) = filter else {
-            return Ok(&[]);
+    /// Runs the next key that is due, to the end of its writes.
+    fn run_next(&mut self) -> Option<Run> {
+        let wall_clock_ms = u64::try_from(self.now.as_millis()).unwrap_or(u64::MAX);
+        let reconcile = loop {
+            let caches = self.caches.get_mut();
+            caches.list(&self.server, self.now);
+            match caches.hub.next(self.now, wall_clock_ms) {
+                Next::Run(reconcile) => break reconcile,
+                Next::Fetch(fetch) => {
+                    let questions = fetch.questions.iter();
+                    let answers = questions.map(|question| self.fetch(question)).collect();
+                    let caches = self.caches.get_mut();
+                    caches.hub.fetched(&fetch, answers, self.now);
+                }
+                Next::Idle(Some(due)) if due <= self.now => {}
+                Next::Idle(_) => return None,
+            }
         };
-        let mut indexes = self.manifest.indexes.iter();
-        let index = indexes.find(|index| index.kind == *kind && index.name == wanted.name);
-        let index =
-            index.ok_or_else(|| ReadError::UnknownIndex(format!("{} of {kind}", wanted.name)))?;
-        Ok(&index.paths)
+        let ran = reconcile.run();
+        let mut step = self.caches.get_mut().hub.ran(ran, self.now);
+        let finished = loop {
+            step = match step {
+                ControlFlow::Break(finished) => break finished,
+                ControlFlow::Continue(writing) => match writing.advance() {
+                    ControlFlow::Break(finished) => break finished,
+                    ControlFlow::Continue(sending) => {
+                        let answer = self.send(sending.write());
+                        ControlFlow::Continue(sending.answered(answer))
+                    }
+                },
+            }
+        };
+        let key = &finished.held().request.key;
+        let run = Run {
+            key: ObjectKey::new(&key.namespace, &key.name),
+            error: finished.error().map(ToString::to_string),
+        };
+        self.caches.get_mut().hub.finished(finished, self.now);
+        Some(run)
+    }
+
+    fn fetch(&self, question: &host::Question) -> Result<Option<String>, ReadFailure> {
+        let found = self.server.get(&question.kind, &question.key);
+        Ok(found.map(Value::to_string))
+    }
+
+    /// Reads from the cluster as it is, outside of any reconcile.
+    fn read<T>(&self, read: impl FnOnce(&Reading<'_>) -> T) -> T {
+        let mut rehearsal = self.rehearse(&host::ObjectKey::singleton());
+        read(&Reading::new(&mut rehearsal.reader, self.guest.lines()))
     }
 }
 
+/// Reads of the cluster as it is, for the test itself.
 impl Cluster for FakeCluster {
     fn get_json(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadError> {
-        Ok(self.find(kind, key)?.map(|object| object.to_string()))
+        self.read(|reading| reading.get_json(kind, key))
     }
 
     fn get_part_json(
@@ -323,11 +406,7 @@ impl Cluster for FakeCluster {
         key: &ObjectKey,
         pointer: &str,
     ) -> Result<Option<String>, ReadError> {
-        if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(ReadError::InvalidPointer(pointer.to_owned()));
-        }
-        let object = self.find(kind, key)?;
-        Ok(object.and_then(|object| object.pointer(pointer).map(Value::to_string)))
+        self.read(|reading| reading.get_part_json(kind, key, pointer))
     }
 
     fn list_json(
@@ -336,30 +415,7 @@ impl Cluster for FakeCluster {
         namespace: Option<&str>,
         filter: &Filter,
     ) -> Result<String, ReadError> {
-        let read = match namespace {
-            Some(namespace) => self.declared_in(kind, namespace)?,
-            None => self.declared(kind)?,
-        };
-        let paths = self.index_paths(kind, filter)?;
-        let is_wanted = |place: &Place, object: &Value| {
-            namespace.is_none_or(|namespace| namespace == place.0)
-                && (read.namespaces.is_empty() || read.namespaces.contains(&place.0))
-                && is_selected(read, object)
-                && match filter {
-                    Filter::Everything => true,
-                    Filter::Labels(selector) => selector
-                        .iter()
-                        .all(|requirement| is_met(requirement, object)),
-                    Filter::Index(index) => fields::values(object, paths).contains(&index.value),
-                }
-        };
-        let objects = self.objects.get(&kind_text(kind)).into_iter().flatten();
-        let wanted = objects.filter(|(place, object)| is_wanted(place, object));
-        let views: Vec<_> = wanted
-            .inspect(|(place, _)| self.note_read(kind, place))
-            .map(|(_, object)| fields::view(object, &read.fields))
-            .collect();
-        Ok(Value::from(views).to_string())
+        self.read(|reading| reading.list_json(kind, namespace, filter))
     }
 
     fn now(&self) -> Duration {
@@ -367,47 +423,6 @@ impl Cluster for FakeCluster {
     }
 
     fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]) {
-        let level = match level {
-            Level::Debug => "DEBUG",
-            Level::Info => "INFO",
-            Level::Warn => "WARN",
-            Level::Error => "ERROR",
-        };
-        let fields: String = fields
-            .iter()
-            .map(|(name, value)| format!(" {name}={value}"))
-            .collect();
-        self.lines
-            .borrow_mut()
-            .push(format!("{level} {message}{fields}"));
-    }
-}
-
-/// True if the object matches the selectors of a read.
-fn is_selected(read: &Read, object: &Value) -> bool {
-    let mut labels = read.labels.iter();
-    labels.all(|requirement| is_met(requirement, object))
-        && read
-            .field_selector
-            .as_deref()
-            .is_none_or(|selector| fields::matches(object, selector))
-}
-
-fn is_met(requirement: &LabelRequirement, object: &Value) -> bool {
-    let label = |name: &String| {
-        object["metadata"]["labels"]
-            .get(name)
-            .and_then(Value::as_str)
-    };
-    match requirement {
-        LabelRequirement::Equals((name, wanted)) => label(name) == Some(wanted),
-        LabelRequirement::OneOf((name, values)) => {
-            label(name).is_some_and(|has| values.iter().any(|value| value == has))
-        }
-        LabelRequirement::NoneOf((name, values)) => {
-            label(name).is_none_or(|has| values.iter().all(|value| value != has))
-        }
-        LabelRequirement::Exists(name) => label(name).is_some(),
-        LabelRequirement::Absent(name) => label(name).is_none(),
+        self.guest.lines().add(level, message, fields);
     }
 }

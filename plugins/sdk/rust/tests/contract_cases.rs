@@ -82,7 +82,7 @@ impl Controller for Asks {
     }
 
     fn reconcile(_: &Request, _: &dyn Cluster) -> Result<Outcome, Failure> {
-        let asked = ASKED.take().into_iter();
+        let asked = ASKED.with_borrow(Clone::clone).into_iter();
         Ok(asked.fold(Outcome::done(), Outcome::with))
     }
 }

@@ -1,6 +1,7 @@
 //! The fake cluster answers as the host does, so that a controller's tests find what is missing in
 //! its manifest.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -166,7 +167,9 @@ fn what_the_manifest_does_not_read_is_denied() {
     let cluster = cluster();
     let cluster: &dyn Cluster = &cluster;
     let secret = cluster.get::<Value>(&Kind::core("v1", "Secret"), &ObjectKey::new("a", "b"));
-    assert!(matches!(secret, Err(Failure::Terminal(message)) if message.contains("v1 Secret")));
+    assert!(
+        matches!(secret, Err(Failure::Terminal(message)) if message == "denied: v1/Secret is not among the manifest's reads")
+    );
     let by_zone = cluster.list::<Value>(&pods(), None, &Filter::index("zone", "z"));
     assert!(matches!(by_zone, Err(Failure::Terminal(message)) if message.contains("zone")));
 }
@@ -276,4 +279,66 @@ fn actions_are_compared_in_the_words_of_the_contract() -> Result<(), serde_json:
         assert_eq!(to_json(&action), expected);
     }
     Ok(())
+}
+
+/// Answers otherwise each time it runs, or reads something else, as its configuration says.
+struct Fickle;
+
+thread_local! {
+    static RUNS: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Controller for Fickle {
+    fn manifest() -> Manifest {
+        manifest()
+    }
+
+    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let run = RUNS.replace(RUNS.get() + 1);
+        let config: Value = request.configuration()?;
+        if config["reads"] == true {
+            let key = ObjectKey::new("a", &run.to_string());
+            cluster.get::<Value>(&pods(), &key)?;
+            return Ok(Outcome::done());
+        }
+        Ok(Outcome::done().requeue_after(Duration::from_secs(u64::from(run))))
+    }
+}
+
+#[test]
+#[should_panic(expected = "is not pure: run twice on the same request and snapshot, it returned")]
+fn a_controller_that_decides_otherwise_when_it_is_asked_again_fails_its_test() {
+    drop(cluster().reconcile::<Fickle>("a", "b"));
+}
+
+#[test]
+#[should_panic(expected = "is not pure: run twice on the same request and snapshot, it read")]
+fn a_controller_that_reads_something_else_when_it_is_asked_again_fails_its_test() {
+    let cluster = cluster().configured(&json!({"reads": true}));
+    drop(cluster.reconcile::<Fickle>("a", "b"));
+}
+
+/// Goes on as if there were no Secrets when it may not read them.
+struct Careless;
+
+impl Controller for Careless {
+    fn manifest() -> Manifest {
+        manifest()
+    }
+
+    fn reconcile(_: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+        let secrets = Kind::core("v1", "Secret");
+        let all: Vec<Value> = cluster
+            .list(&secrets, None, &Filter::Everything)
+            .unwrap_or_default();
+        assert!(all.is_empty());
+        Ok(Outcome::done())
+    }
+}
+
+#[test]
+fn a_read_the_manifest_does_not_declare_fails_the_outcome() {
+    let denied = "denied: v1/Secret is not among the manifest's reads";
+    let failure = cluster().reconcile::<Careless>("a", "b");
+    assert_eq!(failure, Err(Failure::terminal(denied)));
 }

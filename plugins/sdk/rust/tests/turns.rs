@@ -284,13 +284,18 @@ fn a_generated_name_is_the_same_on_every_try() {
 fn an_update_is_of_the_version_that_was_seen_and_keeps_finalizers() {
     let mut stored = site(&json!({"a": 1}));
     stored["metadata"]["finalizers"] = json!(["x/f"]);
-    let mut cluster = cluster().with(stored);
+    let mut cluster = cluster().with(stored.clone());
     let update = |object: &Value| Update::new(object).expect("JSON is JSON");
+    // The version in its body does not matter, as the plugin reads the object.
     let mut old = site(&json!({"b": 2}));
     old["metadata"]["resourceVersion"] = "6".into();
+    let looked = cluster.reconcile::<Looks>("default", "a");
+    assert_eq!(looked, Ok(Outcome::done()));
+    stored["metadata"]["resourceVersion"] = "8".into();
+    cluster = cluster.with(stored);
     let result = act(&mut cluster, update(&old));
     assert!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
-    assert!(done(&act(&mut cluster, update(&site(&json!({"b": 2}))))));
+    assert!(done(&act(&mut cluster, update(&old))));
     assert_eq!(shown(&cluster)["spec"], json!({"b": 2}));
     assert_eq!(shown(&cluster)["metadata"]["finalizers"], json!(["x/f"]));
     assert_eq!(shown(&cluster)["metadata"]["uid"], "u1");
@@ -525,7 +530,9 @@ fn a_copy_of_a_childs_labels_is_no_child() {
 
 #[test]
 fn one_object_that_cannot_be_deleted_stops_only_what_may_count_on_it() {
-    let mut cluster = cluster().with(site(&json!({})));
+    let mut guarded = config_map("a", &json!({}));
+    guarded["metadata"]["finalizers"] = json!(["x/f"]);
+    let mut cluster = cluster().with(site(&json!({}))).with(guarded);
     let other = || Create::new(&config_map("new", &json!({}))).expect("JSON is JSON");
     let touch = Patch::merge(&sites(), &key(), &json!({"spec": {"a": 1}}));
     let outcome = Outcome::done()
@@ -766,4 +773,43 @@ fn a_patch_that_names_a_version_is_of_the_one_that_the_turn_saw() -> Result<(), 
         "{results:?}"
     );
     Ok(())
+}
+
+#[test]
+fn a_patch_that_names_a_uid_is_of_the_object_that_has_it() -> Result<(), Failure> {
+    for (now, is_done) in [(("u1", "8"), true), (("u2", "8"), false)] {
+        let patch = json!({"metadata": {"uid": "u1", "labels": {"a": "b"}}});
+        let patch = Patch::merge(&sites(), &key(), &patch)?;
+        let result = after_a_look(manifest(), site_at(now.0, now.1, &[]), patch)?;
+        let is_conflict = matches!(result, ActionResult::Conflict(_));
+        assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_refusal_quotes_the_object_only_to_a_plugin_that_reads_it_whole() {
+    let manifest = Manifest::new("test", "1.0.0", Subject::Singleton)
+        .reads(&sites(), [".metadata.labels"])
+        .writes(&sites(), [Verb::Apply]);
+    let mut cluster = FakeCluster::new(manifest).with(site(&json!({"replicas": 1})));
+    let wanted = applied(&json!({"spec": {"replicas": 2}}));
+    let ActionResult::Conflict(reason) = act(&mut cluster, apply(&wanted)) else {
+        panic!("another manager has the field");
+    };
+    assert!(reason.starts_with("HTTP 409 Conflict;"), "{reason}");
+    assert!(!reason.contains("replicas"), "{reason}");
+}
+
+#[test]
+fn an_object_that_a_test_edits_is_at_a_new_version() {
+    let cluster = cluster().with(site(&json!({"a": 1})));
+    let looked = cluster.reconcile::<Looks>("default", "a");
+    assert_eq!(looked, Ok(Outcome::done()));
+    let mut edited = shown(&cluster);
+    edited["spec"] = json!({"a": 2});
+    let mut cluster = cluster.with(edited);
+    let stale = act(&mut cluster, Delete::new(&sites(), &key()));
+    assert!(matches!(stale, ActionResult::Conflict(_)), "{stale:?}");
+    assert!(done(&act(&mut cluster, Delete::new(&sites(), &key()))));
 }

@@ -17,6 +17,7 @@ use crate::hub::plugin::{Request, RunError};
 use crate::hub::reconcile::{
     Conclusion, End, Finished, PluginVersion, Ran, Reconcile, ReconcileError, RunningKey, Start,
 };
+use crate::hub::rehearsal::Rehearsal;
 use crate::hub::status::LastError;
 use crate::hub::{Fetch, Known, PluginId, Purpose, Question};
 use crate::model::key::ObjectKey;
@@ -250,19 +251,7 @@ impl Controller {
     ) -> Reconcile {
         self.pace.begin(now);
         self.reconciles.self_triggered += u64::from(self.loops.begin(&taken.key));
-        let request = Request {
-            attempt: taken.failures.saturating_add(1),
-            previous: self.keys.results(&taken.key).to_vec(),
-            config: self.settings.config.clone(),
-            key: taken.key,
-        };
-        let scope = self.version.scope.clone();
-        let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
-        if let Some(subject) = &self.subject {
-            reader.set_subject(subject.kind(), &request.key, |object| {
-                subject.selects(object)
-            });
-        }
+        let (request, reader) = self.begin(taken.key, taken.failures, snapshot, wall_clock_ms);
         let start = Start {
             priority: taken.priority,
             waited: taken.waited,
@@ -271,6 +260,36 @@ impl Controller {
             halt: self.halt.clone(),
         };
         Reconcile::new(id, self.version.clone(), request, reader, start)
+    }
+
+    /// What a reconcile of this key is given, after so many failures.
+    fn begin(
+        &self,
+        key: ObjectKey,
+        failures: u32,
+        snapshot: &Snapshot,
+        wall_clock_ms: u64,
+    ) -> (Request, Reader) {
+        let request = Request {
+            attempt: failures.saturating_add(1),
+            previous: self.keys.results(&key).to_vec(),
+            config: self.settings.config.clone(),
+            key,
+        };
+        let scope = self.version.scope.clone();
+        let mut reader = Reader::new(snapshot.clone(), scope, wall_clock_ms);
+        if let Some(subject) = &self.subject {
+            reader.set_subject(subject.kind(), &request.key, |object| {
+                subject.selects(object)
+            });
+        }
+        (request, reader)
+    }
+
+    /// See [`Hub::rehearse`](crate::hub::Hub::rehearse).
+    pub fn rehearse(&self, key: &ObjectKey, snapshot: &Snapshot, wall_clock_ms: u64) -> Rehearsal {
+        let (request, reader) = self.begin(key.clone(), 0, snapshot, wall_clock_ms);
+        Rehearsal::new(request, reader, self.version.clone())
     }
 
     /// The guest has ended. Replaces the key's reads by those of this reconcile, or adds them if it

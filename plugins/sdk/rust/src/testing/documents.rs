@@ -73,20 +73,6 @@ pub(super) fn remove(object: &mut Value, path: &[String]) {
     }
 }
 
-/// Merges `members` into an object. Existing members are replaced, others are added.
-pub(super) fn overlay(object: &mut Value, members: Value) {
-    let Value::Object(members) = members else {
-        *object = members;
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (name, value) in members {
-        overlay(&mut object[&name], value);
-    }
-}
-
 /// Sets a member, or removes it if there is no value.
 pub(super) fn put_member(object: &mut Value, name: &str, value: Option<&Value>) {
     let Some(members) = object.as_object_mut() else {
@@ -221,7 +207,7 @@ fn take(object: &mut Value, path: &[String]) -> Result<Value, String> {
 }
 
 /// The parts of a JSON Pointer (RFC 6901).
-pub(super) fn pointer(pointer: &str) -> Result<Vec<String>, String> {
+fn pointer(pointer: &str) -> Result<Vec<String>, String> {
     match pointer.split_once('/') {
         None if pointer.is_empty() => Ok(Vec::new()),
         Some(("", names)) => Ok(names

@@ -1,0 +1,58 @@
+//! A reconcile of any key at any time, for those who test a plugin.
+//!
+//! The hub decides which keys run. A test decides that itself, may look at the outcome before
+//! anything is written, and may write another one. So a rehearsal takes no key from the queue,
+//! registers no reads and counts nothing. What the plugin may read and write, and what has to be
+//! sent, is decided by the same code as for a real reconcile.
+
+use std::sync::Arc;
+
+use super::reconcile::PluginVersion;
+use super::{Hub, PluginId};
+use crate::hub::plugin::Request;
+use crate::model::key::ObjectKey;
+use crate::model::outcome::Action;
+use crate::plan::execution::Execution;
+use crate::plan::{Halt, PlanError};
+use crate::reads::reader::Reader;
+
+/// See the module's documentation. A copy goes on from the reads that have been made so far.
+#[derive(Clone)]
+pub struct Rehearsal {
+    /// What is passed to the guest. It is always the key's first attempt.
+    pub request: Request,
+    /// What the guest reads with.
+    pub reader: Reader,
+    version: Arc<PluginVersion>,
+}
+
+impl Hub {
+    /// A reconcile of this key on the present caches. `None` if there is no such plugin.
+    pub fn rehearse(
+        &self,
+        plugin: PluginId,
+        key: &ObjectKey,
+        wall_clock_ms: u64,
+    ) -> Option<Rehearsal> {
+        let controller = self.controllers.get(&plugin)?;
+        Some(controller.rehearse(key, &self.snapshot, wall_clock_ms))
+    }
+}
+
+impl Rehearsal {
+    pub(super) fn new(request: Request, reader: Reader, version: Arc<PluginVersion>) -> Self {
+        Self {
+            request,
+            reader,
+            version,
+        }
+    }
+
+    /// Plans these actions, decided on what has been read, and begins to carry them out. An
+    /// accepted apply is remembered as one of the plugin's.
+    pub fn execution(mut self, actions: &[Action]) -> Result<Execution, PlanError> {
+        let key = &self.request.key;
+        let plan = self.version.plan(key, actions, &mut self.reader)?;
+        Ok(self.version.execution(plan, Halt::default()))
+    }
+}

@@ -1,0 +1,126 @@
+//! The host's own hub with one plugin in it, fed from the server in memory as list-watches feed it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pilothouse_core::{
+    ControllerSettings, Delta, Hub, InformerId, InformerKey, Kind, Listing, Object, ObjectKey,
+    Plugin, PluginId, Rehearsal, ResourceVersion, Schema,
+};
+use serde_json::Value;
+
+use super::guest::Guest;
+use super::server::Server;
+
+/// See the module's documentation.
+pub(super) struct Caches {
+    pub hub: Hub,
+    plugin: PluginId,
+    settings: ControllerSettings,
+    /// The kinds that are to be listed before anything is read.
+    unlisted: BTreeSet<Kind>,
+    /// Whether an object that is to be listed is older than what has been listed before.
+    is_rollback: bool,
+}
+
+impl Caches {
+    /// Everything that the manifest asks for is granted. The plugin is never put in quarantine:
+    /// a test of failures would end there.
+    pub fn new(guest: &Arc<Guest>) -> Self {
+        let settings = ControllerSettings {
+            secret_values: true,
+            quarantine: false,
+            ..ControllerSettings::default()
+        };
+        let mut hub = Hub::default();
+        let plugin = hub.join(guest.clone(), &settings, Duration::ZERO);
+        let reads = guest.manifest().reads.iter();
+        Self {
+            plugin: plugin.expect("nothing keeps the only plugin of a hub from joining"),
+            unlisted: reads.map(|read| read.kind.clone()).collect(),
+            hub,
+            settings,
+            is_rollback: false,
+        }
+    }
+
+    pub fn configure(&mut self, config: String, now: Duration) {
+        self.settings.config = config;
+        self.hub.configure(self.plugin, &self.settings, now);
+    }
+
+    /// Objects of this kind were stored without a write. `is_older`: perhaps older ones than those
+    /// that have been listed before.
+    pub fn doubt(&mut self, kind: Kind, is_older: bool) {
+        self.unlisted.insert(kind);
+        self.is_rollback |= is_older;
+    }
+
+    /// Lists what is unlisted.
+    pub fn list(&mut self, server: &Server, now: Duration) {
+        if self.unlisted.is_empty() {
+            return;
+        }
+        let unlisted = std::mem::take(&mut self.unlisted);
+        for (informer, (informer_key, detail)) in self.hub.wanted() {
+            if !unlisted.contains(&informer_key.kind) {
+                continue;
+            }
+            let schema = self.hub.schema(informer);
+            let objects = server.all(&informer_key.kind);
+            let objects = objects.filter_map(|object| show(object, &informer_key, &schema));
+            let listing = Listing {
+                objects: objects.collect(),
+                unreadable: Vec::new(),
+                resource_version: ResourceVersion::new(&server.version().to_string()),
+                detail,
+                is_rollback: self.is_rollback,
+            };
+            self.hub.apply(informer, Delta::Replace(listing), now);
+        }
+        self.is_rollback = false;
+    }
+
+    /// An object has been written.
+    pub fn watch(&mut self, server: &Server, kind: &Kind, key: &ObjectKey, now: Duration) {
+        if self.unlisted.contains(kind) {
+            return;
+        }
+        let informers = self.hub.wanted().into_iter();
+        let informers: Vec<(InformerId, InformerKey)> = informers
+            .map(|(informer, (informer_key, _))| (informer, informer_key))
+            .filter(|(_, informer_key)| informer_key.kind == *kind)
+            .collect();
+        for (informer, informer_key) in informers {
+            let schema = self.hub.schema(informer);
+            let object = server.get(kind, key);
+            let shown = object.and_then(|object| show(object, &informer_key, &schema));
+            let delta = match shown {
+                Some(object) => Delta::Upsert(object),
+                None => Delta::Delete {
+                    key: key.clone(),
+                    resource_version: ResourceVersion::new(&server.version().to_string()),
+                },
+            };
+            self.hub.apply(informer, delta, now);
+        }
+    }
+
+    /// A reconcile of this key on the caches as they are.
+    pub fn rehearse(&self, key: &ObjectKey, now: Duration) -> Rehearsal {
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let rehearsal = self.hub.rehearse(self.plugin, key, now);
+        rehearsal.expect("the plugin does not leave")
+    }
+}
+
+/// An object as an informer brings it. `None` if it is not one of its objects.
+fn show(object: &Value, informer_key: &InformerKey, schema: &Schema) -> Option<Object> {
+    let json = object.to_string();
+    let parsed = Object::parse(&informer_key.kind, &json, schema);
+    let parsed = parsed.unwrap_or_else(|error| panic!("the host cannot read {json}: {error}"));
+    let namespace = informer_key.namespace.as_deref();
+    let is_there = namespace.is_none_or(|namespace| parsed.key().namespace == namespace);
+    (is_there && informer_key.selects(&parsed, &json)).then_some(parsed)
+}
