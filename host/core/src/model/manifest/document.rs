@@ -33,11 +33,19 @@ pub(super) fn parse(json: &str) -> Result<Manifest, ManifestError> {
     document.manifest()
 }
 
-/// The error with the member that it is about, `reads[1].kind: …`.
+/// The error with the member that it is about, `reads[1].kind: …`. Where in the text that is (`at
+/// line 1 column 532`) says something only if the text is no JSON.
 fn shown(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    let text = error.inner().to_string();
+    let text = match error.inner().is_data() {
+        true => text
+            .rsplit_once(" at line ")
+            .map_or(&*text, |(text, _)| text),
+        false => &text,
+    };
     match error.path().to_string().as_str() {
-        "." => error.inner().to_string(),
-        path => format!("{path}: {}", error.inner()),
+        "." => text.to_owned(),
+        path => format!("{path}: {text}"),
     }
 }
 

@@ -174,15 +174,12 @@ impl Manifest {
         let is_short = |text: &str| is_printable(text, SHORT);
         texts.check("version", &self.version, short, is_short(&self.version))?;
         if let Subject::Each(selection) = &self.subject {
-            texts.kind("subject", &selection.kind)?;
+            texts.kind("reconciles", &selection.kind)?;
             texts.selector(&selection.labels)?;
             texts.namespaces(&selection.namespaces)?;
-            texts.long(
-                "fields of the subject",
-                selection.fields.as_deref().unwrap_or(""),
-            )?;
+            texts.long("fieldSelector", selection.fields.as_deref().unwrap_or(""))?;
             for companion in &selection.companions {
-                texts.kind("companions", companion)?;
+                texts.kind("alsoEnqueuedBy", companion)?;
             }
         }
         for read in &self.reads {
@@ -190,7 +187,7 @@ impl Manifest {
             texts.selector(&read.labels)?;
             texts.namespaces(&read.namespaces)?;
             texts.long(
-                "field-selector",
+                "fieldSelector",
                 read.field_selector.as_deref().unwrap_or(""),
             )?;
             for path in &read.fields {
@@ -211,7 +208,7 @@ impl Manifest {
                 texts.check("writes", subresource, wanted, is_label_name(subresource))?;
             }
         }
-        count("bytes of text (without config-schema)", texts.bytes, TOTAL)
+        count("bytes of text (without configSchema)", texts.bytes, TOTAL)
     }
 }
 
