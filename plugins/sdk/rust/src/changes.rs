@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use crate::{
-    Action, Apply, Children, Create, Delete, Event, EventType, Finalizer, ObjectRef, Patch, PatchType,
-    Propagation, Update,
+    Action, Apply, Children, Create, Delete, Event, EventType, Finalizer, ObjectRef, Patch,
+    PatchType, Propagation, Update,
 };
 
 impl Apply {
@@ -96,10 +96,7 @@ impl Patch {
     /// # Errors
     ///
     /// The body has no JSON form.
-    pub fn merge(
-        object: &ObjectRef,
-        body: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
+    pub fn merge(object: &ObjectRef, body: &impl Serialize) -> Result<Self, serde_json::Error> {
         Self::new(object, PatchType::MergePatch, body)
     }
 
@@ -109,10 +106,7 @@ impl Patch {
     /// # Errors
     ///
     /// The body has no JSON form.
-    pub fn json(
-        object: &ObjectRef,
-        body: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
+    pub fn json(object: &ObjectRef, body: &impl Serialize) -> Result<Self, serde_json::Error> {
         Self::new(object, PatchType::JsonPatch, body)
     }
 
@@ -122,10 +116,7 @@ impl Patch {
     /// # Errors
     ///
     /// The body has no JSON form.
-    pub fn strategic(
-        object: &ObjectRef,
-        body: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
+    pub fn strategic(object: &ObjectRef, body: &impl Serialize) -> Result<Self, serde_json::Error> {
         Self::new(object, PatchType::StrategicMergePatch, body)
     }
 

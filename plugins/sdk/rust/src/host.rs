@@ -119,7 +119,9 @@ impl Filter {
         K: Into<String>,
         V: Into<String>,
     {
-        let labels = labels.into_iter().map(|(key, value)| (key.into(), value.into().into()));
+        let labels = labels
+            .into_iter()
+            .map(|(key, value)| (key.into(), value.into().into()));
         let labels: serde_json::Map<String, serde_json::Value> = labels.collect();
         Self::Labels(serde_json::json!({"matchLabels": labels}).to_string())
     }

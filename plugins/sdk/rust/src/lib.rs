@@ -106,11 +106,11 @@ mod exported;
 #[doc(hidden)]
 pub use exported::Exported;
 
+pub use bindings::exports::pilothouse::controller::plugin::{Failure, Outcome, Request};
 pub use bindings::pilothouse::controller::changes::{
     Action, ActionResult, Apply, Children, Create, Delete, Event, EventType, Finalizer, Patch,
     PatchType, Propagation, Update,
 };
-pub use bindings::exports::pilothouse::controller::plugin::{Failure, Outcome, Request};
 pub use bindings::pilothouse::controller::log::Level;
 pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, ReadError};
 pub use bindings::pilothouse::controller::types::ObjectRef;

@@ -146,7 +146,9 @@ fn whole_milliseconds<S: Serializer>(
     timeout: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    timeout.map(crate::outcome::milliseconds).serialize(serializer)
+    timeout
+        .map(crate::outcome::milliseconds)
+        .serialize(serializer)
 }
 
 impl Manifest {

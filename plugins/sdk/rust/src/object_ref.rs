@@ -61,8 +61,14 @@ mod tests {
         let web = ObjectRef::new("apps/v1/Deployment", "default", "web");
         assert_eq!(web.to_string(), "apps/v1/Deployment default/web");
         assert_eq!(web.api_version(), "apps/v1");
-        assert_eq!(ObjectRef::new("v1/Node", "", "n1").to_string(), "v1/Node n1");
-        assert_eq!(web.of_kind("v1/Service").to_string(), "v1/Service default/web");
+        assert_eq!(
+            ObjectRef::new("v1/Node", "", "n1").to_string(),
+            "v1/Node n1"
+        );
+        assert_eq!(
+            web.of_kind("v1/Service").to_string(),
+            "v1/Service default/web"
+        );
         assert_eq!(web.named("db").to_string(), "apps/v1/Deployment default/db");
     }
 }

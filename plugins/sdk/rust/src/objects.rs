@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ObjectRef, rfc3339};
 use crate::object_ref::split_kind;
+use crate::{ObjectRef, rfc3339};
 
 /// An entry of `status.conditions`, as in Kubernetes' `metav1.Condition`. Fields that another
 /// controller has left out are empty.
