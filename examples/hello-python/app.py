@@ -2,37 +2,30 @@
 
 import json
 
-from wit_world import Next_OnChange, Outcome, WitWorld
-from wit_world.imports import cluster, log
+from wit_world import exports
+from wit_world.exports.plugin import Next_OnChange, Outcome
+from wit_world.imports import log
 from wit_world.imports.changes import Action_Apply, Apply, Stage
-from wit_world.imports.manifest import Limits, Manifest, Read, Selection, Subject_Each, Verb, Write
-from wit_world.imports.types import Kind, LabelRequirement_Equals
 
-CONFIG_MAP = Kind(group="", version="v1", kind="ConfigMap")
+MANIFEST = {
+    "name": "hello-python",
+    "version": "0.1.0",
+    "reconciles": [{"kind": "v1/ConfigMap", "labels": "hello=true"}],
+    "reads": [{"kind": "v1/ConfigMap", "fields": [".data.who"]}],
+    "writes": [{"kind": "v1/ConfigMap", "verbs": ["apply"]}],
+}
 
 
-class WitWorld(WitWorld):
-    def describe(self) -> Manifest:
-        labelled = Selection(CONFIG_MAP, [LabelRequirement_Equals(("hello", "true"))], None, [], [])
-        return Manifest(
-            name="hello-python",
-            version="0.1.0",
-            subject=Subject_Each(labelled),
-            reads=[Read(CONFIG_MAP, [".data.who"], namespaces=[], labels=[], field_selector=None)],
-            indexes=[],
-            writes=[Write(CONFIG_MAP, None, [Verb.APPLY], False)],
-            limits=Limits(None, None, None, None),
-            config_schema=None,
-        )
+class Plugin(exports.Plugin):
+    def describe(self) -> str:
+        return json.dumps(MANIFEST)
 
     def reconcile(self, request) -> Outcome:
-        key = request.key
-        found = cluster.get(CONFIG_MAP, key)
-        if found is None:
+        if request.object is None:
             # The ConfigMap is gone. Its greeting names it as owner, so the garbage collector
             # deletes the greeting.
             return Outcome([], Next_OnChange())
-        source = json.loads(found)
+        key, source = request.key, json.loads(request.object)
         who = source.get("data", {}).get("who", "world")
         log.log(log.Level.INFO, "greeting", [("who", who)])
 

@@ -2,7 +2,7 @@
 //! ConfigMap with a greeting.
 
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+    Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
 };
 use serde_json::{Value, json};
 
@@ -10,25 +10,25 @@ struct Hello;
 
 impl Controller for Hello {
     fn manifest() -> Manifest {
-        let config_map = Kind::core("v1", "ConfigMap");
+        let config_map = "v1/ConfigMap";
         Manifest::new(
             "hello-rust",
             env!("CARGO_PKG_VERSION"),
-            Selection::of(&config_map).label("hello", "true"),
+            Selection::of(config_map).labels("hello=true"),
         )
-        .reads(&config_map, [".data.who"])
-        .writes(&config_map, [Verb::Apply])
+        .reads(config_map, [".data.who"])
+        .writes(config_map, [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let key = &request.key;
-        let Some(source) = cluster.get::<Value>(&Kind::core("v1", "ConfigMap"), key)? else {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let key = request.key();
+        let Some(source) = request.object::<Value>()? else {
             // The ConfigMap is gone. Its greeting names it as owner, so the garbage collector
             // deletes the greeting.
             return Ok(Outcome::done());
         };
         let who = source["data"]["who"].as_str().unwrap_or("world");
-        cluster.info("greeting", &[("who", who)]);
+        host.info("greeting", &[("who", who)]);
 
         let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": source["metadata"]["uid"]});
         let greeting = json!({

@@ -24,7 +24,7 @@ mod reads;
 // What everything is made of.
 pub use model::fields::FieldPath;
 pub use model::informer_key::{Detail, InformerKey};
-pub use model::key::{Kind, ObjectKey, ResourceVersion};
+pub use model::key::{Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,
     Verb, WriteDeclaration, is_dns_label,
@@ -34,7 +34,7 @@ pub use model::outcome::{
     Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, NextRun, Outcome, PatchType,
     Propagation, Stage,
 };
-pub use model::selector::{FieldSelector, LabelSelector, Requirement};
+pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
 pub use model::text::{cut, cut_line, escaped, hex, one_line};
 
 // What informers bring, and what a reconcile sees of it.

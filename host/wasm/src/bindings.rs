@@ -9,7 +9,7 @@ wasmtime::component::bindgen!({
 });
 
 /// The version of the contract in `wit/`.
-pub const ABI_VERSION: &str = "0.1.0";
+pub const ABI_VERSION: &str = "0.2.0";
 /// The beginning of the names of the contract's interfaces.
 pub(crate) const PACKAGE: &str = "pilothouse:controller/";
 
@@ -18,4 +18,5 @@ pub(crate) fn is_wasi(import: &str) -> bool {
     import.starts_with("wasi:")
 }
 
-pub use pilothouse::controller::{changes, cluster, log, manifest, types};
+pub use exports::pilothouse::controller::plugin;
+pub use pilothouse::controller::{changes, log, snapshot, types};

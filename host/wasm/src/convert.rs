@@ -4,157 +4,43 @@
 use std::time::Duration;
 
 use pilothouse_core::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, IndexDeclaration, Kind,
-    LabelSelector, Limits, Manifest, NextRun, ObjectKey, Outcome, PatchType, Propagation,
-    ReadDeclaration, Request, Requirement, Selection, Stage, Subject, Verb, WriteDeclaration,
+    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, Kind, KindError, NextRun,
+    ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
 };
 
-use crate::bindings::{self as wit, changes, manifest, types};
+use crate::bindings::{changes, plugin, types};
 
-impl From<types::Kind> for Kind {
-    fn from(kind: types::Kind) -> Self {
-        Self::new(&kind.group, &kind.version, &kind.kind)
-    }
+/// The kind and the key of an object that a guest names. The error ends the run: it is a mistake of
+/// the plugin's author.
+pub(crate) fn object_ref(object: &types::ObjectRef) -> Result<(Kind, ObjectKey), KindError> {
+    let key = ObjectKey::new(&object.namespace, &object.name);
+    Ok((object.kind.parse()?, key))
 }
 
-impl From<types::ObjectKey> for ObjectKey {
-    fn from(key: types::ObjectKey) -> Self {
-        Self::new(&key.namespace, &key.name)
-    }
-}
-
-pub(crate) fn selector(selector: types::LabelSelector) -> LabelSelector {
-    LabelSelector {
-        requirements: all(selector),
-    }
-}
-
-fn all<T, U: From<T>>(values: Vec<T>) -> Vec<U> {
-    values.into_iter().map(U::from).collect()
-}
-
-impl From<types::LabelRequirement> for Requirement {
-    fn from(requirement: types::LabelRequirement) -> Self {
-        use types::LabelRequirement as Wit;
-        match requirement {
-            Wit::Equals((key, value)) => Self::Equals(key, value),
-            Wit::OneOf((key, values)) => Self::OneOf(key, values),
-            Wit::NoneOf((key, values)) => Self::NoneOf(key, values),
-            Wit::Exists(key) => Self::Exists(key),
-            Wit::Absent(key) => Self::Absent(key),
-        }
-    }
-}
-
-impl From<manifest::Manifest> for Manifest {
-    fn from(manifest: manifest::Manifest) -> Self {
-        Self {
-            name: manifest.name,
-            version: manifest.version,
-            subject: match manifest.subject {
-                manifest::Subject::Each(selection) => Subject::Each(selection.into()),
-                manifest::Subject::Singleton => Subject::Singleton,
-            },
-            reads: all(manifest.reads),
-            indexes: all(manifest.indexes),
-            writes: all(manifest.writes),
-            limits: manifest.limits.into(),
-            config_schema: manifest.config_schema,
-        }
-    }
-}
-
-impl From<manifest::Selection> for Selection {
-    fn from(selection: manifest::Selection) -> Self {
-        Self {
-            kind: selection.kind.into(),
-            labels: selector(selection.labels),
-            fields: selection.fields,
-            namespaces: selection.namespaces,
-            companions: all(selection.companions),
-        }
-    }
-}
-
-impl From<manifest::Read> for ReadDeclaration {
-    fn from(read: manifest::Read) -> Self {
-        Self {
-            kind: read.kind.into(),
-            fields: read.fields,
-            namespaces: read.namespaces,
-            labels: selector(read.labels),
-            field_selector: read.field_selector,
-        }
-    }
-}
-
-impl From<manifest::Index> for IndexDeclaration {
-    fn from(index: manifest::Index) -> Self {
-        Self {
-            name: index.name,
-            kind: index.kind.into(),
-            paths: index.paths,
-        }
-    }
-}
-
-impl From<manifest::Write> for WriteDeclaration {
-    fn from(write: manifest::Write) -> Self {
-        Self {
-            kind: write.kind.into(),
-            subresource: write.subresource,
-            verbs: all(write.verbs),
-            children: write.children,
-        }
-    }
-}
-
-impl From<manifest::Verb> for Verb {
-    fn from(verb: manifest::Verb) -> Self {
-        match verb {
-            manifest::Verb::Apply => Self::Apply,
-            manifest::Verb::Create => Self::Create,
-            manifest::Verb::Update => Self::Update,
-            manifest::Verb::Patch => Self::Patch,
-            manifest::Verb::Delete => Self::Delete,
-        }
-    }
-}
-
-impl From<manifest::Limits> for Limits {
-    fn from(limits: manifest::Limits) -> Self {
-        Self {
-            memory_bytes: limits.memory_bytes,
-            fuel: limits.fuel,
-            timeout: limits.timeout.map(Duration::from_millis),
-            concurrency: limits.concurrency,
-        }
-    }
-}
-
-impl From<&Request> for wit::Request {
-    fn from(request: &Request) -> Self {
-        Self {
-            key: types::ObjectKey {
-                namespace: request.key.namespace.to_string(),
-                name: request.key.name.to_string(),
-            },
-            attempt: request.attempt,
-            previous: all(request.previous.clone()),
-            config: request.config.clone(),
-        }
+/// The request for a guest. `object` is the key's own object as the guest would read it.
+pub(crate) fn request(
+    request: &Request,
+    kind: Option<&Kind>,
+    object: Option<String>,
+) -> plugin::Request {
+    plugin::Request {
+        key: kind.map(|kind| types::ObjectRef {
+            kind: kind.to_string(),
+            namespace: request.key.namespace.to_string(),
+            name: request.key.name.to_string(),
+        }),
+        object,
+        attempt: request.attempt,
+        previous: request.previous.iter().cloned().map(Into::into).collect(),
+        config: request.config.clone(),
     }
 }
 
 impl From<Effect> for changes::Effect {
     fn from(effect: Effect) -> Self {
         Self {
-            kind: types::Kind {
-                group: effect.kind.group.to_string(),
-                version: effect.kind.version.to_string(),
-                kind: effect.kind.kind.to_string(),
-            },
-            key: types::ObjectKey {
+            object: types::ObjectRef {
+                kind: effect.kind.to_string(),
                 namespace: effect.key.namespace.to_string(),
                 name: effect.key.name.to_string(),
             },
@@ -191,73 +77,73 @@ impl From<ActionResult> for changes::ActionResult {
     }
 }
 
-impl From<wit::Outcome> for Outcome {
-    fn from(outcome: wit::Outcome) -> Self {
-        Self {
-            stages: all(outcome.stages),
-            next: outcome.next.into(),
-        }
-    }
+/// The outcome that a guest has returned. An action on a kind that is none fails the run.
+pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, KindError> {
+    let stages = outcome.stages.into_iter().map(stage);
+    Ok(Outcome {
+        stages: stages.collect::<Result<_, _>>()?,
+        next: outcome.next.into(),
+    })
 }
 
-impl From<changes::Stage> for Stage {
-    fn from(stage: changes::Stage) -> Self {
-        Self {
-            actions: all(stage.actions),
-            always: stage.always,
-        }
-    }
+fn stage(stage: changes::Stage) -> Result<Stage, KindError> {
+    let actions = stage.actions.into_iter().map(action);
+    Ok(Stage {
+        actions: actions.collect::<Result<_, _>>()?,
+        always: stage.always,
+    })
 }
 
-impl From<wit::Next> for NextRun {
-    fn from(next: wit::Next) -> Self {
+impl From<plugin::Next> for NextRun {
+    fn from(next: plugin::Next) -> Self {
         match next {
-            wit::Next::OnChange => Self::OnChange,
-            wit::Next::After(time) => Self::After(Duration::from_millis(time)),
-            wit::Next::Retry(text) => Self::Retry(text),
+            plugin::Next::OnChange => Self::OnChange,
+            plugin::Next::After(time) => Self::After(Duration::from_millis(time)),
+            plugin::Next::Retry(text) => Self::Retry(text),
         }
     }
 }
 
-impl From<wit::Failure> for Failure {
-    fn from(failure: wit::Failure) -> Self {
+impl From<plugin::Failure> for Failure {
+    fn from(failure: plugin::Failure) -> Self {
         match failure {
-            wit::Failure::Retry(text) => Self::Retry(text),
-            wit::Failure::Terminal(text) => Self::Terminal(text),
+            plugin::Failure::Retry(text) => Self::Retry(text),
+            plugin::Failure::Terminal(text) => Self::Terminal(text),
         }
     }
 }
 
-impl From<changes::Action> for Action {
-    fn from(action: changes::Action) -> Self {
-        use changes::Action as Wit;
-        match action {
-            Wit::Apply(changes::Apply {
-                object,
-                subresource,
-                force,
-            }) => Self::Apply {
-                object,
-                subresource,
-                force,
-            },
-            Wit::Create(changes::Create {
-                object,
-                subresource,
-            }) => Self::Create {
-                object,
-                subresource,
-            },
-            Wit::Update(changes::Update {
-                object,
-                subresource,
-            }) => Self::Update {
-                object,
-                subresource,
-            },
-            Wit::Patch(patch) => Self::Patch {
-                kind: patch.kind.into(),
-                key: patch.key.into(),
+fn action(action: changes::Action) -> Result<Action, KindError> {
+    use changes::Action as Wit;
+    Ok(match action {
+        Wit::Apply(changes::Apply {
+            object,
+            subresource,
+            force,
+        }) => Action::Apply {
+            object,
+            subresource,
+            force,
+        },
+        Wit::Create(changes::Create {
+            object,
+            subresource,
+        }) => Action::Create {
+            object,
+            subresource,
+        },
+        Wit::Update(changes::Update {
+            object,
+            subresource,
+        }) => Action::Update {
+            object,
+            subresource,
+        },
+        Wit::Patch(patch) => {
+            let (kind, key) = object_ref(&patch.object)?;
+            Action::Patch {
+                kind,
+                key,
                 subresource: patch.subresource,
                 patch_type: match patch.patch_type {
                     changes::PatchType::JsonPatch => PatchType::Json,
@@ -265,46 +151,47 @@ impl From<changes::Action> for Action {
                     changes::PatchType::StrategicMergePatch => PatchType::Strategic,
                 },
                 body: patch.body,
-            },
-            Wit::Delete(delete) => Self::Delete(delete.into()),
-            Wit::Event(event) => Self::Event(event.into()),
-            Wit::Finalizer(finalizer) => Self::Finalizer {
-                kind: finalizer.kind.into(),
-                key: finalizer.key.into(),
+            }
+        }
+        Wit::Delete(it) => Action::Delete(delete(it)?),
+        Wit::Event(it) => Action::Event(event(it)?),
+        Wit::Finalizer(finalizer) => {
+            let (kind, key) = object_ref(&finalizer.object)?;
+            Action::Finalizer {
+                kind,
+                key,
                 name: finalizer.name,
                 present: finalizer.present,
-            },
-            Wit::Children(changes::Children { objects }) => Self::Children { objects },
+            }
         }
-    }
+        Wit::Children(changes::Children { objects }) => Action::Children { objects },
+    })
 }
 
-impl From<changes::Delete> for Delete {
-    fn from(delete: changes::Delete) -> Self {
-        Self {
-            kind: delete.kind.into(),
-            key: delete.key.into(),
-            uid: delete.uid,
-            resource_version: delete.resource_version,
-            propagation: delete.propagation.map(|propagation| match propagation {
-                changes::Propagation::Background => Propagation::Background,
-                changes::Propagation::Foreground => Propagation::Foreground,
-                changes::Propagation::Orphan => Propagation::Orphan,
-            }),
-            grace_period_seconds: delete.grace_period_seconds,
-        }
-    }
+fn delete(delete: changes::Delete) -> Result<Delete, KindError> {
+    let (kind, key) = object_ref(&delete.object)?;
+    Ok(Delete {
+        kind,
+        key,
+        uid: delete.uid,
+        resource_version: delete.resource_version,
+        propagation: delete.propagation.map(|propagation| match propagation {
+            changes::Propagation::Background => Propagation::Background,
+            changes::Propagation::Foreground => Propagation::Foreground,
+            changes::Propagation::Orphan => Propagation::Orphan,
+        }),
+        grace_period_seconds: delete.grace_period_seconds,
+    })
 }
 
-impl From<changes::Event> for Event {
-    fn from(event: changes::Event) -> Self {
-        Self {
-            kind: event.kind.into(),
-            key: event.key.into(),
-            is_warning: matches!(event.event_type, changes::EventType::Warning),
-            reason: event.reason,
-            action: event.action,
-            note: event.note,
-        }
-    }
+fn event(event: changes::Event) -> Result<Event, KindError> {
+    let (kind, key) = object_ref(&event.object)?;
+    Ok(Event {
+        kind,
+        key,
+        is_warning: matches!(event.event_type, changes::EventType::Warning),
+        reason: event.reason,
+        action: event.action,
+        note: event.note,
+    })
 }

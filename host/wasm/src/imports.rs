@@ -2,15 +2,15 @@
 //! runtimes that need one.
 
 mod clock;
-mod cluster;
 mod fuel;
 mod log;
+pub(crate) mod snapshot;
 pub(crate) mod wasi;
 
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::bindings::ABI_VERSION;
-use crate::bindings::{changes, manifest, types};
+use crate::bindings::{changes, types};
 use crate::run::state::StoreState;
 
 /// The imports for one component: all of the world's, and those WASI interfaces that the component
@@ -19,11 +19,10 @@ pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<Store
     let mut linker = Linker::new(component.engine());
     types::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |state| state)?;
     changes::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |state| state)?;
-    manifest::add_to_linker::<StoreState, HasSelf<StoreState>>(&mut linker, |state| state)?;
     let name = |interface| format!("pilothouse:controller/{interface}@{ABI_VERSION}");
     clock::define(&mut linker.instance(&name("clock"))?)?;
-    cluster::define(&mut linker.instance(&name("cluster"))?)?;
     log::define(&mut linker.instance(&name("log"))?)?;
+    snapshot::define(&mut linker.instance(&name("snapshot"))?)?;
     wasi::add_to_linker(&mut linker, component)?;
     Ok(linker)
 }
@@ -31,4 +30,3 @@ pub(crate) fn linker_for(component: &Component) -> wasmtime::Result<Linker<Store
 // These interfaces contain only types.
 impl types::Host for StoreState {}
 impl changes::Host for StoreState {}
-impl manifest::Host for StoreState {}

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use pilothouse_core::one_line;
+use pilothouse_core::{Manifest, one_line};
 use sha2::{Digest, Sha256};
 use wasmtime::component::Component;
 
@@ -90,7 +90,7 @@ impl File {
     ) -> Result<WasmPlugin, LoadError> {
         let pre = link(&compiled.component)?;
         let (manifest, describe) = plugin::describe(engine, &pre, policy, secret);
-        let manifest = manifest.map_err(LoadError::Describe)?;
+        let manifest = Manifest::from_json(&manifest.map_err(LoadError::Describe)?)?;
         manifest.validate()?;
         let report = LoadReport {
             digest: self.digest,

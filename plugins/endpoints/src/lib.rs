@@ -11,12 +11,16 @@ mod subsets;
 use std::collections::BTreeMap;
 
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Delete, Failure, Filter, Kind, Manifest, ObjectKey, Outcome, Patch,
-    Request, Selection, Verb,
+    Apply, Controller, Delete, Failure, Filter, Host, Manifest, ObjectRef, Outcome, Patch, Request,
+    Selection, Verb,
 };
 use serde_json::{Value, json};
 
 use objects::{Endpoints, Pod, Service, Subset};
+
+const SERVICES: &str = "v1/Service";
+const PODS: &str = "v1/Pod";
+const ENDPOINTS: &str = "v1/Endpoints";
 
 /// Label for the Endpoints of a Service without a cluster IP. kube-proxy ignores Endpoints that
 /// have it.
@@ -41,18 +45,18 @@ impl Controller for EndpointsController {
         Manifest::new(
             "endpoints",
             env!("CARGO_PKG_VERSION"),
-            Selection::of(&services()).companion(&endpoints()),
+            Selection::of(SERVICES).also_enqueued_by(ENDPOINTS),
         )
-        .reads(&services(), objects::SERVICE_FIELDS)
-        .reads(&pods(), objects::POD_FIELDS)
-        .reads(&endpoints(), objects::ENDPOINTS_FIELDS)
-        .writes(&endpoints(), [Verb::Apply, Verb::Patch, Verb::Delete])
+        .reads(SERVICES, objects::SERVICE_FIELDS)
+        .reads(PODS, objects::POD_FIELDS)
+        .reads(ENDPOINTS, objects::ENDPOINTS_FIELDS)
+        .writes(ENDPOINTS, [Verb::Apply, Verb::Patch, Verb::Delete])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let key = &request.key;
-        let current = cluster.get::<Endpoints>(&endpoints(), key)?;
-        let Some(service) = cluster.get::<Service>(&services(), key)? else {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let key = request.key();
+        let current = host.get::<Endpoints>(&key.of_kind(ENDPOINTS))?;
+        let Some(service) = request.object::<Service>()? else {
             return Ok(clean_up(key, current.as_ref()));
         };
         // The endpoints of a Service without a selector are maintained by somebody else. An
@@ -66,11 +70,8 @@ impl Controller for EndpointsController {
             return Ok(Outcome::done());
         };
 
-        let pods: Vec<Pod> = cluster.list(
-            &pods(),
-            Some(&key.namespace),
-            &Filter::match_labels(selector),
-        )?;
+        let pods: Vec<Pod> =
+            host.list(PODS, Some(&key.namespace), &Filter::match_labels(selector))?;
         let wanted = Wanted::of(&service, &key.name, &pods);
         if current
             .as_ref()
@@ -80,7 +81,7 @@ impl Controller for EndpointsController {
         }
         let outcome = Outcome::done().with(Apply::new(&wanted.object(key))?.force());
         match current.and_then(|current| wanted.removals(&current)) {
-            Some(removals) => Ok(outcome.with(Patch::merge(&endpoints(), key, &removals)?)),
+            Some(removals) => Ok(outcome.with(Patch::merge(&key.of_kind(ENDPOINTS), &removals)?)),
             None => Ok(outcome),
         }
     }
@@ -132,7 +133,7 @@ impl Wanted {
 
     /// The object to apply. It contains `subsets` even when they are empty, so that the apply takes
     /// them over from another manager.
-    fn object(&self, key: &ObjectKey) -> Value {
+    fn object(&self, key: &ObjectRef) -> Value {
         let mut metadata =
             json!({"namespace": key.namespace, "name": key.name, "labels": self.labels});
         if self.is_truncated {
@@ -182,10 +183,10 @@ fn nulls<'a>(names: impl Iterator<Item = &'a String>) -> serde_json::Map<String,
 /// no Service. This controller cannot distinguish a Service that was deleted from one that will be
 /// created later, for example when a file creates the Endpoints first. Therefore it keeps Endpoints
 /// made by hand.
-fn clean_up(key: &ObjectKey, current: Option<&Endpoints>) -> Outcome {
+fn clean_up(key: &ObjectRef, current: Option<&Endpoints>) -> Outcome {
     match current {
         Some(current) if is_ours(current) => {
-            Outcome::done().with(Delete::new(&endpoints(), key).uid(&current.metadata.uid))
+            Outcome::done().with(Delete::new(&key.of_kind(ENDPOINTS)).uid(&current.metadata.uid))
         }
         _ => Outcome::done(),
     }
@@ -204,16 +205,4 @@ fn is_ours(endpoints: &Endpoints) -> bool {
         .get(MANAGED_BY.0)
         .is_some_and(|by| by == MANAGED_BY.1);
     is_marked || subsets::are_all_pods(&endpoints.subsets)
-}
-
-fn services() -> Kind {
-    Kind::core("v1", "Service")
-}
-
-fn pods() -> Kind {
-    Kind::core("v1", "Pod")
-}
-
-fn endpoints() -> Kind {
-    Kind::core("v1", "Endpoints")
 }

@@ -2,7 +2,7 @@
 
 use endpoints::EndpointsController;
 use pilothouse_sdk::testing::FakeCluster;
-use pilothouse_sdk::{Controller, Kind, ObjectKey};
+use pilothouse_sdk::{Controller, ObjectRef};
 use serde_json::{Value, json};
 
 fn service(name: &str) -> Value {
@@ -29,15 +29,19 @@ fn run(cluster: &mut FakeCluster) -> Vec<String> {
     let runs = cluster.run_due::<EndpointsController>();
     let failed: Vec<_> = runs.iter().filter(|run| run.error.is_some()).collect();
     assert!(failed.is_empty(), "{failed:?}");
-    let mut names: Vec<String> = runs.into_iter().map(|run| run.key.name).collect();
+    let mut names: Vec<String> = runs
+        .into_iter()
+        .filter_map(|run| run.key)
+        .map(|service| service.name)
+        .collect();
     names.sort();
     names.dedup();
     names
 }
 
 fn addresses(cluster: &FakeCluster, name: &str) -> Value {
-    let (kind, key) = (Kind::core("v1", "Endpoints"), ObjectKey::new("test", name));
-    let endpoints = cluster.object(&kind, &key).cloned().unwrap_or_default();
+    let endpoints = ObjectRef::new("v1/Endpoints", "test", name);
+    let endpoints = cluster.object(&endpoints).cloned().unwrap_or_default();
     let addresses = endpoints["subsets"][0]["addresses"].as_array().cloned();
     let addresses = addresses.unwrap_or_default();
     addresses
@@ -72,18 +76,18 @@ fn endpoints_that_somebody_changes_or_deletes_are_put_right() {
     let empty = FakeCluster::new(EndpointsController::manifest());
     let mut cluster = empty.with(service("a")).with(pod("one", "a", "10.0.0.1"));
     run(&mut cluster);
-    let (kind, key) = (Kind::core("v1", "Endpoints"), ObjectKey::new("test", "a"));
-    let mut changed = cluster.object(&kind, &key).cloned().unwrap_or_default();
+    let endpoints = ObjectRef::new("v1/Endpoints", "test", "a");
+    let mut changed = cluster.object(&endpoints).cloned().unwrap_or_default();
     changed["subsets"][0]["addresses"][0]["ip"] = "10.9.9.9".into();
     let mut cluster = cluster.with(changed);
     assert_eq!(run(&mut cluster), ["a"]);
     assert_eq!(addresses(&cluster, "a"), json!(["10.0.0.1"]));
 
-    cluster.delete(&kind, &key);
+    cluster.delete(&endpoints);
     assert_eq!(run(&mut cluster), ["a"]);
     assert_eq!(addresses(&cluster, "a"), json!(["10.0.0.1"]));
 
-    cluster.delete(&Kind::core("v1", "Service"), &key);
+    cluster.delete(&endpoints.of_kind("v1/Service"));
     assert_eq!(run(&mut cluster), ["a"]);
-    assert!(cluster.object(&kind, &key).is_none());
+    assert!(cluster.object(&endpoints).is_none());
 }

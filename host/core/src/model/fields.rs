@@ -12,7 +12,7 @@ mod tests;
 mod trie;
 mod values;
 
-pub(crate) use json::{members, part, push_string, string};
+pub(crate) use json::{members, push_string, string};
 pub use path::{FieldPath, FieldPathError};
 pub use projection::Projection;
 pub use values::Values;

@@ -2,7 +2,10 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
+
+use crate::model::text::cut;
 
 /// A group-version-kind. The core group is the empty string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,6 +50,33 @@ impl Kind {
             self.version.to_string()
         } else {
             format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// A text is not a kind.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "{0:?} is not a kind: write apiVersion, a slash and the kind, as in apps/v1/Deployment or v1/Pod"
+)]
+pub struct KindError(String);
+
+/// From `apps/v1/Deployment` or `v1/Pod`: an `apiVersion`, a slash, and a `kind`.
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        match *parts {
+            [version, kind] if !version.is_empty() && !kind.is_empty() => {
+                Ok(Self::new("", version, kind))
+            }
+            [group, version, kind]
+                if !group.is_empty() && !version.is_empty() && !kind.is_empty() =>
+            {
+                Ok(Self::new(group, version, kind))
+            }
+            _ => Err(KindError(cut(text, 80))),
         }
     }
 }

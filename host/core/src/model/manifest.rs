@@ -1,6 +1,7 @@
-//! What a plugin declares about itself, checked once when it is loaded. This mirrors
-//! `wit/manifest.wit`, which documents the meaning.
+//! What a plugin declares about itself, checked once when it is loaded. The
+//! meaning is documented in `wit/manifest.schema.json`.
 
+mod document;
 mod texts;
 
 use std::collections::BTreeSet;
@@ -172,6 +173,15 @@ pub struct Limits {
 /// An error in a manifest.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ManifestError {
+    /// The document is not JSON, or has a member that is unknown or of a wrong type.
+    #[error("{0}")]
+    Document(String),
+    /// It is not clear which keys the plugin reconciles.
+    #[error("give either `reconciles` or `\"singleton\": true`, and not both")]
+    Reconciles,
+    /// More than one kind is reconciled.
+    #[error("reconciles has {0} entries; this host offers one")]
+    SeveralKinds(usize),
     /// The name is not a DNS label.
     #[error(
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"
@@ -230,8 +240,11 @@ pub enum ManifestError {
         max: usize,
     },
     /// The configuration's schema is not JSON.
-    #[error("config-schema is not JSON: {0}")]
+    #[error("configSchema is not JSON: {0}")]
     ConfigSchema(String),
+    /// The configuration's schema is JSON of another type.
+    #[error("configSchema is not a schema: write an object, or a boolean")]
+    ConfigSchemaType,
     /// A `children` kind is narrowed by selectors, but children are found by listing all objects
     /// that have their label.
     #[error(
@@ -261,6 +274,13 @@ pub fn is_dns_label(name: &str) -> bool {
 }
 
 impl Manifest {
+    /// Reads the JSON document that a guest's `describe` returns (`wit/manifest.schema.json`). An
+    /// unknown member is an error that names it. What the values mean is left to
+    /// [`validate`](Self::validate).
+    pub fn from_json(json: &str) -> Result<Self, ManifestError> {
+        document::parse(json)
+    }
+
     /// Checks everything that can be checked without a cluster.
     pub fn validate(&self) -> Result<(), ManifestError> {
         if !is_dns_label(&self.name) {
@@ -337,8 +357,8 @@ impl Manifest {
                 labels.max().unwrap_or_default(),
                 SELECTOR_BYTES,
             ),
-            ("companions", companions, 100),
-            ("namespaces of the subject", selected, 500),
+            ("kinds in alsoEnqueuedBy", companions, 100),
+            ("namespaces in reconciles", selected, 500),
             ("kinds in reads", self.reads.len(), 100),
             ("namespaces in a read", most_namespaces, 20),
             ("namespaces in reads", namespaces, 200),
@@ -393,9 +413,9 @@ impl Manifest {
         let Subject::Each(selection) = &self.subject else {
             return Ok(());
         };
-        self.must_read("the subject", &selection.kind)?;
+        self.must_read("the reconciled kind", &selection.kind)?;
         for companion in &selection.companions {
-            self.must_read("the companion", companion)?;
+            self.must_read("the alsoEnqueuedBy kind", companion)?;
         }
         if let Some(fields) = &selection.fields {
             FieldSelector::parse(&selection.kind, fields)?;
@@ -469,24 +489,31 @@ impl Manifest {
         };
         if schema.len() > CONFIG_SCHEMA_BYTES {
             return Err(ManifestError::TooMany {
-                what: "bytes of config-schema",
+                what: "bytes of configSchema",
                 count: schema.len(),
                 max: CONFIG_SCHEMA_BYTES,
             });
         }
         // The value is built and not only skipped, because serde_json limits the depth only of
         // values that it builds.
-        serde_json::from_str::<serde_json::Value>(schema)
-            .map(drop)
-            .map_err(|error| ManifestError::ConfigSchema(error.to_string()))
+        let schema: serde_json::Value = serde_json::from_str(schema)
+            .map_err(|error| ManifestError::ConfigSchema(error.to_string()))?;
+        if schema.is_object() || schema.is_boolean() {
+            Ok(())
+        } else {
+            Err(ManifestError::ConfigSchemaType)
+        }
     }
 
     fn validate_limits(&self) -> Result<(), ManifestError> {
         let limits = &self.limits;
         for (name, is_zero) in [
-            ("memory-bytes", limits.memory_bytes == Some(0)),
+            ("memoryBytes", limits.memory_bytes == Some(0)),
             ("fuel", limits.fuel == Some(0)),
-            ("timeout", limits.timeout == Some(Duration::ZERO)),
+            (
+                "timeoutMilliseconds",
+                limits.timeout == Some(Duration::ZERO),
+            ),
             ("concurrency", limits.concurrency == Some(0)),
         ] {
             if is_zero {
@@ -543,7 +570,7 @@ mod tests {
         bad.reads.clear();
         assert!(matches!(
             bad.validate(),
-            Err(ManifestError::NotRead("the subject", _))
+            Err(ManifestError::NotRead("the reconciled kind", _))
         ));
     }
 
@@ -630,11 +657,12 @@ mod tests {
         assert_eq!(with("{\"type\": \"object\"}".into()).validate(), Ok(()));
         let nested = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         for (schema, wanted) in [
-            ("{".to_owned(), "config-schema is not JSON: EOF"),
-            (nested, "config-schema is not JSON: recursion limit"),
+            ("{".to_owned(), "configSchema is not JSON: EOF"),
+            (nested, "configSchema is not JSON: recursion limit"),
+            ("[]".to_owned(), "configSchema is not a schema"),
             (
                 " ".repeat(262_145),
-                "262145 bytes of config-schema; a manifest has at most 262144",
+                "262145 bytes of configSchema; a manifest has at most 262144",
             ),
         ] {
             let error = with(schema).validate().unwrap_err().to_string();

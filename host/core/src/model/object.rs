@@ -432,10 +432,16 @@ impl Labels for Object {
     }
 }
 
-/// The paths that every view contains, whatever the manifest names.
-pub fn identity_paths() -> [FieldPath; 3] {
-    [".metadata.namespace", ".metadata.name", ".metadata.uid"]
-        .map(|path| FieldPath::parse(path).expect("a constant path"))
+/// The paths that every view contains, whatever the manifest names: which object it is, and
+/// whether it is being deleted. Whoever did not see that would act on an object that is going.
+pub fn identity_paths() -> [FieldPath; 4] {
+    [
+        ".metadata.namespace",
+        ".metadata.name",
+        ".metadata.uid",
+        ".metadata.deletionTimestamp",
+    ]
+    .map(|path| FieldPath::parse(path).expect("a constant path"))
 }
 
 /// Places indexed values. A value that is escaped in the JSON is copied, but once for all the

@@ -1,11 +1,15 @@
 //! Conditions that select objects: label selectors and field selectors.
 
+mod label_text;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use crate::model::fields::{FieldPath, FieldPathError, Values};
 use crate::model::key::Kind;
+
+pub use label_text::LabelSelectorError;
 
 /// One condition on an object's labels, as in Kubernetes' `matchExpressions`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +67,12 @@ impl Requirement {
 const MAX_ANCHORS: usize = 64;
 
 impl LabelSelector {
+    /// Parses a selector in kubectl's form (`app=web,tier in (a,b),!canary`), or a LabelSelector as
+    /// objects hold it (`{"matchLabels": …}`). The empty text selects everything.
+    pub fn parse(text: &str) -> Result<Self, LabelSelectorError> {
+        label_text::parse(text)
+    }
+
     /// True if an object with these labels is selected.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         self.requirements

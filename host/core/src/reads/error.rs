@@ -66,7 +66,4 @@ pub enum ReadError {
     /// The reads have used all the fuel of the reader. The guest is stopped.
     #[error("all fuel used in a read")]
     OutOfFuel,
-    /// The text is not a JSON Pointer.
-    #[error("{0:?} is not a JSON Pointer; it is empty or begins with /")]
-    InvalidPointer(String),
 }

@@ -9,7 +9,6 @@ use super::read::{Filter, Read, candidates, matching};
 use crate::access::scope::{KindScope, Scope, ScopePart};
 use crate::cache::Cache;
 use crate::cache::snapshot::Snapshot;
-use crate::model::fields::part;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::object::{Object, Side};
 use crate::model::selector::LabelSelector;
@@ -32,8 +31,6 @@ const FUEL_PER_OBJECT: u64 = 200;
 const FUEL_PER_READ: u64 = 1_000;
 /// Bytes that are copied to the guest for one unit of fuel.
 const BYTES_PER_FUEL: u64 = 4;
-/// Fuel for each byte that is parsed on the way to a part of an object.
-const FUEL_PER_READ_BYTE: u64 = 1;
 
 /// True if an object could have this key. No name is longer than 253 bytes.
 fn is_possible(key: &ObjectKey) -> bool {
@@ -191,36 +188,8 @@ impl Reader {
         Ok(json)
     }
 
-    /// One part of an object, by JSON Pointer (RFC 6901), as JSON text. Works at any depth of
-    /// nesting.
-    pub fn get_part(
-        &mut self,
-        kind: &Kind,
-        key: &ObjectKey,
-        pointer: &str,
-    ) -> Result<Option<String>, ReadError> {
-        if !pointer.is_empty() && !pointer.starts_with('/') {
-            return Err(ReadError::InvalidPointer(pointer.to_owned()));
-        }
-        // What `get` spends is replaced by the cost of the search.
-        let mut fuel = self.fuel;
-        let object = self.get(kind, key)?;
-        let bytes = object.map_or(0, str::len) as u64;
-        // Each name is searched in the value to which the names before it have led.
-        let names = 1 + pointer.matches('/').count() as u64;
-        let spent = spend(
-            &mut fuel,
-            FUEL_PER_READ + names * bytes * FUEL_PER_READ_BYTE,
-        );
-        let found = object.filter(|_| spent.is_ok());
-        let found = found
-            .and_then(|json| part(json, pointer))
-            .map(str::to_owned);
-        self.fuel = fuel;
-        spent.map(|()| found)
-    }
-
-    /// The matching objects as one JSON array, ordered by namespace and name.
+    /// The matching objects as one JSON array, ordered by namespace and name. Each stands on a line
+    /// of its own, so that a guest can decode one after the other.
     pub fn list(
         &mut self,
         kind: &Kind,
@@ -254,6 +223,9 @@ impl Reader {
             ))?;
             self.push_list(&mut json, part, namespace, &filter)?;
             self.check_readable(kind, part, namespace)?;
+        }
+        if json.len() > 1 {
+            json.push('\n');
         }
         json.push(']');
         Ok(json)
@@ -434,16 +406,14 @@ impl Reader {
                 views.push(object.view(part.subscribed.view));
             }
         }
-        let size: usize = views.iter().map(|view| view.len() + 1).sum();
+        let size: usize = views.iter().map(|view| view.len() + 2).sum();
         if out.len() + size > self.max_answer_bytes {
             return Err(ReadError::TooLarge(self.max_answer_bytes));
         }
         spend(&mut self.fuel, size as u64 / BYTES_PER_FUEL)?;
         out.reserve(size);
         for view in views {
-            if out.len() > 1 {
-                out.push(',');
-            }
+            out.push_str(if out.len() > 1 { ",\n" } else { "\n" });
             out.push_str(view);
         }
         Ok(())

@@ -35,7 +35,7 @@ pub enum LoadError {
     #[error("does not export {missing:?}, so it is not a plugin; it exports {exports:?}")]
     OtherWorld {
         /// The export that is missing.
-        missing: &'static str,
+        missing: String,
         /// The exports that it has.
         exports: Vec<String>,
     },

@@ -11,13 +11,17 @@ use pilothouse_core::{
     Snapshot, cut,
 };
 
+use wasmtime::{AsContextMut, Store};
+
 use super::totals::RunTotals;
 
 use super::call::{Call, FreshInstance, Kept, Site};
 use super::totals::Totals;
 use super::verify;
-use crate::bindings::{self, ControllerPre};
+use crate::bindings::{Controller, ControllerPre, plugin};
+use crate::convert;
 use crate::engine::Engine;
+use crate::imports::snapshot::own_object;
 use crate::log::{LogBudget, PluginLog};
 use crate::run::limits::{LimitPolicy, RunLimits};
 use crate::run::report::LoadReport;
@@ -211,7 +215,7 @@ impl WasmPlugin {
         let (call, kept) = self.site().again(
             kept,
             self.state(request, reader, self.own_log(request)),
-            |controller, store| controller.call_reconcile(store, &bindings::Request::from(request)),
+            |controller, store| self.call(controller, store, request),
         );
         let answer = answer(call, reader);
         self.idle().extend(kept.filter(|_| answer.0.is_ok()));
@@ -240,9 +244,26 @@ impl WasmPlugin {
     ) -> (Answer, Option<FreshInstance>) {
         let state = self.state(request, reader, log);
         let (call, left) = self.site().fresh(state, |controller, store| {
-            controller.call_reconcile(store, &bindings::Request::from(request))
+            self.call(controller, store, request)
         });
         (answer(call, reader), left)
+    }
+
+    /// Calls the guest with the key's own object.
+    fn call(
+        &self,
+        controller: &Controller,
+        store: &mut Store<StoreState>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<plugin::Outcome, plugin::Failure>> {
+        let kind = self.manifest.subject_kind();
+        let object = match kind {
+            Some(kind) => own_object(store.as_context_mut(), kind, &request.key)?,
+            None => None,
+        };
+        let request = convert::request(request, kind, object);
+        let guest = controller.pilothouse_controller_plugin();
+        guest.call_reconcile(store, &request)
     }
 
     /// Repeats the run in a fresh instance and compares. The reads of both runs count.
@@ -294,12 +315,14 @@ impl WasmPlugin {
 }
 
 /// Returns the guest's answer and gives the reader back.
-fn answer(call: Call<Result<bindings::Outcome, bindings::Failure>>, reader: &mut Reader) -> Answer {
+fn answer(call: Call<Result<plugin::Outcome, plugin::Failure>>, reader: &mut Reader) -> Answer {
     if let Some(lent) = call.reader {
         *reader = lent;
     }
     let result = call.result.and_then(|answer| match answer {
-        Ok(outcome) => Ok(with_bounded_text(outcome.into())),
+        Ok(outcome) => convert::outcome(outcome)
+            .map(with_bounded_text)
+            .map_err(|error| RunError::Trap(error.to_string())),
         Err(failure) => Err(RunError::Failure(bounded(failure.into()))),
     });
     (result, call.stats)
@@ -328,13 +351,13 @@ impl Plugin for WasmPlugin {
     }
 }
 
-/// Asks a plugin for its manifest, with the default limits and without a snapshot.
+/// Asks a plugin for its manifest, a JSON document, with the default limits and without a snapshot.
 pub(crate) fn describe(
     engine: &Engine,
     pre: &ControllerPre<StoreState>,
     policy: &LimitPolicy,
     secret: &Secret,
-) -> (Result<Manifest, RunError>, RunStats) {
+) -> (Result<String, RunError>, RunStats) {
     // The guest has not yet declared how much memory it needs, so it gets the maximum.
     let limits = RunLimits {
         memory_bytes: policy.max.memory_bytes,
@@ -348,8 +371,11 @@ pub(crate) fn describe(
         pre,
         limits: &limits,
     };
-    let (call, _) = site.fresh(state, |controller, store| controller.call_describe(store));
-    (call.result.map(Manifest::from), call.stats)
+    let (call, _) = site.fresh(state, |controller, store| {
+        let guest = controller.pilothouse_controller_plugin();
+        guest.call_describe(store)
+    });
+    (call.result, call.stats)
 }
 
 fn with_bounded_text(outcome: Outcome) -> Outcome {

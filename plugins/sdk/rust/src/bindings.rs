@@ -3,2997 +3,6 @@
 //   * additional derives ["PartialEq", "Eq"]
 //   * default-bindings-module: "::pilothouse_sdk::bindings"
 //   * pub-export-macro
-pub type ObjectKey = pilothouse::controller::types::ObjectKey;
-pub type Json = pilothouse::controller::types::Json;
-pub type Milliseconds = pilothouse::controller::types::Milliseconds;
-pub type Manifest = pilothouse::controller::manifest::Manifest;
-pub type Stage = pilothouse::controller::changes::Stage;
-pub type Effect = pilothouse::controller::changes::Effect;
-/// One turn for one key.
-#[derive(Clone, Eq, PartialEq)]
-pub struct Request {
-    /// The object to look at. It may be gone: that, too, is a state to act on.
-    pub key: ObjectKey,
-    /// 1 for the first try, and one more for each retry after a failure.
-    pub attempt: u32,
-    /// What became of this key's previous outcome: one effect for each write, in the order of the
-    /// actions. Empty if there was none, or if the effects of all keys of the plugin together were
-    /// too many to keep (64 MiB).
-    pub previous: _rt::Vec<Effect>,
-    /// The plugin's configuration; `{}` when it has none.
-    pub config: Json,
-}
-impl ::core::fmt::Debug for Request {
-    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        f.debug_struct("Request")
-            .field("key", &self.key)
-            .field("attempt", &self.attempt)
-            .field("previous", &self.previous)
-            .field("config", &self.config)
-            .finish()
-    }
-}
-/// When a key runs again. A failed write is retried with back-off, whatever this says.
-#[derive(Clone, Eq, PartialEq)]
-pub enum Next {
-    /// When something it has read changes.
-    OnChange,
-    /// Then, or after this time. A key that asks for less than a second again and again waits
-    /// longer each time, from 5 ms to a second. Zero asks for nothing.
-    After(Milliseconds),
-    /// With back-off, as after `failure.retry`, but the stages are done first: "write `Ready=False`
-    /// and try again". The text is for the operator.
-    Retry(_rt::String),
-}
-impl ::core::fmt::Debug for Next {
-    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        match self {
-            Next::OnChange => f.debug_tuple("Next::OnChange").finish(),
-            Next::After(e) => f.debug_tuple("Next::After").field(e).finish(),
-            Next::Retry(e) => f.debug_tuple("Next::Retry").field(e).finish(),
-        }
-    }
-}
-/// What should be done.
-#[derive(Clone, Eq, PartialEq)]
-pub struct Outcome {
-    /// One after the other. All are checked before the first write is sent; an action that is not
-    /// valid or not permitted fails the whole outcome.
-    pub stages: _rt::Vec<Stage>,
-    /// When this key runs again.
-    pub next: Next,
-}
-impl ::core::fmt::Debug for Outcome {
-    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        f.debug_struct("Outcome")
-            .field("stages", &self.stages)
-            .field("next", &self.next)
-            .finish()
-    }
-}
-/// Why nothing could be decided. The message is for the operator.
-#[derive(Clone, Eq, PartialEq)]
-pub enum Failure {
-    /// Try again, later and later: the delay doubles from 5 ms up to 1,000 s.
-    Retry(_rt::String),
-    /// Trying again is useless until something this key read changes.
-    Terminal(_rt::String),
-}
-impl ::core::fmt::Debug for Failure {
-    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        match self {
-            Failure::Retry(e) => f.debug_tuple("Failure::Retry").field(e).finish(),
-            Failure::Terminal(e) => f.debug_tuple("Failure::Terminal").field(e).finish(),
-        }
-    }
-}
-impl ::core::fmt::Display for Failure {
-    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        write!(f, "{:?}", self)
-    }
-}
-impl ::core::error::Error for Failure {}
-#[doc(hidden)]
-#[allow(non_snake_case, unused_unsafe)]
-pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
-    unsafe {
-        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-        let result0 = { T_::describe() };
-        let ptr1 = (&raw mut _RET_AREA.0).cast::<u8>();
-        let pilothouse::controller::manifest::Manifest {
-            name: name2,
-            version: version2,
-            subject: subject2,
-            reads: reads2,
-            indexes: indexes2,
-            writes: writes2,
-            limits: limits2,
-            config_schema: config_schema2,
-        } = result0;
-        let vec3 = (name2.into_bytes()).into_boxed_slice();
-        let ptr3 = vec3.as_ptr().cast::<u8>();
-        let len3 = vec3.len();
-        ::core::mem::forget(vec3);
-        *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len3;
-        *ptr1.add(0).cast::<*mut u8>() = ptr3.cast_mut();
-        let vec4 = (version2.into_bytes()).into_boxed_slice();
-        let ptr4 = vec4.as_ptr().cast::<u8>();
-        let len4 = vec4.len();
-        ::core::mem::forget(vec4);
-        *ptr1.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len4;
-        *ptr1.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr4
-            .cast_mut();
-        use pilothouse::controller::manifest::Subject as V33;
-        match subject2 {
-            V33::Each(e) => {
-                *ptr1.add(4 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
-                    as u8;
-                let pilothouse::controller::manifest::Selection {
-                    kind: kind5,
-                    labels: labels5,
-                    fields: fields5,
-                    namespaces: namespaces5,
-                    companions: companions5,
-                } = e;
-                let pilothouse::controller::types::Kind {
-                    group: group6,
-                    version: version6,
-                    kind: kind6,
-                } = kind5;
-                let vec7 = (group6.into_bytes()).into_boxed_slice();
-                let ptr7 = vec7.as_ptr().cast::<u8>();
-                let len7 = vec7.len();
-                ::core::mem::forget(vec7);
-                *ptr1.add(6 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len7;
-                *ptr1.add(5 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr7
-                    .cast_mut();
-                let vec8 = (version6.into_bytes()).into_boxed_slice();
-                let ptr8 = vec8.as_ptr().cast::<u8>();
-                let len8 = vec8.len();
-                ::core::mem::forget(vec8);
-                *ptr1.add(8 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len8;
-                *ptr1.add(7 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr8
-                    .cast_mut();
-                let vec9 = (kind6.into_bytes()).into_boxed_slice();
-                let ptr9 = vec9.as_ptr().cast::<u8>();
-                let len9 = vec9.len();
-                ::core::mem::forget(vec9);
-                *ptr1.add(10 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len9;
-                *ptr1.add(9 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr9
-                    .cast_mut();
-                let vec24 = labels5;
-                let len24 = vec24.len();
-                let layout24 = _rt::alloc::Layout::from_size_align(
-                        vec24.len() * (5 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result24, _cleanup24) = wit_bindgen::rt::Cleanup::new(layout24);
-                if let Some(cleanup) = _cleanup24 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec24.into_iter().enumerate() {
-                    let base = result24
-                        .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        use pilothouse::controller::types::LabelRequirement as V23;
-                        match e {
-                            V23::Equals(e) => {
-                                *base.add(0).cast::<u8>() = (0i32) as u8;
-                                let (t10_0, t10_1) = e;
-                                let vec11 = (t10_0.into_bytes()).into_boxed_slice();
-                                let ptr11 = vec11.as_ptr().cast::<u8>();
-                                let len11 = vec11.len();
-                                ::core::mem::forget(vec11);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len11;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr11.cast_mut();
-                                let vec12 = (t10_1.into_bytes()).into_boxed_slice();
-                                let ptr12 = vec12.as_ptr().cast::<u8>();
-                                let len12 = vec12.len();
-                                ::core::mem::forget(vec12);
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len12;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr12.cast_mut();
-                            }
-                            V23::OneOf(e) => {
-                                *base.add(0).cast::<u8>() = (1i32) as u8;
-                                let (t13_0, t13_1) = e;
-                                let vec14 = (t13_0.into_bytes()).into_boxed_slice();
-                                let ptr14 = vec14.as_ptr().cast::<u8>();
-                                let len14 = vec14.len();
-                                ::core::mem::forget(vec14);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len14;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr14.cast_mut();
-                                let vec16 = t13_1;
-                                let len16 = vec16.len();
-                                let layout16 = _rt::alloc::Layout::from_size_align(
-                                        vec16.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                        ::core::mem::size_of::<*const u8>(),
-                                    )
-                                    .unwrap();
-                                let (result16, _cleanup16) = wit_bindgen::rt::Cleanup::new(
-                                    layout16,
-                                );
-                                if let Some(cleanup) = _cleanup16 {
-                                    cleanup.forget();
-                                }
-                                for (i, e) in vec16.into_iter().enumerate() {
-                                    let base = result16
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let vec15 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr15 = vec15.as_ptr().cast::<u8>();
-                                        let len15 = vec15.len();
-                                        ::core::mem::forget(vec15);
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len15;
-                                        *base.add(0).cast::<*mut u8>() = ptr15.cast_mut();
-                                    }
-                                }
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len16;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result16;
-                            }
-                            V23::NoneOf(e) => {
-                                *base.add(0).cast::<u8>() = (2i32) as u8;
-                                let (t17_0, t17_1) = e;
-                                let vec18 = (t17_0.into_bytes()).into_boxed_slice();
-                                let ptr18 = vec18.as_ptr().cast::<u8>();
-                                let len18 = vec18.len();
-                                ::core::mem::forget(vec18);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len18;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr18.cast_mut();
-                                let vec20 = t17_1;
-                                let len20 = vec20.len();
-                                let layout20 = _rt::alloc::Layout::from_size_align(
-                                        vec20.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                        ::core::mem::size_of::<*const u8>(),
-                                    )
-                                    .unwrap();
-                                let (result20, _cleanup20) = wit_bindgen::rt::Cleanup::new(
-                                    layout20,
-                                );
-                                if let Some(cleanup) = _cleanup20 {
-                                    cleanup.forget();
-                                }
-                                for (i, e) in vec20.into_iter().enumerate() {
-                                    let base = result20
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let vec19 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr19 = vec19.as_ptr().cast::<u8>();
-                                        let len19 = vec19.len();
-                                        ::core::mem::forget(vec19);
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len19;
-                                        *base.add(0).cast::<*mut u8>() = ptr19.cast_mut();
-                                    }
-                                }
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len20;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result20;
-                            }
-                            V23::Exists(e) => {
-                                *base.add(0).cast::<u8>() = (3i32) as u8;
-                                let vec21 = (e.into_bytes()).into_boxed_slice();
-                                let ptr21 = vec21.as_ptr().cast::<u8>();
-                                let len21 = vec21.len();
-                                ::core::mem::forget(vec21);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len21;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr21.cast_mut();
-                            }
-                            V23::Absent(e) => {
-                                *base.add(0).cast::<u8>() = (4i32) as u8;
-                                let vec22 = (e.into_bytes()).into_boxed_slice();
-                                let ptr22 = vec22.as_ptr().cast::<u8>();
-                                let len22 = vec22.len();
-                                ::core::mem::forget(vec22);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len22;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr22.cast_mut();
-                            }
-                        }
-                    }
-                }
-                *ptr1.add(12 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len24;
-                *ptr1.add(11 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result24;
-                match fields5 {
-                    Some(e) => {
-                        *ptr1
-                            .add(13 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (1i32) as u8;
-                        let vec25 = (e.into_bytes()).into_boxed_slice();
-                        let ptr25 = vec25.as_ptr().cast::<u8>();
-                        let len25 = vec25.len();
-                        ::core::mem::forget(vec25);
-                        *ptr1
-                            .add(15 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len25;
-                        *ptr1
-                            .add(14 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr25.cast_mut();
-                    }
-                    None => {
-                        *ptr1
-                            .add(13 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (0i32) as u8;
-                    }
-                };
-                let vec27 = namespaces5;
-                let len27 = vec27.len();
-                let layout27 = _rt::alloc::Layout::from_size_align(
-                        vec27.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result27, _cleanup27) = wit_bindgen::rt::Cleanup::new(layout27);
-                if let Some(cleanup) = _cleanup27 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec27.into_iter().enumerate() {
-                    let base = result27
-                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let vec26 = (e.into_bytes()).into_boxed_slice();
-                        let ptr26 = vec26.as_ptr().cast::<u8>();
-                        let len26 = vec26.len();
-                        ::core::mem::forget(vec26);
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len26;
-                        *base.add(0).cast::<*mut u8>() = ptr26.cast_mut();
-                    }
-                }
-                *ptr1.add(17 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len27;
-                *ptr1.add(16 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result27;
-                let vec32 = companions5;
-                let len32 = vec32.len();
-                let layout32 = _rt::alloc::Layout::from_size_align(
-                        vec32.len() * (6 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result32, _cleanup32) = wit_bindgen::rt::Cleanup::new(layout32);
-                if let Some(cleanup) = _cleanup32 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec32.into_iter().enumerate() {
-                    let base = result32
-                        .add(i * (6 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let pilothouse::controller::types::Kind {
-                            group: group28,
-                            version: version28,
-                            kind: kind28,
-                        } = e;
-                        let vec29 = (group28.into_bytes()).into_boxed_slice();
-                        let ptr29 = vec29.as_ptr().cast::<u8>();
-                        let len29 = vec29.len();
-                        ::core::mem::forget(vec29);
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len29;
-                        *base.add(0).cast::<*mut u8>() = ptr29.cast_mut();
-                        let vec30 = (version28.into_bytes()).into_boxed_slice();
-                        let ptr30 = vec30.as_ptr().cast::<u8>();
-                        let len30 = vec30.len();
-                        ::core::mem::forget(vec30);
-                        *base
-                            .add(3 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len30;
-                        *base
-                            .add(2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr30.cast_mut();
-                        let vec31 = (kind28.into_bytes()).into_boxed_slice();
-                        let ptr31 = vec31.as_ptr().cast::<u8>();
-                        let len31 = vec31.len();
-                        ::core::mem::forget(vec31);
-                        *base
-                            .add(5 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len31;
-                        *base
-                            .add(4 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr31.cast_mut();
-                    }
-                }
-                *ptr1.add(19 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len32;
-                *ptr1.add(18 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result32;
-            }
-            V33::Singleton => {
-                *ptr1.add(4 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
-                    as u8;
-            }
-        }
-        let vec59 = reads2;
-        let len59 = vec59.len();
-        let layout59 = _rt::alloc::Layout::from_size_align(
-                vec59.len() * (15 * ::core::mem::size_of::<*const u8>()),
-                ::core::mem::size_of::<*const u8>(),
-            )
-            .unwrap();
-        let (result59, _cleanup59) = wit_bindgen::rt::Cleanup::new(layout59);
-        if let Some(cleanup) = _cleanup59 {
-            cleanup.forget();
-        }
-        for (i, e) in vec59.into_iter().enumerate() {
-            let base = result59.add(i * (15 * ::core::mem::size_of::<*const u8>()));
-            {
-                let pilothouse::controller::manifest::Read {
-                    kind: kind34,
-                    fields: fields34,
-                    namespaces: namespaces34,
-                    labels: labels34,
-                    field_selector: field_selector34,
-                } = e;
-                let pilothouse::controller::types::Kind {
-                    group: group35,
-                    version: version35,
-                    kind: kind35,
-                } = kind34;
-                let vec36 = (group35.into_bytes()).into_boxed_slice();
-                let ptr36 = vec36.as_ptr().cast::<u8>();
-                let len36 = vec36.len();
-                ::core::mem::forget(vec36);
-                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len36;
-                *base.add(0).cast::<*mut u8>() = ptr36.cast_mut();
-                let vec37 = (version35.into_bytes()).into_boxed_slice();
-                let ptr37 = vec37.as_ptr().cast::<u8>();
-                let len37 = vec37.len();
-                ::core::mem::forget(vec37);
-                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len37;
-                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr37
-                    .cast_mut();
-                let vec38 = (kind35.into_bytes()).into_boxed_slice();
-                let ptr38 = vec38.as_ptr().cast::<u8>();
-                let len38 = vec38.len();
-                ::core::mem::forget(vec38);
-                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len38;
-                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr38
-                    .cast_mut();
-                let vec40 = fields34;
-                let len40 = vec40.len();
-                let layout40 = _rt::alloc::Layout::from_size_align(
-                        vec40.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result40, _cleanup40) = wit_bindgen::rt::Cleanup::new(layout40);
-                if let Some(cleanup) = _cleanup40 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec40.into_iter().enumerate() {
-                    let base = result40
-                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let vec39 = (e.into_bytes()).into_boxed_slice();
-                        let ptr39 = vec39.as_ptr().cast::<u8>();
-                        let len39 = vec39.len();
-                        ::core::mem::forget(vec39);
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len39;
-                        *base.add(0).cast::<*mut u8>() = ptr39.cast_mut();
-                    }
-                }
-                *base.add(7 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len40;
-                *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result40;
-                let vec42 = namespaces34;
-                let len42 = vec42.len();
-                let layout42 = _rt::alloc::Layout::from_size_align(
-                        vec42.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result42, _cleanup42) = wit_bindgen::rt::Cleanup::new(layout42);
-                if let Some(cleanup) = _cleanup42 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec42.into_iter().enumerate() {
-                    let base = result42
-                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let vec41 = (e.into_bytes()).into_boxed_slice();
-                        let ptr41 = vec41.as_ptr().cast::<u8>();
-                        let len41 = vec41.len();
-                        ::core::mem::forget(vec41);
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len41;
-                        *base.add(0).cast::<*mut u8>() = ptr41.cast_mut();
-                    }
-                }
-                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len42;
-                *base.add(8 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result42;
-                let vec57 = labels34;
-                let len57 = vec57.len();
-                let layout57 = _rt::alloc::Layout::from_size_align(
-                        vec57.len() * (5 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result57, _cleanup57) = wit_bindgen::rt::Cleanup::new(layout57);
-                if let Some(cleanup) = _cleanup57 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec57.into_iter().enumerate() {
-                    let base = result57
-                        .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        use pilothouse::controller::types::LabelRequirement as V56;
-                        match e {
-                            V56::Equals(e) => {
-                                *base.add(0).cast::<u8>() = (0i32) as u8;
-                                let (t43_0, t43_1) = e;
-                                let vec44 = (t43_0.into_bytes()).into_boxed_slice();
-                                let ptr44 = vec44.as_ptr().cast::<u8>();
-                                let len44 = vec44.len();
-                                ::core::mem::forget(vec44);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len44;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr44.cast_mut();
-                                let vec45 = (t43_1.into_bytes()).into_boxed_slice();
-                                let ptr45 = vec45.as_ptr().cast::<u8>();
-                                let len45 = vec45.len();
-                                ::core::mem::forget(vec45);
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len45;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr45.cast_mut();
-                            }
-                            V56::OneOf(e) => {
-                                *base.add(0).cast::<u8>() = (1i32) as u8;
-                                let (t46_0, t46_1) = e;
-                                let vec47 = (t46_0.into_bytes()).into_boxed_slice();
-                                let ptr47 = vec47.as_ptr().cast::<u8>();
-                                let len47 = vec47.len();
-                                ::core::mem::forget(vec47);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len47;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr47.cast_mut();
-                                let vec49 = t46_1;
-                                let len49 = vec49.len();
-                                let layout49 = _rt::alloc::Layout::from_size_align(
-                                        vec49.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                        ::core::mem::size_of::<*const u8>(),
-                                    )
-                                    .unwrap();
-                                let (result49, _cleanup49) = wit_bindgen::rt::Cleanup::new(
-                                    layout49,
-                                );
-                                if let Some(cleanup) = _cleanup49 {
-                                    cleanup.forget();
-                                }
-                                for (i, e) in vec49.into_iter().enumerate() {
-                                    let base = result49
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let vec48 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr48 = vec48.as_ptr().cast::<u8>();
-                                        let len48 = vec48.len();
-                                        ::core::mem::forget(vec48);
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len48;
-                                        *base.add(0).cast::<*mut u8>() = ptr48.cast_mut();
-                                    }
-                                }
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len49;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result49;
-                            }
-                            V56::NoneOf(e) => {
-                                *base.add(0).cast::<u8>() = (2i32) as u8;
-                                let (t50_0, t50_1) = e;
-                                let vec51 = (t50_0.into_bytes()).into_boxed_slice();
-                                let ptr51 = vec51.as_ptr().cast::<u8>();
-                                let len51 = vec51.len();
-                                ::core::mem::forget(vec51);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len51;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr51.cast_mut();
-                                let vec53 = t50_1;
-                                let len53 = vec53.len();
-                                let layout53 = _rt::alloc::Layout::from_size_align(
-                                        vec53.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                        ::core::mem::size_of::<*const u8>(),
-                                    )
-                                    .unwrap();
-                                let (result53, _cleanup53) = wit_bindgen::rt::Cleanup::new(
-                                    layout53,
-                                );
-                                if let Some(cleanup) = _cleanup53 {
-                                    cleanup.forget();
-                                }
-                                for (i, e) in vec53.into_iter().enumerate() {
-                                    let base = result53
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let vec52 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr52 = vec52.as_ptr().cast::<u8>();
-                                        let len52 = vec52.len();
-                                        ::core::mem::forget(vec52);
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len52;
-                                        *base.add(0).cast::<*mut u8>() = ptr52.cast_mut();
-                                    }
-                                }
-                                *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len53;
-                                *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = result53;
-                            }
-                            V56::Exists(e) => {
-                                *base.add(0).cast::<u8>() = (3i32) as u8;
-                                let vec54 = (e.into_bytes()).into_boxed_slice();
-                                let ptr54 = vec54.as_ptr().cast::<u8>();
-                                let len54 = vec54.len();
-                                ::core::mem::forget(vec54);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len54;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr54.cast_mut();
-                            }
-                            V56::Absent(e) => {
-                                *base.add(0).cast::<u8>() = (4i32) as u8;
-                                let vec55 = (e.into_bytes()).into_boxed_slice();
-                                let ptr55 = vec55.as_ptr().cast::<u8>();
-                                let len55 = vec55.len();
-                                ::core::mem::forget(vec55);
-                                *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len55;
-                                *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>() = ptr55.cast_mut();
-                            }
-                        }
-                    }
-                }
-                *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len57;
-                *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result57;
-                match field_selector34 {
-                    Some(e) => {
-                        *base
-                            .add(12 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (1i32) as u8;
-                        let vec58 = (e.into_bytes()).into_boxed_slice();
-                        let ptr58 = vec58.as_ptr().cast::<u8>();
-                        let len58 = vec58.len();
-                        ::core::mem::forget(vec58);
-                        *base
-                            .add(14 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len58;
-                        *base
-                            .add(13 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr58.cast_mut();
-                    }
-                    None => {
-                        *base
-                            .add(12 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (0i32) as u8;
-                    }
-                };
-            }
-        }
-        *ptr1.add(21 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len59;
-        *ptr1.add(20 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result59;
-        let vec68 = indexes2;
-        let len68 = vec68.len();
-        let layout68 = _rt::alloc::Layout::from_size_align(
-                vec68.len() * (10 * ::core::mem::size_of::<*const u8>()),
-                ::core::mem::size_of::<*const u8>(),
-            )
-            .unwrap();
-        let (result68, _cleanup68) = wit_bindgen::rt::Cleanup::new(layout68);
-        if let Some(cleanup) = _cleanup68 {
-            cleanup.forget();
-        }
-        for (i, e) in vec68.into_iter().enumerate() {
-            let base = result68.add(i * (10 * ::core::mem::size_of::<*const u8>()));
-            {
-                let pilothouse::controller::manifest::Index {
-                    name: name60,
-                    kind: kind60,
-                    paths: paths60,
-                } = e;
-                let vec61 = (name60.into_bytes()).into_boxed_slice();
-                let ptr61 = vec61.as_ptr().cast::<u8>();
-                let len61 = vec61.len();
-                ::core::mem::forget(vec61);
-                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len61;
-                *base.add(0).cast::<*mut u8>() = ptr61.cast_mut();
-                let pilothouse::controller::types::Kind {
-                    group: group62,
-                    version: version62,
-                    kind: kind62,
-                } = kind60;
-                let vec63 = (group62.into_bytes()).into_boxed_slice();
-                let ptr63 = vec63.as_ptr().cast::<u8>();
-                let len63 = vec63.len();
-                ::core::mem::forget(vec63);
-                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len63;
-                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr63
-                    .cast_mut();
-                let vec64 = (version62.into_bytes()).into_boxed_slice();
-                let ptr64 = vec64.as_ptr().cast::<u8>();
-                let len64 = vec64.len();
-                ::core::mem::forget(vec64);
-                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len64;
-                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr64
-                    .cast_mut();
-                let vec65 = (kind62.into_bytes()).into_boxed_slice();
-                let ptr65 = vec65.as_ptr().cast::<u8>();
-                let len65 = vec65.len();
-                ::core::mem::forget(vec65);
-                *base.add(7 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len65;
-                *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr65
-                    .cast_mut();
-                let vec67 = paths60;
-                let len67 = vec67.len();
-                let layout67 = _rt::alloc::Layout::from_size_align(
-                        vec67.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result67, _cleanup67) = wit_bindgen::rt::Cleanup::new(layout67);
-                if let Some(cleanup) = _cleanup67 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec67.into_iter().enumerate() {
-                    let base = result67
-                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let vec66 = (e.into_bytes()).into_boxed_slice();
-                        let ptr66 = vec66.as_ptr().cast::<u8>();
-                        let len66 = vec66.len();
-                        ::core::mem::forget(vec66);
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len66;
-                        *base.add(0).cast::<*mut u8>() = ptr66.cast_mut();
-                    }
-                }
-                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len67;
-                *base.add(8 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result67;
-            }
-        }
-        *ptr1.add(23 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len68;
-        *ptr1.add(22 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result68;
-        let vec76 = writes2;
-        let len76 = vec76.len();
-        let layout76 = _rt::alloc::Layout::from_size_align(
-                vec76.len() * (12 * ::core::mem::size_of::<*const u8>()),
-                ::core::mem::size_of::<*const u8>(),
-            )
-            .unwrap();
-        let (result76, _cleanup76) = wit_bindgen::rt::Cleanup::new(layout76);
-        if let Some(cleanup) = _cleanup76 {
-            cleanup.forget();
-        }
-        for (i, e) in vec76.into_iter().enumerate() {
-            let base = result76.add(i * (12 * ::core::mem::size_of::<*const u8>()));
-            {
-                let pilothouse::controller::manifest::Write {
-                    kind: kind69,
-                    subresource: subresource69,
-                    verbs: verbs69,
-                    children: children69,
-                } = e;
-                let pilothouse::controller::types::Kind {
-                    group: group70,
-                    version: version70,
-                    kind: kind70,
-                } = kind69;
-                let vec71 = (group70.into_bytes()).into_boxed_slice();
-                let ptr71 = vec71.as_ptr().cast::<u8>();
-                let len71 = vec71.len();
-                ::core::mem::forget(vec71);
-                *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len71;
-                *base.add(0).cast::<*mut u8>() = ptr71.cast_mut();
-                let vec72 = (version70.into_bytes()).into_boxed_slice();
-                let ptr72 = vec72.as_ptr().cast::<u8>();
-                let len72 = vec72.len();
-                ::core::mem::forget(vec72);
-                *base.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len72;
-                *base.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr72
-                    .cast_mut();
-                let vec73 = (kind70.into_bytes()).into_boxed_slice();
-                let ptr73 = vec73.as_ptr().cast::<u8>();
-                let len73 = vec73.len();
-                ::core::mem::forget(vec73);
-                *base.add(5 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len73;
-                *base.add(4 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = ptr73
-                    .cast_mut();
-                match subresource69 {
-                    Some(e) => {
-                        *base
-                            .add(6 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (1i32) as u8;
-                        let vec74 = (e.into_bytes()).into_boxed_slice();
-                        let ptr74 = vec74.as_ptr().cast::<u8>();
-                        let len74 = vec74.len();
-                        ::core::mem::forget(vec74);
-                        *base
-                            .add(8 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len74;
-                        *base
-                            .add(7 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr74.cast_mut();
-                    }
-                    None => {
-                        *base
-                            .add(6 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (0i32) as u8;
-                    }
-                };
-                let vec75 = verbs69;
-                let len75 = vec75.len();
-                let layout75 = _rt::alloc::Layout::from_size_align(vec75.len() * 1, 1)
-                    .unwrap();
-                let (result75, _cleanup75) = wit_bindgen::rt::Cleanup::new(layout75);
-                if let Some(cleanup) = _cleanup75 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec75.into_iter().enumerate() {
-                    let base = result75.add(i * 1);
-                    {
-                        *base.add(0).cast::<u8>() = (e.clone() as i32) as u8;
-                    }
-                }
-                *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len75;
-                *base.add(9 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result75;
-                *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (match children69 {
-                    true => 1,
-                    false => 0,
-                }) as u8;
-            }
-        }
-        *ptr1.add(25 * ::core::mem::size_of::<*const u8>()).cast::<usize>() = len76;
-        *ptr1.add(24 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>() = result76;
-        let pilothouse::controller::manifest::Limits {
-            memory_bytes: memory_bytes77,
-            fuel: fuel77,
-            timeout: timeout77,
-            concurrency: concurrency77,
-        } = limits2;
-        match memory_bytes77 {
-            Some(e) => {
-                *ptr1.add(26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
-                    as u8;
-                *ptr1.add(8 + 26 * ::core::mem::size_of::<*const u8>()).cast::<i64>() = _rt::as_i64(
-                    e,
-                );
-            }
-            None => {
-                *ptr1.add(26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
-                    as u8;
-            }
-        };
-        match fuel77 {
-            Some(e) => {
-                *ptr1.add(16 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
-                    as u8;
-                *ptr1.add(24 + 26 * ::core::mem::size_of::<*const u8>()).cast::<i64>() = _rt::as_i64(
-                    e,
-                );
-            }
-            None => {
-                *ptr1.add(16 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
-                    as u8;
-            }
-        };
-        match timeout77 {
-            Some(e) => {
-                *ptr1.add(32 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
-                    as u8;
-                *ptr1.add(40 + 26 * ::core::mem::size_of::<*const u8>()).cast::<i64>() = _rt::as_i64(
-                    e,
-                );
-            }
-            None => {
-                *ptr1.add(32 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
-                    as u8;
-            }
-        };
-        match concurrency77 {
-            Some(e) => {
-                *ptr1.add(48 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
-                    as u8;
-                *ptr1.add(52 + 26 * ::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(
-                    e,
-                );
-            }
-            None => {
-                *ptr1.add(48 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
-                    as u8;
-            }
-        };
-        match config_schema2 {
-            Some(e) => {
-                *ptr1.add(56 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (1i32)
-                    as u8;
-                let vec78 = (e.into_bytes()).into_boxed_slice();
-                let ptr78 = vec78.as_ptr().cast::<u8>();
-                let len78 = vec78.len();
-                ::core::mem::forget(vec78);
-                *ptr1
-                    .add(56 + 28 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>() = len78;
-                *ptr1
-                    .add(56 + 27 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>() = ptr78.cast_mut();
-            }
-            None => {
-                *ptr1.add(56 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>() = (0i32)
-                    as u8;
-            }
-        };
-        ptr1
-    }
-}
-#[doc(hidden)]
-#[allow(non_snake_case)]
-pub unsafe fn __post_return_describe<T_: Guest>(arg0: *mut u8) {
-    unsafe {
-        let l0 = *arg0.add(0).cast::<*mut u8>();
-        let l1 = *arg0.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-        _rt::cabi_dealloc(l0, l1, 1);
-        let l2 = *arg0.add(2 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-        let l3 = *arg0.add(3 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        _rt::cabi_dealloc(l2, l3, 1);
-        let l4 = i32::from(
-            *arg0.add(4 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-        );
-        match l4 {
-            0 => {
-                let l5 = *arg0
-                    .add(5 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l6 = *arg0
-                    .add(6 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l5, l6, 1);
-                let l7 = *arg0
-                    .add(7 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l8 = *arg0
-                    .add(8 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l7, l8, 1);
-                let l9 = *arg0
-                    .add(9 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l10 = *arg0
-                    .add(10 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l9, l10, 1);
-                let l11 = *arg0
-                    .add(11 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l12 = *arg0
-                    .add(12 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base36 = l11;
-                let len36 = l12;
-                for i in 0..len36 {
-                    let base = base36.add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l13 = i32::from(*base.add(0).cast::<u8>());
-                        match l13 {
-                            0 => {
-                                let l14 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l15 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l14, l15, 1);
-                                let l16 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l17 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l16, l17, 1);
-                            }
-                            1 => {
-                                let l18 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l19 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l18, l19, 1);
-                                let l20 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l21 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let base24 = l20;
-                                let len24 = l21;
-                                for i in 0..len24 {
-                                    let base = base24
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let l22 = *base.add(0).cast::<*mut u8>();
-                                        let l23 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l22, l23, 1);
-                                    }
-                                }
-                                _rt::cabi_dealloc(
-                                    base24,
-                                    len24 * (2 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                );
-                            }
-                            2 => {
-                                let l25 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l26 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l25, l26, 1);
-                                let l27 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l28 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let base31 = l27;
-                                let len31 = l28;
-                                for i in 0..len31 {
-                                    let base = base31
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let l29 = *base.add(0).cast::<*mut u8>();
-                                        let l30 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l29, l30, 1);
-                                    }
-                                }
-                                _rt::cabi_dealloc(
-                                    base31,
-                                    len31 * (2 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                );
-                            }
-                            3 => {
-                                let l32 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l33 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l32, l33, 1);
-                            }
-                            _ => {
-                                let l34 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l35 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l34, l35, 1);
-                            }
-                        }
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base36,
-                    len36 * (5 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-                let l37 = i32::from(
-                    *arg0.add(13 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                );
-                match l37 {
-                    0 => {}
-                    _ => {
-                        let l38 = *arg0
-                            .add(14 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l39 = *arg0
-                            .add(15 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l38, l39, 1);
-                    }
-                }
-                let l40 = *arg0
-                    .add(16 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l41 = *arg0
-                    .add(17 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base44 = l40;
-                let len44 = l41;
-                for i in 0..len44 {
-                    let base = base44.add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l42 = *base.add(0).cast::<*mut u8>();
-                        let l43 = *base
-                            .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l42, l43, 1);
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base44,
-                    len44 * (2 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-                let l45 = *arg0
-                    .add(18 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l46 = *arg0
-                    .add(19 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base53 = l45;
-                let len53 = l46;
-                for i in 0..len53 {
-                    let base = base53.add(i * (6 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l47 = *base.add(0).cast::<*mut u8>();
-                        let l48 = *base
-                            .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l47, l48, 1);
-                        let l49 = *base
-                            .add(2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l50 = *base
-                            .add(3 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l49, l50, 1);
-                        let l51 = *base
-                            .add(4 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l52 = *base
-                            .add(5 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l51, l52, 1);
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base53,
-                    len53 * (6 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-            }
-            _ => {}
-        }
-        let l54 = *arg0.add(20 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-        let l55 = *arg0.add(21 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        let base101 = l54;
-        let len101 = l55;
-        for i in 0..len101 {
-            let base = base101.add(i * (15 * ::core::mem::size_of::<*const u8>()));
-            {
-                let l56 = *base.add(0).cast::<*mut u8>();
-                let l57 = *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>();
-                _rt::cabi_dealloc(l56, l57, 1);
-                let l58 = *base
-                    .add(2 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l59 = *base
-                    .add(3 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l58, l59, 1);
-                let l60 = *base
-                    .add(4 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l61 = *base
-                    .add(5 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l60, l61, 1);
-                let l62 = *base
-                    .add(6 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l63 = *base
-                    .add(7 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base66 = l62;
-                let len66 = l63;
-                for i in 0..len66 {
-                    let base = base66.add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l64 = *base.add(0).cast::<*mut u8>();
-                        let l65 = *base
-                            .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l64, l65, 1);
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base66,
-                    len66 * (2 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-                let l67 = *base
-                    .add(8 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l68 = *base
-                    .add(9 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base71 = l67;
-                let len71 = l68;
-                for i in 0..len71 {
-                    let base = base71.add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l69 = *base.add(0).cast::<*mut u8>();
-                        let l70 = *base
-                            .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l69, l70, 1);
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base71,
-                    len71 * (2 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-                let l72 = *base
-                    .add(10 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l73 = *base
-                    .add(11 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base97 = l72;
-                let len97 = l73;
-                for i in 0..len97 {
-                    let base = base97.add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l74 = i32::from(*base.add(0).cast::<u8>());
-                        match l74 {
-                            0 => {
-                                let l75 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l76 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l75, l76, 1);
-                                let l77 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l78 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l77, l78, 1);
-                            }
-                            1 => {
-                                let l79 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l80 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l79, l80, 1);
-                                let l81 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l82 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let base85 = l81;
-                                let len85 = l82;
-                                for i in 0..len85 {
-                                    let base = base85
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let l83 = *base.add(0).cast::<*mut u8>();
-                                        let l84 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l83, l84, 1);
-                                    }
-                                }
-                                _rt::cabi_dealloc(
-                                    base85,
-                                    len85 * (2 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                );
-                            }
-                            2 => {
-                                let l86 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l87 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l86, l87, 1);
-                                let l88 = *base
-                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l89 = *base
-                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let base92 = l88;
-                                let len92 = l89;
-                                for i in 0..len92 {
-                                    let base = base92
-                                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                    {
-                                        let l90 = *base.add(0).cast::<*mut u8>();
-                                        let l91 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l90, l91, 1);
-                                    }
-                                }
-                                _rt::cabi_dealloc(
-                                    base92,
-                                    len92 * (2 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                );
-                            }
-                            3 => {
-                                let l93 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l94 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l93, l94, 1);
-                            }
-                            _ => {
-                                let l95 = *base
-                                    .add(::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l96 = *base
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                _rt::cabi_dealloc(l95, l96, 1);
-                            }
-                        }
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base97,
-                    len97 * (5 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-                let l98 = i32::from(
-                    *base.add(12 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                );
-                match l98 {
-                    0 => {}
-                    _ => {
-                        let l99 = *base
-                            .add(13 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l100 = *base
-                            .add(14 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l99, l100, 1);
-                    }
-                }
-            }
-        }
-        _rt::cabi_dealloc(
-            base101,
-            len101 * (15 * ::core::mem::size_of::<*const u8>()),
-            ::core::mem::size_of::<*const u8>(),
-        );
-        let l102 = *arg0.add(22 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-        let l103 = *arg0.add(23 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        let base117 = l102;
-        let len117 = l103;
-        for i in 0..len117 {
-            let base = base117.add(i * (10 * ::core::mem::size_of::<*const u8>()));
-            {
-                let l104 = *base.add(0).cast::<*mut u8>();
-                let l105 = *base
-                    .add(::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l104, l105, 1);
-                let l106 = *base
-                    .add(2 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l107 = *base
-                    .add(3 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l106, l107, 1);
-                let l108 = *base
-                    .add(4 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l109 = *base
-                    .add(5 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l108, l109, 1);
-                let l110 = *base
-                    .add(6 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l111 = *base
-                    .add(7 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l110, l111, 1);
-                let l112 = *base
-                    .add(8 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l113 = *base
-                    .add(9 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base116 = l112;
-                let len116 = l113;
-                for i in 0..len116 {
-                    let base = base116
-                        .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l114 = *base.add(0).cast::<*mut u8>();
-                        let l115 = *base
-                            .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l114, l115, 1);
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base116,
-                    len116 * (2 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-            }
-        }
-        _rt::cabi_dealloc(
-            base117,
-            len117 * (10 * ::core::mem::size_of::<*const u8>()),
-            ::core::mem::size_of::<*const u8>(),
-        );
-        let l118 = *arg0.add(24 * ::core::mem::size_of::<*const u8>()).cast::<*mut u8>();
-        let l119 = *arg0.add(25 * ::core::mem::size_of::<*const u8>()).cast::<usize>();
-        let base132 = l118;
-        let len132 = l119;
-        for i in 0..len132 {
-            let base = base132.add(i * (12 * ::core::mem::size_of::<*const u8>()));
-            {
-                let l120 = *base.add(0).cast::<*mut u8>();
-                let l121 = *base
-                    .add(::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l120, l121, 1);
-                let l122 = *base
-                    .add(2 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l123 = *base
-                    .add(3 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l122, l123, 1);
-                let l124 = *base
-                    .add(4 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l125 = *base
-                    .add(5 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l124, l125, 1);
-                let l126 = i32::from(
-                    *base.add(6 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                );
-                match l126 {
-                    0 => {}
-                    _ => {
-                        let l127 = *base
-                            .add(7 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l128 = *base
-                            .add(8 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l127, l128, 1);
-                    }
-                }
-                let l129 = *base
-                    .add(9 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l130 = *base
-                    .add(10 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base131 = l129;
-                let len131 = l130;
-                _rt::cabi_dealloc(base131, len131 * 1, 1);
-            }
-        }
-        _rt::cabi_dealloc(
-            base132,
-            len132 * (12 * ::core::mem::size_of::<*const u8>()),
-            ::core::mem::size_of::<*const u8>(),
-        );
-        let l133 = i32::from(
-            *arg0.add(56 + 26 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-        );
-        match l133 {
-            0 => {}
-            _ => {
-                let l134 = *arg0
-                    .add(56 + 27 * ::core::mem::size_of::<*const u8>())
-                    .cast::<*mut u8>();
-                let l135 = *arg0
-                    .add(56 + 28 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                _rt::cabi_dealloc(l134, l135, 1);
-            }
-        }
-    }
-}
-#[doc(hidden)]
-#[allow(non_snake_case, unused_unsafe)]
-pub unsafe fn _export_reconcile_cabi<T_: Guest>(
-    arg0: *mut u8,
-    arg1: usize,
-    arg2: *mut u8,
-    arg3: usize,
-    arg4: i32,
-    arg5: *mut u8,
-    arg6: usize,
-    arg7: *mut u8,
-    arg8: usize,
-) -> *mut u8 {
-    unsafe {
-        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-        let result44 = {
-            let len0 = arg1;
-            let bytes0 = _rt::Vec::from_raw_parts(arg0.cast(), len0, len0);
-            let len1 = arg3;
-            let bytes1 = _rt::Vec::from_raw_parts(arg2.cast(), len1, len1);
-            let base42 = arg5;
-            let len42 = arg6;
-            let mut result42 = _rt::Vec::with_capacity(len42);
-            for i in 0..len42 {
-                let base = base42.add(i * (15 * ::core::mem::size_of::<*const u8>()));
-                let e42 = {
-                    let l2 = *base.add(0).cast::<*mut u8>();
-                    let l3 = *base
-                        .add(::core::mem::size_of::<*const u8>())
-                        .cast::<usize>();
-                    let len4 = l3;
-                    let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
-                    let l5 = *base
-                        .add(2 * ::core::mem::size_of::<*const u8>())
-                        .cast::<*mut u8>();
-                    let l6 = *base
-                        .add(3 * ::core::mem::size_of::<*const u8>())
-                        .cast::<usize>();
-                    let len7 = l6;
-                    let bytes7 = _rt::Vec::from_raw_parts(l5.cast(), len7, len7);
-                    let l8 = *base
-                        .add(4 * ::core::mem::size_of::<*const u8>())
-                        .cast::<*mut u8>();
-                    let l9 = *base
-                        .add(5 * ::core::mem::size_of::<*const u8>())
-                        .cast::<usize>();
-                    let len10 = l9;
-                    let bytes10 = _rt::Vec::from_raw_parts(l8.cast(), len10, len10);
-                    let l11 = *base
-                        .add(6 * ::core::mem::size_of::<*const u8>())
-                        .cast::<*mut u8>();
-                    let l12 = *base
-                        .add(7 * ::core::mem::size_of::<*const u8>())
-                        .cast::<usize>();
-                    let len13 = l12;
-                    let bytes13 = _rt::Vec::from_raw_parts(l11.cast(), len13, len13);
-                    let l14 = *base
-                        .add(8 * ::core::mem::size_of::<*const u8>())
-                        .cast::<*mut u8>();
-                    let l15 = *base
-                        .add(9 * ::core::mem::size_of::<*const u8>())
-                        .cast::<usize>();
-                    let len16 = l15;
-                    let bytes16 = _rt::Vec::from_raw_parts(l14.cast(), len16, len16);
-                    let l17 = i32::from(
-                        *base.add(10 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                    );
-                    let l18 = i32::from(
-                        *base.add(11 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                    );
-                    use pilothouse::controller::changes::ActionResult as V41;
-                    let v41 = match l18 {
-                        0 => {
-                            let e41 = {
-                                let l19 = i32::from(
-                                    *base
-                                        .add(12 * ::core::mem::size_of::<*const u8>())
-                                        .cast::<u8>(),
-                                );
-                                match l19 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let l20 = *base
-                                                .add(13 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l21 = *base
-                                                .add(14 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len22 = l21;
-                                            let bytes22 = _rt::Vec::from_raw_parts(
-                                                l20.cast(),
-                                                len22,
-                                                len22,
-                                            );
-                                            _rt::string_lift(bytes22)
-                                        };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
-                                }
-                            };
-                            V41::Done(e41)
-                        }
-                        1 => V41::Unchanged,
-                        2 => V41::Skipped,
-                        3 => {
-                            let e41 = {
-                                let l23 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l24 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len25 = l24;
-                                let bytes25 = _rt::Vec::from_raw_parts(
-                                    l23.cast(),
-                                    len25,
-                                    len25,
-                                );
-                                _rt::string_lift(bytes25)
-                            };
-                            V41::Conflict(e41)
-                        }
-                        4 => {
-                            let e41 = {
-                                let l26 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l27 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len28 = l27;
-                                let bytes28 = _rt::Vec::from_raw_parts(
-                                    l26.cast(),
-                                    len28,
-                                    len28,
-                                );
-                                _rt::string_lift(bytes28)
-                            };
-                            V41::AlreadyExists(e41)
-                        }
-                        5 => {
-                            let e41 = {
-                                let l29 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l30 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len31 = l30;
-                                let bytes31 = _rt::Vec::from_raw_parts(
-                                    l29.cast(),
-                                    len31,
-                                    len31,
-                                );
-                                _rt::string_lift(bytes31)
-                            };
-                            V41::NotFound(e41)
-                        }
-                        6 => {
-                            let e41 = {
-                                let l32 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l33 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len34 = l33;
-                                let bytes34 = _rt::Vec::from_raw_parts(
-                                    l32.cast(),
-                                    len34,
-                                    len34,
-                                );
-                                _rt::string_lift(bytes34)
-                            };
-                            V41::Forbidden(e41)
-                        }
-                        7 => {
-                            let e41 = {
-                                let l35 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l36 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len37 = l36;
-                                let bytes37 = _rt::Vec::from_raw_parts(
-                                    l35.cast(),
-                                    len37,
-                                    len37,
-                                );
-                                _rt::string_lift(bytes37)
-                            };
-                            V41::Invalid(e41)
-                        }
-                        n => {
-                            debug_assert_eq!(n, 8, "invalid enum discriminant");
-                            let e41 = {
-                                let l38 = *base
-                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<*mut u8>();
-                                let l39 = *base
-                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>();
-                                let len40 = l39;
-                                let bytes40 = _rt::Vec::from_raw_parts(
-                                    l38.cast(),
-                                    len40,
-                                    len40,
-                                );
-                                _rt::string_lift(bytes40)
-                            };
-                            V41::Failed(e41)
-                        }
-                    };
-                    pilothouse::controller::changes::Effect {
-                        kind: pilothouse::controller::types::Kind {
-                            group: _rt::string_lift(bytes4),
-                            version: _rt::string_lift(bytes7),
-                            kind: _rt::string_lift(bytes10),
-                        },
-                        key: pilothouse::controller::types::ObjectKey {
-                            namespace: _rt::string_lift(bytes13),
-                            name: _rt::string_lift(bytes16),
-                        },
-                        verb: pilothouse::controller::changes::Verb::_lift(l17 as u8),
-                        outcome: v41,
-                    }
-                };
-                result42.push(e42);
-            }
-            _rt::cabi_dealloc(
-                base42,
-                len42 * (15 * ::core::mem::size_of::<*const u8>()),
-                ::core::mem::size_of::<*const u8>(),
-            );
-            let len43 = arg8;
-            let bytes43 = _rt::Vec::from_raw_parts(arg7.cast(), len43, len43);
-            T_::reconcile(Request {
-                key: pilothouse::controller::types::ObjectKey {
-                    namespace: _rt::string_lift(bytes0),
-                    name: _rt::string_lift(bytes1),
-                },
-                attempt: arg4 as u32,
-                previous: result42,
-                config: _rt::string_lift(bytes43),
-            })
-        };
-        let ptr45 = (&raw mut _RET_AREA.0).cast::<u8>();
-        match result44 {
-            Ok(e) => {
-                *ptr45.add(0).cast::<u8>() = (0i32) as u8;
-                let Outcome { stages: stages46, next: next46 } = e;
-                let vec102 = stages46;
-                let len102 = vec102.len();
-                let layout102 = _rt::alloc::Layout::from_size_align(
-                        vec102.len() * (3 * ::core::mem::size_of::<*const u8>()),
-                        ::core::mem::size_of::<*const u8>(),
-                    )
-                    .unwrap();
-                let (result102, _cleanup102) = wit_bindgen::rt::Cleanup::new(layout102);
-                if let Some(cleanup) = _cleanup102 {
-                    cleanup.forget();
-                }
-                for (i, e) in vec102.into_iter().enumerate() {
-                    let base = result102
-                        .add(i * (3 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let pilothouse::controller::changes::Stage {
-                            actions: actions47,
-                            always: always47,
-                        } = e;
-                        let vec101 = actions47;
-                        let len101 = vec101.len();
-                        let layout101 = _rt::alloc::Layout::from_size_align(
-                                vec101.len()
-                                    * (8 + 18 * ::core::mem::size_of::<*const u8>()),
-                                ::core::mem::size_of::<*const u8>(),
-                            )
-                            .unwrap();
-                        let (result101, _cleanup101) = wit_bindgen::rt::Cleanup::new(
-                            layout101,
-                        );
-                        if let Some(cleanup) = _cleanup101 {
-                            cleanup.forget();
-                        }
-                        for (i, e) in vec101.into_iter().enumerate() {
-                            let base = result101
-                                .add(i * (8 + 18 * ::core::mem::size_of::<*const u8>()));
-                            {
-                                use pilothouse::controller::changes::Action as V100;
-                                match e {
-                                    V100::Apply(e) => {
-                                        *base.add(0).cast::<u8>() = (0i32) as u8;
-                                        let pilothouse::controller::changes::Apply {
-                                            object: object48,
-                                            subresource: subresource48,
-                                            force: force48,
-                                        } = e;
-                                        let vec49 = (object48.into_bytes()).into_boxed_slice();
-                                        let ptr49 = vec49.as_ptr().cast::<u8>();
-                                        let len49 = vec49.len();
-                                        ::core::mem::forget(vec49);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len49;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr49.cast_mut();
-                                        match subresource48 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                let vec50 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr50 = vec50.as_ptr().cast::<u8>();
-                                                let len50 = vec50.len();
-                                                ::core::mem::forget(vec50);
-                                                *base
-                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len50;
-                                                *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr50.cast_mut();
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                        *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (match force48 {
-                                            true => 1,
-                                            false => 0,
-                                        }) as u8;
-                                    }
-                                    V100::Create(e) => {
-                                        *base.add(0).cast::<u8>() = (1i32) as u8;
-                                        let pilothouse::controller::changes::Create {
-                                            object: object51,
-                                            subresource: subresource51,
-                                        } = e;
-                                        let vec52 = (object51.into_bytes()).into_boxed_slice();
-                                        let ptr52 = vec52.as_ptr().cast::<u8>();
-                                        let len52 = vec52.len();
-                                        ::core::mem::forget(vec52);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len52;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr52.cast_mut();
-                                        match subresource51 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                let vec53 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr53 = vec53.as_ptr().cast::<u8>();
-                                                let len53 = vec53.len();
-                                                ::core::mem::forget(vec53);
-                                                *base
-                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len53;
-                                                *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr53.cast_mut();
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                    }
-                                    V100::Update(e) => {
-                                        *base.add(0).cast::<u8>() = (2i32) as u8;
-                                        let pilothouse::controller::changes::Update {
-                                            object: object54,
-                                            subresource: subresource54,
-                                        } = e;
-                                        let vec55 = (object54.into_bytes()).into_boxed_slice();
-                                        let ptr55 = vec55.as_ptr().cast::<u8>();
-                                        let len55 = vec55.len();
-                                        ::core::mem::forget(vec55);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len55;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr55.cast_mut();
-                                        match subresource54 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                let vec56 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr56 = vec56.as_ptr().cast::<u8>();
-                                                let len56 = vec56.len();
-                                                ::core::mem::forget(vec56);
-                                                *base
-                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len56;
-                                                *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr56.cast_mut();
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                    }
-                                    V100::Patch(e) => {
-                                        *base.add(0).cast::<u8>() = (3i32) as u8;
-                                        let pilothouse::controller::changes::Patch {
-                                            kind: kind57,
-                                            key: key57,
-                                            subresource: subresource57,
-                                            patch_type: patch_type57,
-                                            body: body57,
-                                        } = e;
-                                        let pilothouse::controller::types::Kind {
-                                            group: group58,
-                                            version: version58,
-                                            kind: kind58,
-                                        } = kind57;
-                                        let vec59 = (group58.into_bytes()).into_boxed_slice();
-                                        let ptr59 = vec59.as_ptr().cast::<u8>();
-                                        let len59 = vec59.len();
-                                        ::core::mem::forget(vec59);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len59;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr59.cast_mut();
-                                        let vec60 = (version58.into_bytes()).into_boxed_slice();
-                                        let ptr60 = vec60.as_ptr().cast::<u8>();
-                                        let len60 = vec60.len();
-                                        ::core::mem::forget(vec60);
-                                        *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len60;
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr60.cast_mut();
-                                        let vec61 = (kind58.into_bytes()).into_boxed_slice();
-                                        let ptr61 = vec61.as_ptr().cast::<u8>();
-                                        let len61 = vec61.len();
-                                        ::core::mem::forget(vec61);
-                                        *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len61;
-                                        *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr61.cast_mut();
-                                        let pilothouse::controller::types::ObjectKey {
-                                            namespace: namespace62,
-                                            name: name62,
-                                        } = key57;
-                                        let vec63 = (namespace62.into_bytes()).into_boxed_slice();
-                                        let ptr63 = vec63.as_ptr().cast::<u8>();
-                                        let len63 = vec63.len();
-                                        ::core::mem::forget(vec63);
-                                        *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len63;
-                                        *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr63.cast_mut();
-                                        let vec64 = (name62.into_bytes()).into_boxed_slice();
-                                        let ptr64 = vec64.as_ptr().cast::<u8>();
-                                        let len64 = vec64.len();
-                                        ::core::mem::forget(vec64);
-                                        *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len64;
-                                        *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr64.cast_mut();
-                                        match subresource57 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                let vec65 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr65 = vec65.as_ptr().cast::<u8>();
-                                                let len65 = vec65.len();
-                                                ::core::mem::forget(vec65);
-                                                *base
-                                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len65;
-                                                *base
-                                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr65.cast_mut();
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                        *base
-                                            .add(14 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (patch_type57.clone() as i32) as u8;
-                                        let vec66 = (body57.into_bytes()).into_boxed_slice();
-                                        let ptr66 = vec66.as_ptr().cast::<u8>();
-                                        let len66 = vec66.len();
-                                        ::core::mem::forget(vec66);
-                                        *base
-                                            .add(16 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len66;
-                                        *base
-                                            .add(15 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr66.cast_mut();
-                                    }
-                                    V100::Delete(e) => {
-                                        *base.add(0).cast::<u8>() = (4i32) as u8;
-                                        let pilothouse::controller::changes::Delete {
-                                            kind: kind67,
-                                            key: key67,
-                                            uid: uid67,
-                                            resource_version: resource_version67,
-                                            propagation: propagation67,
-                                            grace_period_seconds: grace_period_seconds67,
-                                        } = e;
-                                        let pilothouse::controller::types::Kind {
-                                            group: group68,
-                                            version: version68,
-                                            kind: kind68,
-                                        } = kind67;
-                                        let vec69 = (group68.into_bytes()).into_boxed_slice();
-                                        let ptr69 = vec69.as_ptr().cast::<u8>();
-                                        let len69 = vec69.len();
-                                        ::core::mem::forget(vec69);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len69;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr69.cast_mut();
-                                        let vec70 = (version68.into_bytes()).into_boxed_slice();
-                                        let ptr70 = vec70.as_ptr().cast::<u8>();
-                                        let len70 = vec70.len();
-                                        ::core::mem::forget(vec70);
-                                        *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len70;
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr70.cast_mut();
-                                        let vec71 = (kind68.into_bytes()).into_boxed_slice();
-                                        let ptr71 = vec71.as_ptr().cast::<u8>();
-                                        let len71 = vec71.len();
-                                        ::core::mem::forget(vec71);
-                                        *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len71;
-                                        *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr71.cast_mut();
-                                        let pilothouse::controller::types::ObjectKey {
-                                            namespace: namespace72,
-                                            name: name72,
-                                        } = key67;
-                                        let vec73 = (namespace72.into_bytes()).into_boxed_slice();
-                                        let ptr73 = vec73.as_ptr().cast::<u8>();
-                                        let len73 = vec73.len();
-                                        ::core::mem::forget(vec73);
-                                        *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len73;
-                                        *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr73.cast_mut();
-                                        let vec74 = (name72.into_bytes()).into_boxed_slice();
-                                        let ptr74 = vec74.as_ptr().cast::<u8>();
-                                        let len74 = vec74.len();
-                                        ::core::mem::forget(vec74);
-                                        *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len74;
-                                        *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr74.cast_mut();
-                                        match uid67 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                let vec75 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr75 = vec75.as_ptr().cast::<u8>();
-                                                let len75 = vec75.len();
-                                                ::core::mem::forget(vec75);
-                                                *base
-                                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len75;
-                                                *base
-                                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr75.cast_mut();
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(11 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                        match resource_version67 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(14 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                let vec76 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr76 = vec76.as_ptr().cast::<u8>();
-                                                let len76 = vec76.len();
-                                                ::core::mem::forget(vec76);
-                                                *base
-                                                    .add(16 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len76;
-                                                *base
-                                                    .add(15 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>() = ptr76.cast_mut();
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(14 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                        match propagation67 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                *base
-                                                    .add(1 + 17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (e.clone() as i32) as u8;
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                        match grace_period_seconds67 {
-                                            Some(e) => {
-                                                *base
-                                                    .add(4 + 17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (1i32) as u8;
-                                                *base
-                                                    .add(8 + 17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<i32>() = _rt::as_i32(e);
-                                            }
-                                            None => {
-                                                *base
-                                                    .add(4 + 17 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<u8>() = (0i32) as u8;
-                                            }
-                                        };
-                                    }
-                                    V100::Event(e) => {
-                                        *base.add(0).cast::<u8>() = (5i32) as u8;
-                                        let pilothouse::controller::changes::Event {
-                                            kind: kind77,
-                                            key: key77,
-                                            event_type: event_type77,
-                                            reason: reason77,
-                                            action: action77,
-                                            note: note77,
-                                        } = e;
-                                        let pilothouse::controller::types::Kind {
-                                            group: group78,
-                                            version: version78,
-                                            kind: kind78,
-                                        } = kind77;
-                                        let vec79 = (group78.into_bytes()).into_boxed_slice();
-                                        let ptr79 = vec79.as_ptr().cast::<u8>();
-                                        let len79 = vec79.len();
-                                        ::core::mem::forget(vec79);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len79;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr79.cast_mut();
-                                        let vec80 = (version78.into_bytes()).into_boxed_slice();
-                                        let ptr80 = vec80.as_ptr().cast::<u8>();
-                                        let len80 = vec80.len();
-                                        ::core::mem::forget(vec80);
-                                        *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len80;
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr80.cast_mut();
-                                        let vec81 = (kind78.into_bytes()).into_boxed_slice();
-                                        let ptr81 = vec81.as_ptr().cast::<u8>();
-                                        let len81 = vec81.len();
-                                        ::core::mem::forget(vec81);
-                                        *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len81;
-                                        *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr81.cast_mut();
-                                        let pilothouse::controller::types::ObjectKey {
-                                            namespace: namespace82,
-                                            name: name82,
-                                        } = key77;
-                                        let vec83 = (namespace82.into_bytes()).into_boxed_slice();
-                                        let ptr83 = vec83.as_ptr().cast::<u8>();
-                                        let len83 = vec83.len();
-                                        ::core::mem::forget(vec83);
-                                        *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len83;
-                                        *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr83.cast_mut();
-                                        let vec84 = (name82.into_bytes()).into_boxed_slice();
-                                        let ptr84 = vec84.as_ptr().cast::<u8>();
-                                        let len84 = vec84.len();
-                                        ::core::mem::forget(vec84);
-                                        *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len84;
-                                        *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr84.cast_mut();
-                                        *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (event_type77.clone() as i32) as u8;
-                                        let vec85 = (reason77.into_bytes()).into_boxed_slice();
-                                        let ptr85 = vec85.as_ptr().cast::<u8>();
-                                        let len85 = vec85.len();
-                                        ::core::mem::forget(vec85);
-                                        *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len85;
-                                        *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr85.cast_mut();
-                                        let vec86 = (action77.into_bytes()).into_boxed_slice();
-                                        let ptr86 = vec86.as_ptr().cast::<u8>();
-                                        let len86 = vec86.len();
-                                        ::core::mem::forget(vec86);
-                                        *base
-                                            .add(15 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len86;
-                                        *base
-                                            .add(14 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr86.cast_mut();
-                                        let vec87 = (note77.into_bytes()).into_boxed_slice();
-                                        let ptr87 = vec87.as_ptr().cast::<u8>();
-                                        let len87 = vec87.len();
-                                        ::core::mem::forget(vec87);
-                                        *base
-                                            .add(17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len87;
-                                        *base
-                                            .add(16 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr87.cast_mut();
-                                    }
-                                    V100::Finalizer(e) => {
-                                        *base.add(0).cast::<u8>() = (6i32) as u8;
-                                        let pilothouse::controller::changes::Finalizer {
-                                            kind: kind88,
-                                            key: key88,
-                                            name: name88,
-                                            present: present88,
-                                        } = e;
-                                        let pilothouse::controller::types::Kind {
-                                            group: group89,
-                                            version: version89,
-                                            kind: kind89,
-                                        } = kind88;
-                                        let vec90 = (group89.into_bytes()).into_boxed_slice();
-                                        let ptr90 = vec90.as_ptr().cast::<u8>();
-                                        let len90 = vec90.len();
-                                        ::core::mem::forget(vec90);
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len90;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr90.cast_mut();
-                                        let vec91 = (version89.into_bytes()).into_boxed_slice();
-                                        let ptr91 = vec91.as_ptr().cast::<u8>();
-                                        let len91 = vec91.len();
-                                        ::core::mem::forget(vec91);
-                                        *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len91;
-                                        *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr91.cast_mut();
-                                        let vec92 = (kind89.into_bytes()).into_boxed_slice();
-                                        let ptr92 = vec92.as_ptr().cast::<u8>();
-                                        let len92 = vec92.len();
-                                        ::core::mem::forget(vec92);
-                                        *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len92;
-                                        *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr92.cast_mut();
-                                        let pilothouse::controller::types::ObjectKey {
-                                            namespace: namespace93,
-                                            name: name93,
-                                        } = key88;
-                                        let vec94 = (namespace93.into_bytes()).into_boxed_slice();
-                                        let ptr94 = vec94.as_ptr().cast::<u8>();
-                                        let len94 = vec94.len();
-                                        ::core::mem::forget(vec94);
-                                        *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len94;
-                                        *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr94.cast_mut();
-                                        let vec95 = (name93.into_bytes()).into_boxed_slice();
-                                        let ptr95 = vec95.as_ptr().cast::<u8>();
-                                        let len95 = vec95.len();
-                                        ::core::mem::forget(vec95);
-                                        *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len95;
-                                        *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr95.cast_mut();
-                                        let vec96 = (name88.into_bytes()).into_boxed_slice();
-                                        let ptr96 = vec96.as_ptr().cast::<u8>();
-                                        let len96 = vec96.len();
-                                        ::core::mem::forget(vec96);
-                                        *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len96;
-                                        *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr96.cast_mut();
-                                        *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (match present88 {
-                                            true => 1,
-                                            false => 0,
-                                        }) as u8;
-                                    }
-                                    V100::Children(e) => {
-                                        *base.add(0).cast::<u8>() = (7i32) as u8;
-                                        let pilothouse::controller::changes::Children {
-                                            objects: objects97,
-                                        } = e;
-                                        let vec99 = objects97;
-                                        let len99 = vec99.len();
-                                        let layout99 = _rt::alloc::Layout::from_size_align(
-                                                vec99.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                                ::core::mem::size_of::<*const u8>(),
-                                            )
-                                            .unwrap();
-                                        let (result99, _cleanup99) = wit_bindgen::rt::Cleanup::new(
-                                            layout99,
-                                        );
-                                        if let Some(cleanup) = _cleanup99 {
-                                            cleanup.forget();
-                                        }
-                                        for (i, e) in vec99.into_iter().enumerate() {
-                                            let base = result99
-                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                            {
-                                                let vec98 = (e.into_bytes()).into_boxed_slice();
-                                                let ptr98 = vec98.as_ptr().cast::<u8>();
-                                                let len98 = vec98.len();
-                                                ::core::mem::forget(vec98);
-                                                *base
-                                                    .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>() = len98;
-                                                *base.add(0).cast::<*mut u8>() = ptr98.cast_mut();
-                                            }
-                                        }
-                                        *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len99;
-                                        *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = result99;
-                                    }
-                                }
-                            }
-                        }
-                        *base.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len101;
-                        *base.add(0).cast::<*mut u8>() = result101;
-                        *base
-                            .add(2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (match always47 {
-                            true => 1,
-                            false => 0,
-                        }) as u8;
-                    }
-                }
-                *ptr45
-                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>() = len102;
-                *ptr45.add(8).cast::<*mut u8>() = result102;
-                match next46 {
-                    Next::OnChange => {
-                        *ptr45
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (0i32) as u8;
-                    }
-                    Next::After(e) => {
-                        *ptr45
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (1i32) as u8;
-                        *ptr45
-                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<i64>() = _rt::as_i64(e);
-                    }
-                    Next::Retry(e) => {
-                        *ptr45
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<u8>() = (2i32) as u8;
-                        let vec103 = (e.into_bytes()).into_boxed_slice();
-                        let ptr103 = vec103.as_ptr().cast::<u8>();
-                        let len103 = vec103.len();
-                        ::core::mem::forget(vec103);
-                        *ptr45
-                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len103;
-                        *ptr45
-                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr103.cast_mut();
-                    }
-                }
-            }
-            Err(e) => {
-                *ptr45.add(0).cast::<u8>() = (1i32) as u8;
-                match e {
-                    Failure::Retry(e) => {
-                        *ptr45.add(8).cast::<u8>() = (0i32) as u8;
-                        let vec104 = (e.into_bytes()).into_boxed_slice();
-                        let ptr104 = vec104.as_ptr().cast::<u8>();
-                        let len104 = vec104.len();
-                        ::core::mem::forget(vec104);
-                        *ptr45
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len104;
-                        *ptr45
-                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr104.cast_mut();
-                    }
-                    Failure::Terminal(e) => {
-                        *ptr45.add(8).cast::<u8>() = (1i32) as u8;
-                        let vec105 = (e.into_bytes()).into_boxed_slice();
-                        let ptr105 = vec105.as_ptr().cast::<u8>();
-                        let len105 = vec105.len();
-                        ::core::mem::forget(vec105);
-                        *ptr45
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>() = len105;
-                        *ptr45
-                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>() = ptr105.cast_mut();
-                    }
-                }
-            }
-        };
-        ptr45
-    }
-}
-#[doc(hidden)]
-#[allow(non_snake_case)]
-pub unsafe fn __post_return_reconcile<T_: Guest>(arg0: *mut u8) {
-    unsafe {
-        let l0 = i32::from(*arg0.add(0).cast::<u8>());
-        match l0 {
-            0 => {
-                let l1 = *arg0.add(8).cast::<*mut u8>();
-                let l2 = *arg0
-                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                    .cast::<usize>();
-                let base86 = l1;
-                let len86 = l2;
-                for i in 0..len86 {
-                    let base = base86.add(i * (3 * ::core::mem::size_of::<*const u8>()));
-                    {
-                        let l3 = *base.add(0).cast::<*mut u8>();
-                        let l4 = *base
-                            .add(::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        let base85 = l3;
-                        let len85 = l4;
-                        for i in 0..len85 {
-                            let base = base85
-                                .add(i * (8 + 18 * ::core::mem::size_of::<*const u8>()));
-                            {
-                                let l5 = i32::from(*base.add(0).cast::<u8>());
-                                match l5 {
-                                    0 => {
-                                        let l6 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l7 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l6, l7, 1);
-                                        let l8 = i32::from(
-                                            *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        match l8 {
-                                            0 => {}
-                                            _ => {
-                                                let l9 = *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l10 = *base
-                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l9, l10, 1);
-                                            }
-                                        }
-                                    }
-                                    1 => {
-                                        let l11 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l12 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l11, l12, 1);
-                                        let l13 = i32::from(
-                                            *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        match l13 {
-                                            0 => {}
-                                            _ => {
-                                                let l14 = *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l15 = *base
-                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l14, l15, 1);
-                                            }
-                                        }
-                                    }
-                                    2 => {
-                                        let l16 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l17 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l16, l17, 1);
-                                        let l18 = i32::from(
-                                            *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        match l18 {
-                                            0 => {}
-                                            _ => {
-                                                let l19 = *base
-                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l20 = *base
-                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l19, l20, 1);
-                                            }
-                                        }
-                                    }
-                                    3 => {
-                                        let l21 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l22 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l21, l22, 1);
-                                        let l23 = *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l24 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l23, l24, 1);
-                                        let l25 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l26 = *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l25, l26, 1);
-                                        let l27 = *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l28 = *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l27, l28, 1);
-                                        let l29 = *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l30 = *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l29, l30, 1);
-                                        let l31 = i32::from(
-                                            *base
-                                                .add(11 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        match l31 {
-                                            0 => {}
-                                            _ => {
-                                                let l32 = *base
-                                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l33 = *base
-                                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l32, l33, 1);
-                                            }
-                                        }
-                                        let l34 = *base
-                                            .add(15 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l35 = *base
-                                            .add(16 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l34, l35, 1);
-                                    }
-                                    4 => {
-                                        let l36 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l37 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l36, l37, 1);
-                                        let l38 = *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l39 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l38, l39, 1);
-                                        let l40 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l41 = *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l40, l41, 1);
-                                        let l42 = *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l43 = *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l42, l43, 1);
-                                        let l44 = *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l45 = *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l44, l45, 1);
-                                        let l46 = i32::from(
-                                            *base
-                                                .add(11 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        match l46 {
-                                            0 => {}
-                                            _ => {
-                                                let l47 = *base
-                                                    .add(12 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l48 = *base
-                                                    .add(13 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l47, l48, 1);
-                                            }
-                                        }
-                                        let l49 = i32::from(
-                                            *base
-                                                .add(14 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<u8>(),
-                                        );
-                                        match l49 {
-                                            0 => {}
-                                            _ => {
-                                                let l50 = *base
-                                                    .add(15 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l51 = *base
-                                                    .add(16 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l50, l51, 1);
-                                            }
-                                        }
-                                    }
-                                    5 => {
-                                        let l52 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l53 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l52, l53, 1);
-                                        let l54 = *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l55 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l54, l55, 1);
-                                        let l56 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l57 = *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l56, l57, 1);
-                                        let l58 = *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l59 = *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l58, l59, 1);
-                                        let l60 = *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l61 = *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l60, l61, 1);
-                                        let l62 = *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l63 = *base
-                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l62, l63, 1);
-                                        let l64 = *base
-                                            .add(14 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l65 = *base
-                                            .add(15 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l64, l65, 1);
-                                        let l66 = *base
-                                            .add(16 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l67 = *base
-                                            .add(17 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l66, l67, 1);
-                                    }
-                                    6 => {
-                                        let l68 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l69 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l68, l69, 1);
-                                        let l70 = *base
-                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l71 = *base
-                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l70, l71, 1);
-                                        let l72 = *base
-                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l73 = *base
-                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l72, l73, 1);
-                                        let l74 = *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l75 = *base
-                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l74, l75, 1);
-                                        let l76 = *base
-                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l77 = *base
-                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l76, l77, 1);
-                                        let l78 = *base
-                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l79 = *base
-                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        _rt::cabi_dealloc(l78, l79, 1);
-                                    }
-                                    _ => {
-                                        let l80 = *base
-                                            .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>();
-                                        let l81 = *base
-                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>();
-                                        let base84 = l80;
-                                        let len84 = l81;
-                                        for i in 0..len84 {
-                                            let base = base84
-                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                            {
-                                                let l82 = *base.add(0).cast::<*mut u8>();
-                                                let l83 = *base
-                                                    .add(::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                _rt::cabi_dealloc(l82, l83, 1);
-                                            }
-                                        }
-                                        _rt::cabi_dealloc(
-                                            base84,
-                                            len84 * (2 * ::core::mem::size_of::<*const u8>()),
-                                            ::core::mem::size_of::<*const u8>(),
-                                        );
-                                    }
-                                }
-                            }
-                        }
-                        _rt::cabi_dealloc(
-                            base85,
-                            len85 * (8 + 18 * ::core::mem::size_of::<*const u8>()),
-                            ::core::mem::size_of::<*const u8>(),
-                        );
-                    }
-                }
-                _rt::cabi_dealloc(
-                    base86,
-                    len86 * (3 * ::core::mem::size_of::<*const u8>()),
-                    ::core::mem::size_of::<*const u8>(),
-                );
-                let l87 = i32::from(
-                    *arg0.add(8 + 2 * ::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                );
-                match l87 {
-                    0 => {}
-                    1 => {}
-                    _ => {
-                        let l88 = *arg0
-                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l89 = *arg0
-                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l88, l89, 1);
-                    }
-                }
-            }
-            _ => {
-                let l90 = i32::from(*arg0.add(8).cast::<u8>());
-                match l90 {
-                    0 => {
-                        let l91 = *arg0
-                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l92 = *arg0
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l91, l92, 1);
-                    }
-                    _ => {
-                        let l93 = *arg0
-                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                            .cast::<*mut u8>();
-                        let l94 = *arg0
-                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                            .cast::<usize>();
-                        _rt::cabi_dealloc(l93, l94, 1);
-                    }
-                }
-            }
-        }
-    }
-}
-pub trait Guest {
-    /// What this plugin is, reads and writes. Called once when the plugin is loaded; calling an import but `log` from here is a trap.
-    #[allow(async_fn_in_trait)]
-    fn describe() -> Manifest;
-    /// Look at the snapshot and say what should be done about one key. Must be pure: the same request on the same snapshot gives
-    /// the same answer. It is called in a fresh instance, unless the operator has chosen to reuse instances: what is remembered from one
-    /// call to the next makes it impure.
-    ///
-    /// Random numbers that a language's runtime asks WASI for are the same each time for one key, and cannot be computed outside of the
-    /// host. They are good enough for names and hash tables; keys and passwords of long life should come from elsewhere.
-    #[allow(async_fn_in_trait)]
-    fn reconcile(request: Request) -> Result<Outcome, Failure>;
-}
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __export_world_controller_cabi {
-    ($ty:ident with_types_in $($path_to_types:tt)*) => {
-        const _ : () = { #[unsafe (export_name = "describe")] unsafe extern "C" fn
-        export_describe() -> * mut u8 { unsafe { $($path_to_types)*::
-        _export_describe_cabi::<$ty > () } } #[unsafe (export_name =
-        "cabi_post_describe")] unsafe extern "C" fn _post_return_describe(arg0 : * mut
-        u8,) { unsafe { $($path_to_types)*:: __post_return_describe::<$ty > (arg0) } }
-        #[unsafe (export_name = "reconcile")] unsafe extern "C" fn export_reconcile(arg0
-        : * mut u8, arg1 : usize, arg2 : * mut u8, arg3 : usize, arg4 : i32, arg5 : * mut
-        u8, arg6 : usize, arg7 : * mut u8, arg8 : usize,) -> * mut u8 { unsafe {
-        $($path_to_types)*:: _export_reconcile_cabi::<$ty > (arg0, arg1, arg2, arg3,
-        arg4, arg5, arg6, arg7, arg8) } } #[unsafe (export_name = "cabi_post_reconcile")]
-        unsafe extern "C" fn _post_return_reconcile(arg0 : * mut u8,) { unsafe {
-        $($path_to_types)*:: __post_return_reconcile::<$ty > (arg0) } } };
-    };
-}
-#[doc(hidden)]
-pub use __export_world_controller_cabi;
-#[repr(align(8))]
-struct _RetArea(
-    [::core::mem::MaybeUninit<u8>; 64 + 28 * ::core::mem::size_of::<*const u8>()],
-);
-static mut _RET_AREA: _RetArea = _RetArea(
-    [::core::mem::MaybeUninit::uninit(); 64 + 28 * ::core::mem::size_of::<*const u8>()],
-);
 #[rustfmt::skip]
 #[allow(dead_code, clippy::all)]
 pub mod pilothouse {
@@ -3005,38 +14,23 @@ pub mod pilothouse {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            /// A group-version-kind: `{group: "apps", version: "v1", kind: "Deployment"}`.
-            /// The core group is the empty string.
+            /// An object's `apiVersion`, a slash, and its `kind`: `v1/Pod`, `apps/v1/Deployment`.
+            pub type Kind = _rt::String;
+            /// Names one object.
             #[derive(Clone, Eq, PartialEq)]
-            pub struct Kind {
-                pub group: _rt::String,
-                pub version: _rt::String,
-                pub kind: _rt::String,
-            }
-            impl ::core::fmt::Debug for Kind {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Kind")
-                        .field("group", &self.group)
-                        .field("version", &self.version)
-                        .field("kind", &self.kind)
-                        .finish()
-                }
-            }
-            /// Names one object of a kind. `namespace` is empty for cluster-scoped objects.
-            #[derive(Clone, Eq, PartialEq)]
-            pub struct ObjectKey {
+            pub struct ObjectRef {
+                pub kind: Kind,
+                /// Empty for cluster-scoped objects.
                 pub namespace: _rt::String,
                 pub name: _rt::String,
             }
-            impl ::core::fmt::Debug for ObjectKey {
+            impl ::core::fmt::Debug for ObjectRef {
                 fn fmt(
                     &self,
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
-                    f.debug_struct("ObjectKey")
+                    f.debug_struct("ObjectRef")
+                        .field("kind", &self.kind)
                         .field("namespace", &self.namespace)
                         .field("name", &self.name)
                         .finish()
@@ -3046,80 +40,39 @@ pub mod pilothouse {
             pub type Json = _rt::String;
             /// Whole milliseconds.
             pub type Milliseconds = u64;
-            /// Where a value lies inside an object: a subset of kubectl's JSONPath.
-            /// `.spec.nodeName`, `.spec.ports[*].name`, `.metadata.labels['app.kubernetes.io/name']`.
-            /// A step is `.name`, `['name']` (names with dots or slashes) or `[*]` (every element of an array, every value of a map).
-            pub type FieldPath = _rt::String;
-            /// One condition on an object's labels, as in Kubernetes' `matchExpressions`.
-            #[derive(Clone, Eq, PartialEq)]
-            pub enum LabelRequirement {
-                /// The label is there and has this value.
-                Equals((_rt::String, _rt::String)),
-                /// The label is there and has one of these values.
-                OneOf((_rt::String, _rt::Vec<_rt::String>)),
-                /// The label is absent, or has none of these values.
-                NoneOf((_rt::String, _rt::Vec<_rt::String>)),
-                /// The label is there, whatever its value.
-                Exists(_rt::String),
-                /// The label is absent.
-                Absent(_rt::String),
-            }
-            impl ::core::fmt::Debug for LabelRequirement {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        LabelRequirement::Equals(e) => {
-                            f.debug_tuple("LabelRequirement::Equals").field(e).finish()
-                        }
-                        LabelRequirement::OneOf(e) => {
-                            f.debug_tuple("LabelRequirement::OneOf").field(e).finish()
-                        }
-                        LabelRequirement::NoneOf(e) => {
-                            f.debug_tuple("LabelRequirement::NoneOf").field(e).finish()
-                        }
-                        LabelRequirement::Exists(e) => {
-                            f.debug_tuple("LabelRequirement::Exists").field(e).finish()
-                        }
-                        LabelRequirement::Absent(e) => {
-                            f.debug_tuple("LabelRequirement::Absent").field(e).finish()
-                        }
-                    }
-                }
-            }
-            /// Conditions that must all hold. The empty list selects everything.
-            pub type LabelSelector = _rt::Vec<LabelRequirement>;
         }
-        /// Reads. All of one reconcile's reads are answered from one frozen snapshot of the host's caches: what was read once reads
-        /// the same again, and two kinds are seen at the same instant of the host (each kind's own watch may lag the server differently).
+        /// Reads. All of one reconcile's reads are answered from one frozen snapshot of the host's caches:
+        /// what was read once reads the same again, and two kinds are seen at the same instant of the host
+        /// (each kind's own watch may lag the server differently).
         ///
-        /// Every read is recorded, also one that found nothing. When a later change would alter its answer, the key is reconciled
-        /// again: there are no watches to set up and no mapping functions to write. The object that an apply, update, delete or finalizer
-        /// action is on counts as read, if its kind is. A reconcile that asks more than 10,000 different questions is stopped, and so is one
-        /// with a selector of more than 100 conditions or 1,000 values. There is an end to what the host remembers: a plugin whose
-        /// reads take more than 64 MiB (some 350,000), and a key with more than 64 selectors that name no label an object must have, is
-        /// reconciled after any change of the kinds that were asked about. Of keys whose object is gone some thousand are remembered, and more for an
-        /// hour.
+        /// Every read is recorded, also one that found nothing. When a later change would alter its answer,
+        /// the key is reconciled again: there are no watches to set up and no mapping functions to write.
+        /// The object that an apply, update, delete or finalizer action is on counts as read, if its kind
+        /// is.
+        ///
+        /// A mistake of the plugin's author ends the run, with a text that says what it is: an index that
+        /// the manifest does not declare, a selector or a kind that cannot be parsed, more than 10,000
+        /// different questions, a selector of more than 100 conditions or 1,000 values.
+        ///
+        /// There is an end to what the host remembers. A plugin whose reads take more than 64 MiB (some
+        /// 350,000), and a key with more than 64 selectors that name no label an object must have, is
+        /// reconciled after any change of the kinds that were asked about. Of keys whose object is gone
+        /// some thousand are remembered, and more for an hour.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod cluster {
+        pub mod snapshot {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             pub type Kind = super::super::super::pilothouse::controller::types::Kind;
-            pub type ObjectKey = super::super::super::pilothouse::controller::types::ObjectKey;
+            pub type ObjectRef = super::super::super::pilothouse::controller::types::ObjectRef;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
-            pub type LabelSelector = super::super::super::pilothouse::controller::types::LabelSelector;
             /// Why a read has no answer. Finding nothing is an answer, not an error.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ReadError {
-                /// The manifest does not name this kind, or names other namespaces of it, or the operator has not granted it.
+                /// The manifest does not name this kind, or names other namespaces of it, or the operator has
+                /// not granted it.
                 Denied(_rt::String),
-                /// The manifest declares no index of this name for this kind.
-                UnknownIndex(_rt::String),
-                /// `pointer` is not a JSON Pointer (RFC 6901).
-                InvalidPointer(_rt::String),
             }
             impl ::core::fmt::Debug for ReadError {
                 fn fmt(
@@ -3129,12 +82,6 @@ pub mod pilothouse {
                     match self {
                         ReadError::Denied(e) => {
                             f.debug_tuple("ReadError::Denied").field(e).finish()
-                        }
-                        ReadError::UnknownIndex(e) => {
-                            f.debug_tuple("ReadError::UnknownIndex").field(e).finish()
-                        }
-                        ReadError::InvalidPointer(e) => {
-                            f.debug_tuple("ReadError::InvalidPointer").field(e).finish()
                         }
                     }
                 }
@@ -3165,13 +112,14 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Which objects of a kind to list.
+            /// Which objects of a kind.
             #[derive(Clone, Eq, PartialEq)]
             pub enum Filter {
                 /// All of them.
                 Everything,
-                /// Those whose labels match.
-                Labels(LabelSelector),
+                /// Those whose labels match: a selector as kubectl writes it (`app=web,tier in (a,b),!canary`),
+                /// or a LabelSelector as objects hold it (`{"matchLabels": {"app": "web"}}`).
+                Labels(_rt::String),
                 /// Those with this indexed value.
                 Index(IndexValue),
             }
@@ -3193,10 +141,29 @@ pub mod pilothouse {
                     }
                 }
             }
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Query {
+                pub kind: Kind,
+                /// None: all namespaces that the manifest reads of this kind.
+                pub namespace: Option<_rt::String>,
+                pub filter: Filter,
+            }
+            impl ::core::fmt::Debug for Query {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Query")
+                        .field("kind", &self.kind)
+                        .field("namespace", &self.namespace)
+                        .field("filter", &self.filter)
+                        .finish()
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// The object, cut down to the manifest's fields for its kind.
             #[allow(async_fn_in_trait)]
-            pub fn get(kind: &Kind, key: &ObjectKey) -> Result<Option<Json>, ReadError> {
+            pub fn get(object: &ObjectRef) -> Result<Option<Json>, ReadError> {
                 unsafe {
                     #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                     #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
@@ -3209,40 +176,26 @@ pub mod pilothouse {
                         [::core::mem::MaybeUninit::uninit(); 4
                             * ::core::mem::size_of::<*const u8>()],
                     );
-                    let super::super::super::pilothouse::controller::types::Kind {
-                        group: group0,
-                        version: version0,
+                    let super::super::super::pilothouse::controller::types::ObjectRef {
                         kind: kind0,
-                    } = kind;
-                    let vec1 = group0;
+                        namespace: namespace0,
+                        name: name0,
+                    } = object;
+                    let vec1 = kind0;
                     let ptr1 = vec1.as_ptr().cast::<u8>();
                     let len1 = vec1.len();
-                    let vec2 = version0;
+                    let vec2 = namespace0;
                     let ptr2 = vec2.as_ptr().cast::<u8>();
                     let len2 = vec2.len();
-                    let vec3 = kind0;
+                    let vec3 = name0;
                     let ptr3 = vec3.as_ptr().cast::<u8>();
                     let len3 = vec3.len();
-                    let super::super::super::pilothouse::controller::types::ObjectKey {
-                        namespace: namespace4,
-                        name: name4,
-                    } = key;
-                    let vec5 = namespace4;
-                    let ptr5 = vec5.as_ptr().cast::<u8>();
-                    let len5 = vec5.len();
-                    let vec6 = name4;
-                    let ptr6 = vec6.as_ptr().cast::<u8>();
-                    let len6 = vec6.len();
-                    let ptr7 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "pilothouse:controller/cluster@0.1.0")]
+                    #[link(wasm_import_module = "pilothouse:controller/snapshot@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "get"]
-                        fn wit_import8(
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
+                        fn wit_import5(
                             _: *mut u8,
                             _: usize,
                             _: *mut u8,
@@ -3253,11 +206,7 @@ pub mod pilothouse {
                         );
                     }
                     #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import8(
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
+                    unsafe extern "C" fn wit_import5(
                         _: *mut u8,
                         _: usize,
                         _: *mut u8,
@@ -3268,43 +217,39 @@ pub mod pilothouse {
                     ) {
                         unreachable!()
                     }
-                    wit_import8(
+                    wit_import5(
                         ptr1.cast_mut(),
                         len1,
                         ptr2.cast_mut(),
                         len2,
                         ptr3.cast_mut(),
                         len3,
-                        ptr5.cast_mut(),
-                        len5,
-                        ptr6.cast_mut(),
-                        len6,
-                        ptr7,
+                        ptr4,
                     );
-                    let l9 = i32::from(*ptr7.add(0).cast::<u8>());
-                    let result25 = match l9 {
+                    let l6 = i32::from(*ptr4.add(0).cast::<u8>());
+                    let result16 = match l6 {
                         0 => {
                             let e = {
-                                let l10 = i32::from(
-                                    *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                let l7 = i32::from(
+                                    *ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                match l10 {
+                                match l7 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l11 = *ptr7
+                                            let l8 = *ptr4
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l12 = *ptr7
+                                            let l9 = *ptr4
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len13 = l12;
-                                            let bytes13 = _rt::Vec::from_raw_parts(
-                                                l11.cast(),
-                                                len13,
-                                                len13,
+                                            let len10 = l9;
+                                            let bytes10 = _rt::Vec::from_raw_parts(
+                                                l8.cast(),
+                                                len10,
+                                                len10,
                                             );
-                                            _rt::string_lift(bytes13)
+                                            _rt::string_lift(bytes10)
                                         };
                                         Some(e)
                                     }
@@ -3315,192 +260,17 @@ pub mod pilothouse {
                         }
                         1 => {
                             let e = {
-                                let l14 = i32::from(
-                                    *ptr7.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                                );
-                                let v24 = match l14 {
-                                    0 => {
-                                        let e24 = {
-                                            let l15 = *ptr7
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l16 = *ptr7
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len17 = l16;
-                                            let bytes17 = _rt::Vec::from_raw_parts(
-                                                l15.cast(),
-                                                len17,
-                                                len17,
-                                            );
-                                            _rt::string_lift(bytes17)
-                                        };
-                                        ReadError::Denied(e24)
-                                    }
-                                    1 => {
-                                        let e24 = {
-                                            let l18 = *ptr7
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l19 = *ptr7
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len20 = l19;
-                                            let bytes20 = _rt::Vec::from_raw_parts(
-                                                l18.cast(),
-                                                len20,
-                                                len20,
-                                            );
-                                            _rt::string_lift(bytes20)
-                                        };
-                                        ReadError::UnknownIndex(e24)
-                                    }
-                                    n => {
-                                        debug_assert_eq!(n, 2, "invalid enum discriminant");
-                                        let e24 = {
-                                            let l21 = *ptr7
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l22 = *ptr7
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len23 = l22;
-                                            let bytes23 = _rt::Vec::from_raw_parts(
-                                                l21.cast(),
-                                                len23,
-                                                len23,
-                                            );
-                                            _rt::string_lift(bytes23)
-                                        };
-                                        ReadError::InvalidPointer(e24)
-                                    }
-                                };
-                                v24
-                            };
-                            Err(e)
-                        }
-                        _ => _rt::invalid_enum_discriminant(),
-                    };
-                    result25
-                }
-            }
-            #[allow(unused_unsafe, clippy::all)]
-            /// One part of an object, by JSON Pointer (`/data/ca.crt`), for when most of a large object is not wanted. The host looks for it in the
-            /// whole object each time: who wants many parts asks for the object.
-            #[allow(async_fn_in_trait)]
-            pub fn get_part(
-                kind: &Kind,
-                key: &ObjectKey,
-                pointer: &str,
-            ) -> Result<Option<Json>, ReadError> {
-                unsafe {
-                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
-                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
-                    struct RetArea(
-                        [::core::mem::MaybeUninit<
-                            u8,
-                        >; 4 * ::core::mem::size_of::<*const u8>()],
-                    );
-                    let mut ret_area = RetArea(
-                        [::core::mem::MaybeUninit::uninit(); 4
-                            * ::core::mem::size_of::<*const u8>()],
-                    );
-                    let super::super::super::pilothouse::controller::types::Kind {
-                        group: group0,
-                        version: version0,
-                        kind: kind0,
-                    } = kind;
-                    let vec1 = group0;
-                    let ptr1 = vec1.as_ptr().cast::<u8>();
-                    let len1 = vec1.len();
-                    let vec2 = version0;
-                    let ptr2 = vec2.as_ptr().cast::<u8>();
-                    let len2 = vec2.len();
-                    let vec3 = kind0;
-                    let ptr3 = vec3.as_ptr().cast::<u8>();
-                    let len3 = vec3.len();
-                    let super::super::super::pilothouse::controller::types::ObjectKey {
-                        namespace: namespace4,
-                        name: name4,
-                    } = key;
-                    let vec5 = namespace4;
-                    let ptr5 = vec5.as_ptr().cast::<u8>();
-                    let len5 = vec5.len();
-                    let vec6 = name4;
-                    let ptr6 = vec6.as_ptr().cast::<u8>();
-                    let len6 = vec6.len();
-                    let vec7 = pointer;
-                    let ptr7 = vec7.as_ptr().cast::<u8>();
-                    let len7 = vec7.len();
-                    let ptr8 = ret_area.0.as_mut_ptr().cast::<u8>();
-                    #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "pilothouse:controller/cluster@0.1.0")]
-                    unsafe extern "C" {
-                        #[link_name = "get-part"]
-                        fn wit_import9(
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                        );
-                    }
-                    #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import9(
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                    ) {
-                        unreachable!()
-                    }
-                    wit_import9(
-                        ptr1.cast_mut(),
-                        len1,
-                        ptr2.cast_mut(),
-                        len2,
-                        ptr3.cast_mut(),
-                        len3,
-                        ptr5.cast_mut(),
-                        len5,
-                        ptr6.cast_mut(),
-                        len6,
-                        ptr7.cast_mut(),
-                        len7,
-                        ptr8,
-                    );
-                    let l10 = i32::from(*ptr8.add(0).cast::<u8>());
-                    let result26 = match l10 {
-                        0 => {
-                            let e = {
                                 let l11 = i32::from(
-                                    *ptr8.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                    *ptr4.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                match l11 {
-                                    0 => None,
-                                    1 => {
-                                        let e = {
-                                            let l12 = *ptr8
+                                let v15 = match l11 {
+                                    n => {
+                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
+                                        let e15 = {
+                                            let l12 = *ptr4
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l13 = *ptr8
+                                            let l13 = *ptr4
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
                                             let len14 = l13;
@@ -3511,95 +281,25 @@ pub mod pilothouse {
                                             );
                                             _rt::string_lift(bytes14)
                                         };
-                                        Some(e)
-                                    }
-                                    _ => _rt::invalid_enum_discriminant(),
-                                }
-                            };
-                            Ok(e)
-                        }
-                        1 => {
-                            let e = {
-                                let l15 = i32::from(
-                                    *ptr8.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
-                                );
-                                let v25 = match l15 {
-                                    0 => {
-                                        let e25 = {
-                                            let l16 = *ptr8
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l17 = *ptr8
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len18 = l17;
-                                            let bytes18 = _rt::Vec::from_raw_parts(
-                                                l16.cast(),
-                                                len18,
-                                                len18,
-                                            );
-                                            _rt::string_lift(bytes18)
-                                        };
-                                        ReadError::Denied(e25)
-                                    }
-                                    1 => {
-                                        let e25 = {
-                                            let l19 = *ptr8
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l20 = *ptr8
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len21 = l20;
-                                            let bytes21 = _rt::Vec::from_raw_parts(
-                                                l19.cast(),
-                                                len21,
-                                                len21,
-                                            );
-                                            _rt::string_lift(bytes21)
-                                        };
-                                        ReadError::UnknownIndex(e25)
-                                    }
-                                    n => {
-                                        debug_assert_eq!(n, 2, "invalid enum discriminant");
-                                        let e25 = {
-                                            let l22 = *ptr8
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l23 = *ptr8
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len24 = l23;
-                                            let bytes24 = _rt::Vec::from_raw_parts(
-                                                l22.cast(),
-                                                len24,
-                                                len24,
-                                            );
-                                            _rt::string_lift(bytes24)
-                                        };
-                                        ReadError::InvalidPointer(e25)
+                                        ReadError::Denied(e15)
                                     }
                                 };
-                                v25
+                                v15
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result26
+                    result16
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// The objects that match, as one JSON array ordered by namespace and name, each cut down to the manifest's fields.
-            /// However many they are, they cross in this one call. `namespace` none: all namespaces that the manifest reads of this kind.
+            /// The objects that match, as one JSON array ordered by namespace and name, each cut down to the
+            /// manifest's fields. However many they are, they cross in this one call. Each object stands on a
+            /// line of its own: `[`, the objects with a comma at the end of all but the last, `]`.
             #[allow(async_fn_in_trait)]
-            pub fn list(
-                kind: &Kind,
-                namespace: Option<&str>,
-                filter: &Filter,
-            ) -> Result<Json, ReadError> {
+            pub fn list(query: &Query) -> Result<Json, ReadError> {
                 unsafe {
-                    let mut cleanup_list = _rt::Vec::new();
                     #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                     #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
                     struct RetArea(
@@ -3611,30 +311,20 @@ pub mod pilothouse {
                         [::core::mem::MaybeUninit::uninit(); 4
                             * ::core::mem::size_of::<*const u8>()],
                     );
-                    let super::super::super::pilothouse::controller::types::Kind {
-                        group: group0,
-                        version: version0,
-                        kind: kind0,
-                    } = kind;
-                    let vec1 = group0;
+                    let Query { kind: kind0, namespace: namespace0, filter: filter0 } = query;
+                    let vec1 = kind0;
                     let ptr1 = vec1.as_ptr().cast::<u8>();
                     let len1 = vec1.len();
-                    let vec2 = version0;
-                    let ptr2 = vec2.as_ptr().cast::<u8>();
-                    let len2 = vec2.len();
-                    let vec3 = kind0;
-                    let ptr3 = vec3.as_ptr().cast::<u8>();
-                    let len3 = vec3.len();
-                    let (result5_0, result5_1, result5_2) = match namespace {
+                    let (result3_0, result3_1, result3_2) = match namespace0 {
                         Some(e) => {
-                            let vec4 = e;
-                            let ptr4 = vec4.as_ptr().cast::<u8>();
-                            let len4 = vec4.len();
-                            (1i32, ptr4.cast_mut(), len4)
+                            let vec2 = e;
+                            let ptr2 = vec2.as_ptr().cast::<u8>();
+                            let len2 = vec2.len();
+                            (1i32, ptr2.cast_mut(), len2)
                         }
                         None => (0i32, ::core::ptr::null_mut(), 0usize),
                     };
-                    let (result24_0, result24_1, result24_2, result24_3, result24_4) = match filter {
+                    let (result8_0, result8_1, result8_2, result8_3, result8_4) = match filter0 {
                         Filter::Everything => {
                             (
                                 0i32,
@@ -3645,181 +335,34 @@ pub mod pilothouse {
                             )
                         }
                         Filter::Labels(e) => {
-                            let vec20 = e;
-                            let len20 = vec20.len();
-                            let layout20 = _rt::alloc::Layout::from_size_align(
-                                    vec20.len() * (5 * ::core::mem::size_of::<*const u8>()),
-                                    ::core::mem::size_of::<*const u8>(),
-                                )
-                                .unwrap();
-                            let (result20, _cleanup20) = wit_bindgen::rt::Cleanup::new(
-                                layout20,
-                            );
-                            cleanup_list.extend(_cleanup20);
-                            for (i, e) in vec20.into_iter().enumerate() {
-                                let base = result20
-                                    .add(i * (5 * ::core::mem::size_of::<*const u8>()));
-                                {
-                                    use super::super::super::pilothouse::controller::types::LabelRequirement as V19;
-                                    match e {
-                                        V19::Equals(e) => {
-                                            *base.add(0).cast::<u8>() = (0i32) as u8;
-                                            let (t6_0, t6_1) = e;
-                                            let vec7 = t6_0;
-                                            let ptr7 = vec7.as_ptr().cast::<u8>();
-                                            let len7 = vec7.len();
-                                            *base
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len7;
-                                            *base
-                                                .add(::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = ptr7.cast_mut();
-                                            let vec8 = t6_1;
-                                            let ptr8 = vec8.as_ptr().cast::<u8>();
-                                            let len8 = vec8.len();
-                                            *base
-                                                .add(4 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len8;
-                                            *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = ptr8.cast_mut();
-                                        }
-                                        V19::OneOf(e) => {
-                                            *base.add(0).cast::<u8>() = (1i32) as u8;
-                                            let (t9_0, t9_1) = e;
-                                            let vec10 = t9_0;
-                                            let ptr10 = vec10.as_ptr().cast::<u8>();
-                                            let len10 = vec10.len();
-                                            *base
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len10;
-                                            *base
-                                                .add(::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = ptr10.cast_mut();
-                                            let vec12 = t9_1;
-                                            let len12 = vec12.len();
-                                            let layout12 = _rt::alloc::Layout::from_size_align(
-                                                    vec12.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                                    ::core::mem::size_of::<*const u8>(),
-                                                )
-                                                .unwrap();
-                                            let (result12, _cleanup12) = wit_bindgen::rt::Cleanup::new(
-                                                layout12,
-                                            );
-                                            cleanup_list.extend(_cleanup12);
-                                            for (i, e) in vec12.into_iter().enumerate() {
-                                                let base = result12
-                                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                                {
-                                                    let vec11 = e;
-                                                    let ptr11 = vec11.as_ptr().cast::<u8>();
-                                                    let len11 = vec11.len();
-                                                    *base
-                                                        .add(::core::mem::size_of::<*const u8>())
-                                                        .cast::<usize>() = len11;
-                                                    *base.add(0).cast::<*mut u8>() = ptr11.cast_mut();
-                                                }
-                                            }
-                                            *base
-                                                .add(4 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len12;
-                                            *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = result12;
-                                        }
-                                        V19::NoneOf(e) => {
-                                            *base.add(0).cast::<u8>() = (2i32) as u8;
-                                            let (t13_0, t13_1) = e;
-                                            let vec14 = t13_0;
-                                            let ptr14 = vec14.as_ptr().cast::<u8>();
-                                            let len14 = vec14.len();
-                                            *base
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len14;
-                                            *base
-                                                .add(::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = ptr14.cast_mut();
-                                            let vec16 = t13_1;
-                                            let len16 = vec16.len();
-                                            let layout16 = _rt::alloc::Layout::from_size_align(
-                                                    vec16.len() * (2 * ::core::mem::size_of::<*const u8>()),
-                                                    ::core::mem::size_of::<*const u8>(),
-                                                )
-                                                .unwrap();
-                                            let (result16, _cleanup16) = wit_bindgen::rt::Cleanup::new(
-                                                layout16,
-                                            );
-                                            cleanup_list.extend(_cleanup16);
-                                            for (i, e) in vec16.into_iter().enumerate() {
-                                                let base = result16
-                                                    .add(i * (2 * ::core::mem::size_of::<*const u8>()));
-                                                {
-                                                    let vec15 = e;
-                                                    let ptr15 = vec15.as_ptr().cast::<u8>();
-                                                    let len15 = vec15.len();
-                                                    *base
-                                                        .add(::core::mem::size_of::<*const u8>())
-                                                        .cast::<usize>() = len15;
-                                                    *base.add(0).cast::<*mut u8>() = ptr15.cast_mut();
-                                                }
-                                            }
-                                            *base
-                                                .add(4 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len16;
-                                            *base
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = result16;
-                                        }
-                                        V19::Exists(e) => {
-                                            *base.add(0).cast::<u8>() = (3i32) as u8;
-                                            let vec17 = e;
-                                            let ptr17 = vec17.as_ptr().cast::<u8>();
-                                            let len17 = vec17.len();
-                                            *base
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len17;
-                                            *base
-                                                .add(::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = ptr17.cast_mut();
-                                        }
-                                        V19::Absent(e) => {
-                                            *base.add(0).cast::<u8>() = (4i32) as u8;
-                                            let vec18 = e;
-                                            let ptr18 = vec18.as_ptr().cast::<u8>();
-                                            let len18 = vec18.len();
-                                            *base
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>() = len18;
-                                            *base
-                                                .add(::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>() = ptr18.cast_mut();
-                                        }
-                                    }
-                                }
-                            }
-                            (1i32, result20, len20, ::core::ptr::null_mut(), 0usize)
+                            let vec4 = e;
+                            let ptr4 = vec4.as_ptr().cast::<u8>();
+                            let len4 = vec4.len();
+                            (
+                                1i32,
+                                ptr4.cast_mut(),
+                                len4,
+                                ::core::ptr::null_mut(),
+                                0usize,
+                            )
                         }
                         Filter::Index(e) => {
-                            let IndexValue { name: name21, value: value21 } = e;
-                            let vec22 = name21;
-                            let ptr22 = vec22.as_ptr().cast::<u8>();
-                            let len22 = vec22.len();
-                            let vec23 = value21;
-                            let ptr23 = vec23.as_ptr().cast::<u8>();
-                            let len23 = vec23.len();
-                            (2i32, ptr22.cast_mut(), len22, ptr23.cast_mut(), len23)
+                            let IndexValue { name: name5, value: value5 } = e;
+                            let vec6 = name5;
+                            let ptr6 = vec6.as_ptr().cast::<u8>();
+                            let len6 = vec6.len();
+                            let vec7 = value5;
+                            let ptr7 = vec7.as_ptr().cast::<u8>();
+                            let len7 = vec7.len();
+                            (2i32, ptr6.cast_mut(), len6, ptr7.cast_mut(), len7)
                         }
                     };
-                    let ptr25 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let ptr9 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "pilothouse:controller/cluster@0.1.0")]
+                    #[link(wasm_import_module = "pilothouse:controller/snapshot@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "list"]
-                        fn wit_import26(
-                            _: *mut u8,
-                            _: usize,
-                            _: *mut u8,
-                            _: usize,
+                        fn wit_import10(
                             _: *mut u8,
                             _: usize,
                             _: i32,
@@ -3834,11 +377,7 @@ pub mod pilothouse {
                         );
                     }
                     #[cfg(not(target_arch = "wasm32"))]
-                    unsafe extern "C" fn wit_import26(
-                        _: *mut u8,
-                        _: usize,
-                        _: *mut u8,
-                        _: usize,
+                    unsafe extern "C" fn wit_import10(
                         _: *mut u8,
                         _: usize,
                         _: i32,
@@ -3853,112 +392,72 @@ pub mod pilothouse {
                     ) {
                         unreachable!()
                     }
-                    wit_import26(
+                    wit_import10(
                         ptr1.cast_mut(),
                         len1,
-                        ptr2.cast_mut(),
-                        len2,
-                        ptr3.cast_mut(),
-                        len3,
-                        result5_0,
-                        result5_1,
-                        result5_2,
-                        result24_0,
-                        result24_1,
-                        result24_2,
-                        result24_3,
-                        result24_4,
-                        ptr25,
+                        result3_0,
+                        result3_1,
+                        result3_2,
+                        result8_0,
+                        result8_1,
+                        result8_2,
+                        result8_3,
+                        result8_4,
+                        ptr9,
                     );
-                    let l27 = i32::from(*ptr25.add(0).cast::<u8>());
-                    let result42 = match l27 {
+                    let l11 = i32::from(*ptr9.add(0).cast::<u8>());
+                    let result20 = match l11 {
                         0 => {
                             let e = {
-                                let l28 = *ptr25
+                                let l12 = *ptr9
                                     .add(::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
-                                let l29 = *ptr25
+                                let l13 = *ptr9
                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let len30 = l29;
-                                let bytes30 = _rt::Vec::from_raw_parts(
-                                    l28.cast(),
-                                    len30,
-                                    len30,
+                                let len14 = l13;
+                                let bytes14 = _rt::Vec::from_raw_parts(
+                                    l12.cast(),
+                                    len14,
+                                    len14,
                                 );
-                                _rt::string_lift(bytes30)
+                                _rt::string_lift(bytes14)
                             };
                             Ok(e)
                         }
                         1 => {
                             let e = {
-                                let l31 = i32::from(
-                                    *ptr25.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                let l15 = i32::from(
+                                    *ptr9.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
                                 );
-                                let v41 = match l31 {
-                                    0 => {
-                                        let e41 = {
-                                            let l32 = *ptr25
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l33 = *ptr25
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len34 = l33;
-                                            let bytes34 = _rt::Vec::from_raw_parts(
-                                                l32.cast(),
-                                                len34,
-                                                len34,
-                                            );
-                                            _rt::string_lift(bytes34)
-                                        };
-                                        ReadError::Denied(e41)
-                                    }
-                                    1 => {
-                                        let e41 = {
-                                            let l35 = *ptr25
-                                                .add(2 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<*mut u8>();
-                                            let l36 = *ptr25
-                                                .add(3 * ::core::mem::size_of::<*const u8>())
-                                                .cast::<usize>();
-                                            let len37 = l36;
-                                            let bytes37 = _rt::Vec::from_raw_parts(
-                                                l35.cast(),
-                                                len37,
-                                                len37,
-                                            );
-                                            _rt::string_lift(bytes37)
-                                        };
-                                        ReadError::UnknownIndex(e41)
-                                    }
+                                let v19 = match l15 {
                                     n => {
-                                        debug_assert_eq!(n, 2, "invalid enum discriminant");
-                                        let e41 = {
-                                            let l38 = *ptr25
+                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
+                                        let e19 = {
+                                            let l16 = *ptr9
                                                 .add(2 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l39 = *ptr25
+                                            let l17 = *ptr9
                                                 .add(3 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len40 = l39;
-                                            let bytes40 = _rt::Vec::from_raw_parts(
-                                                l38.cast(),
-                                                len40,
-                                                len40,
+                                            let len18 = l17;
+                                            let bytes18 = _rt::Vec::from_raw_parts(
+                                                l16.cast(),
+                                                len18,
+                                                len18,
                                             );
-                                            _rt::string_lift(bytes40)
+                                            _rt::string_lift(bytes18)
                                         };
-                                        ReadError::InvalidPointer(e41)
+                                        ReadError::Denied(e19)
                                     }
                                 };
-                                v41
+                                v19
                             };
                             Err(e)
                         }
                         _ => _rt::invalid_enum_discriminant(),
                     };
-                    result42
+                    result20
                 }
             }
         }
@@ -3975,7 +474,7 @@ pub mod pilothouse {
             pub fn now() -> Milliseconds {
                 unsafe {
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "pilothouse:controller/clock@0.1.0")]
+                    #[link(wasm_import_module = "pilothouse:controller/clock@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "now"]
                         fn wit_import0() -> i64;
@@ -3989,8 +488,8 @@ pub mod pilothouse {
                 }
             }
         }
-        /// The plugin's lines in the host's log. What a guest without WASI (`wasm32-unknown-unknown`) prints to
-        /// standard output or error goes nowhere.
+        /// The plugin's lines in the host's log. What a guest without WASI (`wasm32-unknown-unknown`) prints
+        /// to standard output or error goes nowhere.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod log {
             #[used]
@@ -4034,14 +533,16 @@ pub mod pilothouse {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
-            /// A constant message, and what varies as key-value fields. The host adds plugin, version, kind, object and the run's
-            /// `reconcile_id`; a field that is called so, too, is logged as `guest.NAME`.
+            /// A constant message, and what varies as key-value fields. The host adds plugin, version, kind,
+            /// object and the run's `reconcile_id`; a field that is called so, too, is logged as
+            /// `guest.NAME`.
             ///
-            /// An error with a field `panic` says why the guest is about to trap: the reconcile's error begins with it, and so does that of
-            /// `describe`, whose lines are otherwise not seen. What languages with a WASI write to standard error before they trap does the same.
+            /// An error with a field `panic` says why the guest is about to trap: the reconcile's error begins
+            /// with it, and so does that of `describe`, whose lines are otherwise not seen. What languages
+            /// with a WASI write to standard error before they trap does the same.
             ///
-            /// WASI's standard output and standard error are logged as well, line by line, as `info` and `warn`. A guest without WASI has neither:
-            /// what Rust's `println!` writes on wasm32-unknown-unknown goes nowhere.
+            /// WASI's standard output and standard error are logged as well, line by line, as `info` and
+            /// `warn`.
             #[allow(async_fn_in_trait)]
             pub fn log(
                 level: Level,
@@ -4084,7 +585,7 @@ pub mod pilothouse {
                         }
                     }
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "pilothouse:controller/log@0.1.0")]
+                    #[link(wasm_import_module = "pilothouse:controller/log@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "log"]
                         fn wit_import5(
@@ -4115,265 +616,6 @@ pub mod pilothouse {
                 }
             }
         }
-        /// What a plugin says about itself, once, when it is loaded.
-        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod manifest {
-            #[used]
-            #[doc(hidden)]
-            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
-            use super::super::super::_rt;
-            pub type Kind = super::super::super::pilothouse::controller::types::Kind;
-            pub type Json = super::super::super::pilothouse::controller::types::Json;
-            pub type FieldPath = super::super::super::pilothouse::controller::types::FieldPath;
-            pub type LabelSelector = super::super::super::pilothouse::controller::types::LabelSelector;
-            pub type Milliseconds = super::super::super::pilothouse::controller::types::Milliseconds;
-            /// The objects of one kind that a plugin cares for. An object that leaves the selection is reconciled once more, and to that
-            /// reconcile it is gone: `get` of its own key finds nothing.
-            #[derive(Clone, Eq, PartialEq)]
-            pub struct Selection {
-                pub kind: Kind,
-                /// Only objects with these labels.
-                pub labels: LabelSelector,
-                /// Only objects matching this field selector, in the API server's own syntax (`type=kubernetes.io/tls`).
-                pub fields: Option<_rt::String>,
-                /// Only objects in these namespaces. Empty: all of them.
-                pub namespaces: _rt::Vec<_rt::String>,
-                /// Kinds whose objects have the namespace and name of a subject, as Endpoints have of their Service. A key is reconciled when
-                /// either exists, so that what is left of a subject that was deleted while nobody watched is found. They must be among `reads`.
-                pub companions: _rt::Vec<Kind>,
-            }
-            impl ::core::fmt::Debug for Selection {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Selection")
-                        .field("kind", &self.kind)
-                        .field("labels", &self.labels)
-                        .field("fields", &self.fields)
-                        .field("namespaces", &self.namespaces)
-                        .field("companions", &self.companions)
-                        .finish()
-                }
-            }
-            /// Whose keys a plugin reconciles.
-            #[derive(Clone, Eq, PartialEq)]
-            pub enum Subject {
-                /// One key for every object of a kind.
-                Each(Selection),
-                /// A single key (empty namespace, empty name) that stands for the whole cluster.
-                Singleton,
-            }
-            impl ::core::fmt::Debug for Subject {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        Subject::Each(e) => {
-                            f.debug_tuple("Subject::Each").field(e).finish()
-                        }
-                        Subject::Singleton => {
-                            f.debug_tuple("Subject::Singleton").finish()
-                        }
-                    }
-                }
-            }
-            /// A kind a plugin reads, how much of each object, and which objects.
-            ///
-            /// Plugins that read the same objects of a kind share one watch and one copy of them, whatever fields they name. Who narrows
-            /// what it reads has a watch of its own for that, so narrow only to leave out most: the pods of one node, the Secrets of one type.
-            #[derive(Clone, Eq, PartialEq)]
-            pub struct Read {
-                pub kind: Kind,
-                /// The fields the plugin sees. `get` and `list` return objects cut down to these
-                /// (and always `metadata.namespace`, `.name` and `.uid`), and a change outside of them wakes nobody.
-                /// Empty: the whole object, without `metadata.managedFields` and the last-applied annotation.
-                ///
-                /// When no plugin names fields outside of `metadata`, the host fetches and keeps no more than that. The values of a Secret (`data`,
-                /// `stringData`) are not kept at all unless a plugin names them and the operator allows it.
-                pub fields: _rt::Vec<FieldPath>,
-                /// Only objects in these namespaces; to read in another is denied. Empty: all of them. The host needs permission in no others.
-                pub namespaces: _rt::Vec<_rt::String>,
-                /// Only objects with these labels: others are not there as far as this plugin can see.
-                pub labels: LabelSelector,
-                /// Only objects matching this field selector, in the API server's own syntax; it must be one that the server knows for this kind.
-                pub field_selector: Option<_rt::String>,
-            }
-            impl ::core::fmt::Debug for Read {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Read")
-                        .field("kind", &self.kind)
-                        .field("fields", &self.fields)
-                        .field("namespaces", &self.namespaces)
-                        .field("labels", &self.labels)
-                        .field("field-selector", &self.field_selector)
-                        .finish()
-                }
-            }
-            /// A question the host can answer without looking at every object: "which pods run on this node?"
-            #[derive(Clone, Eq, PartialEq)]
-            pub struct Index {
-                /// Unique among the plugin's indexes of this kind.
-                pub name: _rt::String,
-                pub kind: Kind,
-                /// The strings, numbers and booleans found at these paths in the whole object, whatever the plugin's `fields` are, are its indexed values:
-                /// spec, status, labels, annotations (a key with dots needs quotes: `.metadata.annotations['example.com/owner']`). Nothing is found in what the
-                /// host never keeps: `managedFields` and the last-applied annotation. A path has at most two `[*]`; a manifest
-                /// has at most 16 indexes, and 64 paths in them.
-                pub paths: _rt::Vec<FieldPath>,
-            }
-            impl ::core::fmt::Debug for Index {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Index")
-                        .field("name", &self.name)
-                        .field("kind", &self.kind)
-                        .field("paths", &self.paths)
-                        .finish()
-                }
-            }
-            #[repr(u8)]
-            #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-            pub enum Verb {
-                Apply,
-                Create,
-                Update,
-                Patch,
-                Delete,
-            }
-            impl ::core::fmt::Debug for Verb {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        Verb::Apply => f.debug_tuple("Verb::Apply").finish(),
-                        Verb::Create => f.debug_tuple("Verb::Create").finish(),
-                        Verb::Update => f.debug_tuple("Verb::Update").finish(),
-                        Verb::Patch => f.debug_tuple("Verb::Patch").finish(),
-                        Verb::Delete => f.debug_tuple("Verb::Delete").finish(),
-                    }
-                }
-            }
-            impl Verb {
-                #[doc(hidden)]
-                pub unsafe fn _lift(val: u8) -> Verb {
-                    if !cfg!(debug_assertions) {
-                        return unsafe { ::core::mem::transmute(val) };
-                    }
-                    match val {
-                        0 => Verb::Apply,
-                        1 => Verb::Create,
-                        2 => Verb::Update,
-                        3 => Verb::Patch,
-                        4 => Verb::Delete,
-                        _ => panic!("invalid enum discriminant"),
-                    }
-                }
-            }
-            /// Writes to one kind, or to one of its subresources.
-            #[derive(Clone, Eq, PartialEq)]
-            pub struct Write {
-                pub kind: Kind,
-                /// `status`, `scale`, `eviction`, `binding`, … None: the object itself.
-                pub subresource: Option<_rt::String>,
-                /// `update` of the object itself replaces all of it: who names some of its `fields` in `reads`
-                /// cannot ask for that.
-                pub verbs: _rt::Vec<Verb>,
-                /// Objects of this kind can be members of a `children` action, which prunes those no longer wanted.
-                /// Asks for `apply` and `delete`, and for reading the kind.
-                pub children: bool,
-            }
-            impl ::core::fmt::Debug for Write {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Write")
-                        .field("kind", &self.kind)
-                        .field("subresource", &self.subresource)
-                        .field("verbs", &self.verbs)
-                        .field("children", &self.children)
-                        .finish()
-                }
-            }
-            /// None: the host's default.
-            #[repr(C)]
-            #[derive(Clone, Copy, Eq, PartialEq)]
-            pub struct Limits {
-                /// Bytes of linear memory for one reconcile.
-                pub memory_bytes: Option<u64>,
-                /// Fuel for one reconcile: about one for each wasm instruction, and what the host does in the guest's calls counts as if so many
-                /// instructions did it. The same on every machine. 500,000,000 if the operator says nothing else, and ten times that at most.
-                pub fuel: Option<u64>,
-                /// CPU time for one reconcile, the backstop behind fuel. On the wall a run may take ten times that. 20 s, and no more if the operator
-                /// says nothing else.
-                pub timeout: Option<Milliseconds>,
-                /// Reconciles of this plugin (of different keys) that may run at the same time. A plugin that asks for 1 sees in each run what
-                /// its last run has written, whatever key that was of: an allocator asks for it.
-                pub concurrency: Option<u32>,
-            }
-            impl ::core::fmt::Debug for Limits {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Limits")
-                        .field("memory-bytes", &self.memory_bytes)
-                        .field("fuel", &self.fuel)
-                        .field("timeout", &self.timeout)
-                        .field("concurrency", &self.concurrency)
-                        .finish()
-                }
-            }
-            /// A plugin's declaration. The host refuses the plugin when any part of it is not valid.
-            /// Kinds, namespaces, label keys and values have the syntax and length that Kubernetes gives them. A selector has at most 32
-            /// conditions of 64 values, a path or field selector 1,024 bytes, and all texts together 256 KiB, without the `config-schema`.
-            #[derive(Clone, Eq, PartialEq)]
-            pub struct Manifest {
-                /// A DNS label (RFC 1123: `a-z0-9-`, at most 63 characters), unique among the plugins of a host.
-                /// After `pilothouse.dev/` it is also the field manager of the plugin's writes and the reporter of its Events. The operator's
-                /// settings may give the plugin another name, and another field manager.
-                pub name: _rt::String,
-                /// The plugin's own version, for people: shown in status, logs and metrics. At most 64 printable ASCII characters.
-                pub version: _rt::String,
-                /// Whose keys this plugin reconciles.
-                pub subject: Subject,
-                /// The kinds it may read, the subject's kind among them. Reading any other kind is denied.
-                pub reads: _rt::Vec<Read>,
-                /// Indexes the host keeps for it.
-                pub indexes: _rt::Vec<Index>,
-                /// The writes it may ask for. An outcome with any other write is denied as a whole.
-                pub writes: _rt::Vec<Write>,
-                /// What it asks for beyond the defaults; the host has a maximum of each.
-                pub limits: Limits,
-                /// A JSON Schema of `request.config`. None: the plugin takes no configuration.
-                pub config_schema: Option<Json>,
-            }
-            impl ::core::fmt::Debug for Manifest {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Manifest")
-                        .field("name", &self.name)
-                        .field("version", &self.version)
-                        .field("subject", &self.subject)
-                        .field("reads", &self.reads)
-                        .field("indexes", &self.indexes)
-                        .field("writes", &self.writes)
-                        .field("limits", &self.limits)
-                        .field("config-schema", &self.config_schema)
-                        .finish()
-                }
-            }
-        }
         /// Writes, as values. A reconcile returns what it wants done; the host checks all of it, and only then does it.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod changes {
@@ -4381,8 +623,7 @@ pub mod pilothouse {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
-            pub type Kind = super::super::super::pilothouse::controller::types::Kind;
-            pub type ObjectKey = super::super::super::pilothouse::controller::types::ObjectKey;
+            pub type ObjectRef = super::super::super::pilothouse::controller::types::ObjectRef;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
             /// Server-side apply under the plugin's field manager: create the object, or make these fields so.
             ///
@@ -4411,7 +652,7 @@ pub mod pilothouse {
                 }
             }
             /// Create the object, or the subresource `eviction` or `binding` of the object that `metadata` names; for these the manifest
-            /// declares the body's kind (`policy/v1 Eviction`, `v1 Binding`). With `metadata.generateName`
+            /// declares the body's kind (`policy/v1/Eviction`, `v1/Binding`). With `metadata.generateName`
             /// the host derives a name that is the same on every retry of the same state, and that none of
             /// the objects has which this reconcile has read: who creates without looking creates once.
             #[derive(Clone, Eq, PartialEq)]
@@ -4497,8 +738,7 @@ pub mod pilothouse {
             /// directives of a strategic merge patch are refused in `metadata`.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Patch {
-                pub kind: Kind,
-                pub key: ObjectKey,
+                pub object: ObjectRef,
                 pub subresource: Option<_rt::String>,
                 pub patch_type: PatchType,
                 pub body: Json,
@@ -4509,8 +749,7 @@ pub mod pilothouse {
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Patch")
-                        .field("kind", &self.kind)
-                        .field("key", &self.key)
+                        .field("object", &self.object)
                         .field("subresource", &self.subresource)
                         .field("patch-type", &self.patch_type)
                         .field("body", &self.body)
@@ -4561,8 +800,7 @@ pub mod pilothouse {
             /// a `uid`, whatever has changed.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Delete {
-                pub kind: Kind,
-                pub key: ObjectKey,
+                pub object: ObjectRef,
                 /// Preconditions: only the object with this uid, only at this resourceVersion.
                 pub uid: Option<_rt::String>,
                 pub resource_version: Option<_rt::String>,
@@ -4576,8 +814,7 @@ pub mod pilothouse {
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Delete")
-                        .field("kind", &self.kind)
-                        .field("key", &self.key)
+                        .field("object", &self.object)
                         .field("uid", &self.uid)
                         .field("resource-version", &self.resource_version)
                         .field("propagation", &self.propagation)
@@ -4624,8 +861,7 @@ pub mod pilothouse {
             /// written never fails the reconcile.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Event {
-                pub kind: Kind,
-                pub key: ObjectKey,
+                pub object: ObjectRef,
                 pub event_type: EventType,
                 /// CamelCase, for machines: `FailedCreate`. What exceeds 128 bytes of UTF-8 is cut off.
                 pub reason: _rt::String,
@@ -4640,8 +876,7 @@ pub mod pilothouse {
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Event")
-                        .field("kind", &self.kind)
-                        .field("key", &self.key)
+                        .field("object", &self.object)
                         .field("event-type", &self.event_type)
                         .field("reason", &self.reason)
                         .field("action", &self.action)
@@ -4655,8 +890,7 @@ pub mod pilothouse {
             /// object that is already gone is success.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Finalizer {
-                pub kind: Kind,
-                pub key: ObjectKey,
+                pub object: ObjectRef,
                 pub name: _rt::String,
                 pub present: bool,
             }
@@ -4666,8 +900,7 @@ pub mod pilothouse {
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Finalizer")
-                        .field("kind", &self.kind)
-                        .field("key", &self.key)
+                        .field("object", &self.object)
                         .field("name", &self.name)
                         .field("present", &self.present)
                         .finish()
@@ -4757,8 +990,9 @@ pub mod pilothouse {
             /// A subresource with a kind of its own (`Eviction`, `Binding`, `Scale`) counts as another object.
             ///
             /// A failure stops no other action of its stage, with three exceptions. After a failed action on
-            /// an object, later ones on it are skipped. After a `create` that failed, no other `create` of the
-            /// stage is begun: a quota or a webhook would refuse them all. And a `children` action whose
+            /// an object, later ones on it are skipped. After a `create` of an object that failed, no
+            /// other is created in the stage: a quota or a webhook would refuse them all. (An eviction or a
+            /// binding creates a subresource, and stops nothing.) And a `children` action whose
             /// applies have not all succeeded deletes nothing. Every later stage is skipped, but for those
             /// with `always`, and the outcome counts as failed.
             ///
@@ -4896,9 +1130,8 @@ pub mod pilothouse {
             /// that was to be applied or deleted.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Effect {
-                pub kind: Kind,
                 /// With the name that the host derived from `generateName`. An Event's is the object it is about.
-                pub key: ObjectKey,
+                pub object: ObjectRef,
                 pub verb: Verb,
                 pub outcome: ActionResult,
             }
@@ -4908,12 +1141,1526 @@ pub mod pilothouse {
                     f: &mut ::core::fmt::Formatter<'_>,
                 ) -> ::core::fmt::Result {
                     f.debug_struct("Effect")
-                        .field("kind", &self.kind)
-                        .field("key", &self.key)
+                        .field("object", &self.object)
                         .field("verb", &self.verb)
                         .field("outcome", &self.outcome)
                         .finish()
                 }
+            }
+        }
+    }
+}
+#[rustfmt::skip]
+#[allow(dead_code, clippy::all)]
+pub mod exports {
+    pub mod pilothouse {
+        pub mod controller {
+            /// What a plugin is: its only export, so that one file can export it in several versions.
+            #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+            pub mod plugin {
+                #[used]
+                #[doc(hidden)]
+                static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
+                use super::super::super::super::_rt;
+                pub type ObjectRef = super::super::super::super::pilothouse::controller::types::ObjectRef;
+                pub type Json = super::super::super::super::pilothouse::controller::types::Json;
+                pub type Milliseconds = super::super::super::super::pilothouse::controller::types::Milliseconds;
+                pub type Stage = super::super::super::super::pilothouse::controller::changes::Stage;
+                pub type Effect = super::super::super::super::pilothouse::controller::changes::Effect;
+                /// One reconcile of one key.
+                #[derive(Clone, Eq, PartialEq)]
+                pub struct Request {
+                    /// The object to look at. None: the plugin is a singleton, and its only key stands for the
+                    /// whole cluster.
+                    pub key: Option<ObjectRef>,
+                    /// That object, cut down to the manifest's fields: what `snapshot.get` of the key returns, and
+                    /// recorded as that read is. None: it is gone, or outside of what the manifest selects. That,
+                    /// too, is a state to act on.
+                    pub object: Option<Json>,
+                    /// 1 for the first try, and one more for each retry after a failure.
+                    pub attempt: u32,
+                    /// What became of this key's previous outcome: one effect for each write, in the order of the
+                    /// actions. Empty if there was none, or if the effects of all keys of the plugin together were
+                    /// too many to keep (64 MiB).
+                    pub previous: _rt::Vec<Effect>,
+                    /// The plugin's configuration, a JSON object; `{}` when it has none.
+                    pub config: Json,
+                }
+                impl ::core::fmt::Debug for Request {
+                    fn fmt(
+                        &self,
+                        f: &mut ::core::fmt::Formatter<'_>,
+                    ) -> ::core::fmt::Result {
+                        f.debug_struct("Request")
+                            .field("key", &self.key)
+                            .field("object", &self.object)
+                            .field("attempt", &self.attempt)
+                            .field("previous", &self.previous)
+                            .field("config", &self.config)
+                            .finish()
+                    }
+                }
+                /// When a key runs again. A failed write is retried with back-off, whatever this says.
+                #[derive(Clone, Eq, PartialEq)]
+                pub enum Next {
+                    /// When something it has read changes.
+                    OnChange,
+                    /// Then, or after this time. A key that asks for less than a second again and again waits
+                    /// longer each time, from 5 ms to a second. Zero asks for nothing.
+                    After(Milliseconds),
+                    /// With back-off, as after `failure.retry`, but the stages are done first: "write `Ready=False`
+                    /// and try again". The text is for the operator.
+                    Retry(_rt::String),
+                }
+                impl ::core::fmt::Debug for Next {
+                    fn fmt(
+                        &self,
+                        f: &mut ::core::fmt::Formatter<'_>,
+                    ) -> ::core::fmt::Result {
+                        match self {
+                            Next::OnChange => f.debug_tuple("Next::OnChange").finish(),
+                            Next::After(e) => {
+                                f.debug_tuple("Next::After").field(e).finish()
+                            }
+                            Next::Retry(e) => {
+                                f.debug_tuple("Next::Retry").field(e).finish()
+                            }
+                        }
+                    }
+                }
+                /// What should be done.
+                #[derive(Clone, Eq, PartialEq)]
+                pub struct Outcome {
+                    /// One after the other. All are checked before the first write is sent; an action that is not
+                    /// valid or not permitted fails the whole outcome.
+                    pub stages: _rt::Vec<Stage>,
+                    /// When this key runs again.
+                    pub next: Next,
+                }
+                impl ::core::fmt::Debug for Outcome {
+                    fn fmt(
+                        &self,
+                        f: &mut ::core::fmt::Formatter<'_>,
+                    ) -> ::core::fmt::Result {
+                        f.debug_struct("Outcome")
+                            .field("stages", &self.stages)
+                            .field("next", &self.next)
+                            .finish()
+                    }
+                }
+                /// Why nothing could be decided. The text is for the operator.
+                #[derive(Clone, Eq, PartialEq)]
+                pub enum Failure {
+                    /// Try again, later and later: the delay doubles from 5 ms up to 1,000 s.
+                    Retry(_rt::String),
+                    /// Trying again is useless until something this key read changes.
+                    Terminal(_rt::String),
+                }
+                impl ::core::fmt::Debug for Failure {
+                    fn fmt(
+                        &self,
+                        f: &mut ::core::fmt::Formatter<'_>,
+                    ) -> ::core::fmt::Result {
+                        match self {
+                            Failure::Retry(e) => {
+                                f.debug_tuple("Failure::Retry").field(e).finish()
+                            }
+                            Failure::Terminal(e) => {
+                                f.debug_tuple("Failure::Terminal").field(e).finish()
+                            }
+                        }
+                    }
+                }
+                impl ::core::fmt::Display for Failure {
+                    fn fmt(
+                        &self,
+                        f: &mut ::core::fmt::Formatter<'_>,
+                    ) -> ::core::fmt::Result {
+                        write!(f, "{:?}", self)
+                    }
+                }
+                impl ::core::error::Error for Failure {}
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_describe_cabi<T_: Guest>() -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result0 = { T_::describe() };
+                        let ptr1 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        let vec2 = (result0.into_bytes()).into_boxed_slice();
+                        let ptr2 = vec2.as_ptr().cast::<u8>();
+                        let len2 = vec2.len();
+                        ::core::mem::forget(vec2);
+                        *ptr1.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                        *ptr1.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                        ptr1
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_describe<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = *arg0.add(0).cast::<*mut u8>();
+                        let l1 = *arg0
+                            .add(::core::mem::size_of::<*const u8>())
+                            .cast::<usize>();
+                        _rt::cabi_dealloc(l0, l1, 1);
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case, unused_unsafe)]
+                pub unsafe fn _export_reconcile_cabi<T_: Guest>(
+                    arg0: i32,
+                    arg1: *mut u8,
+                    arg2: usize,
+                    arg3: *mut u8,
+                    arg4: usize,
+                    arg5: *mut u8,
+                    arg6: usize,
+                    arg7: i32,
+                    arg8: *mut u8,
+                    arg9: usize,
+                    arg10: i32,
+                    arg11: *mut u8,
+                    arg12: usize,
+                    arg13: *mut u8,
+                    arg14: usize,
+                ) -> *mut u8 {
+                    unsafe {
+                        #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
+                        let result40 = {
+                            let base38 = arg11;
+                            let len38 = arg12;
+                            let mut result38 = _rt::Vec::with_capacity(len38);
+                            for i in 0..len38 {
+                                let base = base38
+                                    .add(i * (11 * ::core::mem::size_of::<*const u8>()));
+                                let e38 = {
+                                    let l4 = *base.add(0).cast::<*mut u8>();
+                                    let l5 = *base
+                                        .add(::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len6 = l5;
+                                    let bytes6 = _rt::Vec::from_raw_parts(
+                                        l4.cast(),
+                                        len6,
+                                        len6,
+                                    );
+                                    let l7 = *base
+                                        .add(2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l8 = *base
+                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len9 = l8;
+                                    let bytes9 = _rt::Vec::from_raw_parts(
+                                        l7.cast(),
+                                        len9,
+                                        len9,
+                                    );
+                                    let l10 = *base
+                                        .add(4 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<*mut u8>();
+                                    let l11 = *base
+                                        .add(5 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<usize>();
+                                    let len12 = l11;
+                                    let bytes12 = _rt::Vec::from_raw_parts(
+                                        l10.cast(),
+                                        len12,
+                                        len12,
+                                    );
+                                    let l13 = i32::from(
+                                        *base
+                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>(),
+                                    );
+                                    let l14 = i32::from(
+                                        *base
+                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>(),
+                                    );
+                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V37;
+                                    let v37 = match l14 {
+                                        0 => {
+                                            let e37 = {
+                                                let l15 = i32::from(
+                                                    *base
+                                                        .add(8 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                match l15 {
+                                                    0 => None,
+                                                    1 => {
+                                                        let e = {
+                                                            let l16 = *base
+                                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<*mut u8>();
+                                                            let l17 = *base
+                                                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<usize>();
+                                                            let len18 = l17;
+                                                            let bytes18 = _rt::Vec::from_raw_parts(
+                                                                l16.cast(),
+                                                                len18,
+                                                                len18,
+                                                            );
+                                                            _rt::string_lift(bytes18)
+                                                        };
+                                                        Some(e)
+                                                    }
+                                                    _ => _rt::invalid_enum_discriminant(),
+                                                }
+                                            };
+                                            V37::Done(e37)
+                                        }
+                                        1 => V37::Unchanged,
+                                        2 => V37::Skipped,
+                                        3 => {
+                                            let e37 = {
+                                                let l19 = *base
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l20 = *base
+                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len21 = l20;
+                                                let bytes21 = _rt::Vec::from_raw_parts(
+                                                    l19.cast(),
+                                                    len21,
+                                                    len21,
+                                                );
+                                                _rt::string_lift(bytes21)
+                                            };
+                                            V37::Conflict(e37)
+                                        }
+                                        4 => {
+                                            let e37 = {
+                                                let l22 = *base
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l23 = *base
+                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len24 = l23;
+                                                let bytes24 = _rt::Vec::from_raw_parts(
+                                                    l22.cast(),
+                                                    len24,
+                                                    len24,
+                                                );
+                                                _rt::string_lift(bytes24)
+                                            };
+                                            V37::AlreadyExists(e37)
+                                        }
+                                        5 => {
+                                            let e37 = {
+                                                let l25 = *base
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l26 = *base
+                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len27 = l26;
+                                                let bytes27 = _rt::Vec::from_raw_parts(
+                                                    l25.cast(),
+                                                    len27,
+                                                    len27,
+                                                );
+                                                _rt::string_lift(bytes27)
+                                            };
+                                            V37::NotFound(e37)
+                                        }
+                                        6 => {
+                                            let e37 = {
+                                                let l28 = *base
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l29 = *base
+                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len30 = l29;
+                                                let bytes30 = _rt::Vec::from_raw_parts(
+                                                    l28.cast(),
+                                                    len30,
+                                                    len30,
+                                                );
+                                                _rt::string_lift(bytes30)
+                                            };
+                                            V37::Forbidden(e37)
+                                        }
+                                        7 => {
+                                            let e37 = {
+                                                let l31 = *base
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l32 = *base
+                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len33 = l32;
+                                                let bytes33 = _rt::Vec::from_raw_parts(
+                                                    l31.cast(),
+                                                    len33,
+                                                    len33,
+                                                );
+                                                _rt::string_lift(bytes33)
+                                            };
+                                            V37::Invalid(e37)
+                                        }
+                                        n => {
+                                            debug_assert_eq!(n, 8, "invalid enum discriminant");
+                                            let e37 = {
+                                                let l34 = *base
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l35 = *base
+                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len36 = l35;
+                                                let bytes36 = _rt::Vec::from_raw_parts(
+                                                    l34.cast(),
+                                                    len36,
+                                                    len36,
+                                                );
+                                                _rt::string_lift(bytes36)
+                                            };
+                                            V37::Failed(e37)
+                                        }
+                                    };
+                                    super::super::super::super::pilothouse::controller::changes::Effect {
+                                        object: super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                            kind: _rt::string_lift(bytes6),
+                                            namespace: _rt::string_lift(bytes9),
+                                            name: _rt::string_lift(bytes12),
+                                        },
+                                        verb: super::super::super::super::pilothouse::controller::changes::Verb::_lift(
+                                            l13 as u8,
+                                        ),
+                                        outcome: v37,
+                                    }
+                                };
+                                result38.push(e38);
+                            }
+                            _rt::cabi_dealloc(
+                                base38,
+                                len38 * (11 * ::core::mem::size_of::<*const u8>()),
+                                ::core::mem::size_of::<*const u8>(),
+                            );
+                            let len39 = arg14;
+                            let bytes39 = _rt::Vec::from_raw_parts(
+                                arg13.cast(),
+                                len39,
+                                len39,
+                            );
+                            T_::reconcile(Request {
+                                key: match arg0 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let len0 = arg2;
+                                            let bytes0 = _rt::Vec::from_raw_parts(
+                                                arg1.cast(),
+                                                len0,
+                                                len0,
+                                            );
+                                            let len1 = arg4;
+                                            let bytes1 = _rt::Vec::from_raw_parts(
+                                                arg3.cast(),
+                                                len1,
+                                                len1,
+                                            );
+                                            let len2 = arg6;
+                                            let bytes2 = _rt::Vec::from_raw_parts(
+                                                arg5.cast(),
+                                                len2,
+                                                len2,
+                                            );
+                                            super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                kind: _rt::string_lift(bytes0),
+                                                namespace: _rt::string_lift(bytes1),
+                                                name: _rt::string_lift(bytes2),
+                                            }
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                object: match arg7 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let len3 = arg9;
+                                            let bytes3 = _rt::Vec::from_raw_parts(
+                                                arg8.cast(),
+                                                len3,
+                                                len3,
+                                            );
+                                            _rt::string_lift(bytes3)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                attempt: arg10 as u32,
+                                previous: result38,
+                                config: _rt::string_lift(bytes39),
+                            })
+                        };
+                        let ptr41 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result40 {
+                            Ok(e) => {
+                                *ptr41.add(0).cast::<u8>() = (0i32) as u8;
+                                let Outcome { stages: stages42, next: next42 } = e;
+                                let vec86 = stages42;
+                                let len86 = vec86.len();
+                                let layout86 = _rt::alloc::Layout::from_size_align(
+                                        vec86.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result86, _cleanup86) = wit_bindgen::rt::Cleanup::new(
+                                    layout86,
+                                );
+                                if let Some(cleanup) = _cleanup86 {
+                                    cleanup.forget();
+                                }
+                                for (i, e) in vec86.into_iter().enumerate() {
+                                    let base = result86
+                                        .add(i * (3 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let super::super::super::super::pilothouse::controller::changes::Stage {
+                                            actions: actions43,
+                                            always: always43,
+                                        } = e;
+                                        let vec85 = actions43;
+                                        let len85 = vec85.len();
+                                        let layout85 = _rt::alloc::Layout::from_size_align(
+                                                vec85.len()
+                                                    * (8 + 14 * ::core::mem::size_of::<*const u8>()),
+                                                ::core::mem::size_of::<*const u8>(),
+                                            )
+                                            .unwrap();
+                                        let (result85, _cleanup85) = wit_bindgen::rt::Cleanup::new(
+                                            layout85,
+                                        );
+                                        if let Some(cleanup) = _cleanup85 {
+                                            cleanup.forget();
+                                        }
+                                        for (i, e) in vec85.into_iter().enumerate() {
+                                            let base = result85
+                                                .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                use super::super::super::super::pilothouse::controller::changes::Action as V84;
+                                                match e {
+                                                    V84::Apply(e) => {
+                                                        *base.add(0).cast::<u8>() = (0i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Apply {
+                                                            object: object44,
+                                                            subresource: subresource44,
+                                                            force: force44,
+                                                        } = e;
+                                                        let vec45 = (object44.into_bytes()).into_boxed_slice();
+                                                        let ptr45 = vec45.as_ptr().cast::<u8>();
+                                                        let len45 = vec45.len();
+                                                        ::core::mem::forget(vec45);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len45;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr45.cast_mut();
+                                                        match subresource44 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec46 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr46 = vec46.as_ptr().cast::<u8>();
+                                                                let len46 = vec46.len();
+                                                                ::core::mem::forget(vec46);
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len46;
+                                                                *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr46.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (match force44 {
+                                                            true => 1,
+                                                            false => 0,
+                                                        }) as u8;
+                                                    }
+                                                    V84::Create(e) => {
+                                                        *base.add(0).cast::<u8>() = (1i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Create {
+                                                            object: object47,
+                                                            subresource: subresource47,
+                                                        } = e;
+                                                        let vec48 = (object47.into_bytes()).into_boxed_slice();
+                                                        let ptr48 = vec48.as_ptr().cast::<u8>();
+                                                        let len48 = vec48.len();
+                                                        ::core::mem::forget(vec48);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len48;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr48.cast_mut();
+                                                        match subresource47 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec49 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr49 = vec49.as_ptr().cast::<u8>();
+                                                                let len49 = vec49.len();
+                                                                ::core::mem::forget(vec49);
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len49;
+                                                                *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr49.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                    }
+                                                    V84::Update(e) => {
+                                                        *base.add(0).cast::<u8>() = (2i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Update {
+                                                            object: object50,
+                                                            subresource: subresource50,
+                                                        } = e;
+                                                        let vec51 = (object50.into_bytes()).into_boxed_slice();
+                                                        let ptr51 = vec51.as_ptr().cast::<u8>();
+                                                        let len51 = vec51.len();
+                                                        ::core::mem::forget(vec51);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len51;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr51.cast_mut();
+                                                        match subresource50 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec52 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr52 = vec52.as_ptr().cast::<u8>();
+                                                                let len52 = vec52.len();
+                                                                ::core::mem::forget(vec52);
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len52;
+                                                                *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr52.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                    }
+                                                    V84::Patch(e) => {
+                                                        *base.add(0).cast::<u8>() = (3i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Patch {
+                                                            object: object53,
+                                                            subresource: subresource53,
+                                                            patch_type: patch_type53,
+                                                            body: body53,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind54,
+                                                            namespace: namespace54,
+                                                            name: name54,
+                                                        } = object53;
+                                                        let vec55 = (kind54.into_bytes()).into_boxed_slice();
+                                                        let ptr55 = vec55.as_ptr().cast::<u8>();
+                                                        let len55 = vec55.len();
+                                                        ::core::mem::forget(vec55);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len55;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr55.cast_mut();
+                                                        let vec56 = (namespace54.into_bytes()).into_boxed_slice();
+                                                        let ptr56 = vec56.as_ptr().cast::<u8>();
+                                                        let len56 = vec56.len();
+                                                        ::core::mem::forget(vec56);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len56;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr56.cast_mut();
+                                                        let vec57 = (name54.into_bytes()).into_boxed_slice();
+                                                        let ptr57 = vec57.as_ptr().cast::<u8>();
+                                                        let len57 = vec57.len();
+                                                        ::core::mem::forget(vec57);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len57;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr57.cast_mut();
+                                                        match subresource53 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec58 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr58 = vec58.as_ptr().cast::<u8>();
+                                                                let len58 = vec58.len();
+                                                                ::core::mem::forget(vec58);
+                                                                *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len58;
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr58.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (patch_type53.clone() as i32) as u8;
+                                                        let vec59 = (body53.into_bytes()).into_boxed_slice();
+                                                        let ptr59 = vec59.as_ptr().cast::<u8>();
+                                                        let len59 = vec59.len();
+                                                        ::core::mem::forget(vec59);
+                                                        *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len59;
+                                                        *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr59.cast_mut();
+                                                    }
+                                                    V84::Delete(e) => {
+                                                        *base.add(0).cast::<u8>() = (4i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Delete {
+                                                            object: object60,
+                                                            uid: uid60,
+                                                            resource_version: resource_version60,
+                                                            propagation: propagation60,
+                                                            grace_period_seconds: grace_period_seconds60,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind61,
+                                                            namespace: namespace61,
+                                                            name: name61,
+                                                        } = object60;
+                                                        let vec62 = (kind61.into_bytes()).into_boxed_slice();
+                                                        let ptr62 = vec62.as_ptr().cast::<u8>();
+                                                        let len62 = vec62.len();
+                                                        ::core::mem::forget(vec62);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len62;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr62.cast_mut();
+                                                        let vec63 = (namespace61.into_bytes()).into_boxed_slice();
+                                                        let ptr63 = vec63.as_ptr().cast::<u8>();
+                                                        let len63 = vec63.len();
+                                                        ::core::mem::forget(vec63);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len63;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr63.cast_mut();
+                                                        let vec64 = (name61.into_bytes()).into_boxed_slice();
+                                                        let ptr64 = vec64.as_ptr().cast::<u8>();
+                                                        let len64 = vec64.len();
+                                                        ::core::mem::forget(vec64);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len64;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr64.cast_mut();
+                                                        match uid60 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec65 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr65 = vec65.as_ptr().cast::<u8>();
+                                                                let len65 = vec65.len();
+                                                                ::core::mem::forget(vec65);
+                                                                *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len65;
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr65.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        match resource_version60 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(10 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec66 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr66 = vec66.as_ptr().cast::<u8>();
+                                                                let len66 = vec66.len();
+                                                                ::core::mem::forget(vec66);
+                                                                *base
+                                                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len66;
+                                                                *base
+                                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr66.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(10 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        match propagation60 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                *base
+                                                                    .add(1 + 13 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (e.clone() as i32) as u8;
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        match grace_period_seconds60 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(4 + 13 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                *base
+                                                                    .add(8 + 13 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<i32>() = _rt::as_i32(e);
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(4 + 13 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                    }
+                                                    V84::Event(e) => {
+                                                        *base.add(0).cast::<u8>() = (5i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Event {
+                                                            object: object67,
+                                                            event_type: event_type67,
+                                                            reason: reason67,
+                                                            action: action67,
+                                                            note: note67,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind68,
+                                                            namespace: namespace68,
+                                                            name: name68,
+                                                        } = object67;
+                                                        let vec69 = (kind68.into_bytes()).into_boxed_slice();
+                                                        let ptr69 = vec69.as_ptr().cast::<u8>();
+                                                        let len69 = vec69.len();
+                                                        ::core::mem::forget(vec69);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len69;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr69.cast_mut();
+                                                        let vec70 = (namespace68.into_bytes()).into_boxed_slice();
+                                                        let ptr70 = vec70.as_ptr().cast::<u8>();
+                                                        let len70 = vec70.len();
+                                                        ::core::mem::forget(vec70);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len70;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr70.cast_mut();
+                                                        let vec71 = (name68.into_bytes()).into_boxed_slice();
+                                                        let ptr71 = vec71.as_ptr().cast::<u8>();
+                                                        let len71 = vec71.len();
+                                                        ::core::mem::forget(vec71);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len71;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr71.cast_mut();
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (event_type67.clone() as i32) as u8;
+                                                        let vec72 = (reason67.into_bytes()).into_boxed_slice();
+                                                        let ptr72 = vec72.as_ptr().cast::<u8>();
+                                                        let len72 = vec72.len();
+                                                        ::core::mem::forget(vec72);
+                                                        *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len72;
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr72.cast_mut();
+                                                        let vec73 = (action67.into_bytes()).into_boxed_slice();
+                                                        let ptr73 = vec73.as_ptr().cast::<u8>();
+                                                        let len73 = vec73.len();
+                                                        ::core::mem::forget(vec73);
+                                                        *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len73;
+                                                        *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr73.cast_mut();
+                                                        let vec74 = (note67.into_bytes()).into_boxed_slice();
+                                                        let ptr74 = vec74.as_ptr().cast::<u8>();
+                                                        let len74 = vec74.len();
+                                                        ::core::mem::forget(vec74);
+                                                        *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len74;
+                                                        *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr74.cast_mut();
+                                                    }
+                                                    V84::Finalizer(e) => {
+                                                        *base.add(0).cast::<u8>() = (6i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Finalizer {
+                                                            object: object75,
+                                                            name: name75,
+                                                            present: present75,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind76,
+                                                            namespace: namespace76,
+                                                            name: name76,
+                                                        } = object75;
+                                                        let vec77 = (kind76.into_bytes()).into_boxed_slice();
+                                                        let ptr77 = vec77.as_ptr().cast::<u8>();
+                                                        let len77 = vec77.len();
+                                                        ::core::mem::forget(vec77);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len77;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr77.cast_mut();
+                                                        let vec78 = (namespace76.into_bytes()).into_boxed_slice();
+                                                        let ptr78 = vec78.as_ptr().cast::<u8>();
+                                                        let len78 = vec78.len();
+                                                        ::core::mem::forget(vec78);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len78;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr78.cast_mut();
+                                                        let vec79 = (name76.into_bytes()).into_boxed_slice();
+                                                        let ptr79 = vec79.as_ptr().cast::<u8>();
+                                                        let len79 = vec79.len();
+                                                        ::core::mem::forget(vec79);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len79;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr79.cast_mut();
+                                                        let vec80 = (name75.into_bytes()).into_boxed_slice();
+                                                        let ptr80 = vec80.as_ptr().cast::<u8>();
+                                                        let len80 = vec80.len();
+                                                        ::core::mem::forget(vec80);
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len80;
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr80.cast_mut();
+                                                        *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (match present75 {
+                                                            true => 1,
+                                                            false => 0,
+                                                        }) as u8;
+                                                    }
+                                                    V84::Children(e) => {
+                                                        *base.add(0).cast::<u8>() = (7i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Children {
+                                                            objects: objects81,
+                                                        } = e;
+                                                        let vec83 = objects81;
+                                                        let len83 = vec83.len();
+                                                        let layout83 = _rt::alloc::Layout::from_size_align(
+                                                                vec83.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                                ::core::mem::size_of::<*const u8>(),
+                                                            )
+                                                            .unwrap();
+                                                        let (result83, _cleanup83) = wit_bindgen::rt::Cleanup::new(
+                                                            layout83,
+                                                        );
+                                                        if let Some(cleanup) = _cleanup83 {
+                                                            cleanup.forget();
+                                                        }
+                                                        for (i, e) in vec83.into_iter().enumerate() {
+                                                            let base = result83
+                                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                                            {
+                                                                let vec82 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr82 = vec82.as_ptr().cast::<u8>();
+                                                                let len82 = vec82.len();
+                                                                ::core::mem::forget(vec82);
+                                                                *base
+                                                                    .add(::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len82;
+                                                                *base.add(0).cast::<*mut u8>() = ptr82.cast_mut();
+                                                            }
+                                                        }
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len83;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = result83;
+                                                    }
+                                                }
+                                            }
+                                        }
+                                        *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len85;
+                                        *base.add(0).cast::<*mut u8>() = result85;
+                                        *base
+                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (match always43 {
+                                            true => 1,
+                                            false => 0,
+                                        }) as u8;
+                                    }
+                                }
+                                *ptr41
+                                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len86;
+                                *ptr41.add(8).cast::<*mut u8>() = result86;
+                                match next42 {
+                                    Next::OnChange => {
+                                        *ptr41
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                    Next::After(e) => {
+                                        *ptr41
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        *ptr41
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<i64>() = _rt::as_i64(e);
+                                    }
+                                    Next::Retry(e) => {
+                                        *ptr41
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (2i32) as u8;
+                                        let vec87 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr87 = vec87.as_ptr().cast::<u8>();
+                                        let len87 = vec87.len();
+                                        ::core::mem::forget(vec87);
+                                        *ptr41
+                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len87;
+                                        *ptr41
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr87.cast_mut();
+                                    }
+                                }
+                            }
+                            Err(e) => {
+                                *ptr41.add(0).cast::<u8>() = (1i32) as u8;
+                                match e {
+                                    Failure::Retry(e) => {
+                                        *ptr41.add(8).cast::<u8>() = (0i32) as u8;
+                                        let vec88 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr88 = vec88.as_ptr().cast::<u8>();
+                                        let len88 = vec88.len();
+                                        ::core::mem::forget(vec88);
+                                        *ptr41
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len88;
+                                        *ptr41
+                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr88.cast_mut();
+                                    }
+                                    Failure::Terminal(e) => {
+                                        *ptr41.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec89 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr89 = vec89.as_ptr().cast::<u8>();
+                                        let len89 = vec89.len();
+                                        ::core::mem::forget(vec89);
+                                        *ptr41
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len89;
+                                        *ptr41
+                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr89.cast_mut();
+                                    }
+                                }
+                            }
+                        };
+                        ptr41
+                    }
+                }
+                #[doc(hidden)]
+                #[allow(non_snake_case)]
+                pub unsafe fn __post_return_reconcile<T_: Guest>(arg0: *mut u8) {
+                    unsafe {
+                        let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                        match l0 {
+                            0 => {
+                                let l1 = *arg0.add(8).cast::<*mut u8>();
+                                let l2 = *arg0
+                                    .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base70 = l1;
+                                let len70 = l2;
+                                for i in 0..len70 {
+                                    let base = base70
+                                        .add(i * (3 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let l3 = *base.add(0).cast::<*mut u8>();
+                                        let l4 = *base
+                                            .add(::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        let base69 = l3;
+                                        let len69 = l4;
+                                        for i in 0..len69 {
+                                            let base = base69
+                                                .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
+                                            {
+                                                let l5 = i32::from(*base.add(0).cast::<u8>());
+                                                match l5 {
+                                                    0 => {
+                                                        let l6 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l7 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l6, l7, 1);
+                                                        let l8 = i32::from(
+                                                            *base
+                                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l8 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l9 = *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l10 = *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l9, l10, 1);
+                                                            }
+                                                        }
+                                                    }
+                                                    1 => {
+                                                        let l11 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l12 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l11, l12, 1);
+                                                        let l13 = i32::from(
+                                                            *base
+                                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l13 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l14 = *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l15 = *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l14, l15, 1);
+                                                            }
+                                                        }
+                                                    }
+                                                    2 => {
+                                                        let l16 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l17 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l16, l17, 1);
+                                                        let l18 = i32::from(
+                                                            *base
+                                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l18 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l19 = *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l20 = *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l19, l20, 1);
+                                                            }
+                                                        }
+                                                    }
+                                                    3 => {
+                                                        let l21 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l22 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l21, l22, 1);
+                                                        let l23 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l24 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l23, l24, 1);
+                                                        let l25 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l26 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l25, l26, 1);
+                                                        let l27 = i32::from(
+                                                            *base
+                                                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l27 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l28 = *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l29 = *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l28, l29, 1);
+                                                            }
+                                                        }
+                                                        let l30 = *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l31 = *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l30, l31, 1);
+                                                    }
+                                                    4 => {
+                                                        let l32 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l33 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l32, l33, 1);
+                                                        let l34 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l35 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l34, l35, 1);
+                                                        let l36 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l37 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l36, l37, 1);
+                                                        let l38 = i32::from(
+                                                            *base
+                                                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l38 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l39 = *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l40 = *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l39, l40, 1);
+                                                            }
+                                                        }
+                                                        let l41 = i32::from(
+                                                            *base
+                                                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l41 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l42 = *base
+                                                                    .add(11 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l43 = *base
+                                                                    .add(12 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l42, l43, 1);
+                                                            }
+                                                        }
+                                                    }
+                                                    5 => {
+                                                        let l44 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l45 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l44, l45, 1);
+                                                        let l46 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l47 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l46, l47, 1);
+                                                        let l48 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l49 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l48, l49, 1);
+                                                        let l50 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l51 = *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l50, l51, 1);
+                                                        let l52 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l53 = *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l52, l53, 1);
+                                                        let l54 = *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l55 = *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l54, l55, 1);
+                                                    }
+                                                    6 => {
+                                                        let l56 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l57 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l56, l57, 1);
+                                                        let l58 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l59 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l58, l59, 1);
+                                                        let l60 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l61 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l60, l61, 1);
+                                                        let l62 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l63 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l62, l63, 1);
+                                                    }
+                                                    _ => {
+                                                        let l64 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l65 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let base68 = l64;
+                                                        let len68 = l65;
+                                                        for i in 0..len68 {
+                                                            let base = base68
+                                                                .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                                                            {
+                                                                let l66 = *base.add(0).cast::<*mut u8>();
+                                                                let l67 = *base
+                                                                    .add(::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l66, l67, 1);
+                                                            }
+                                                        }
+                                                        _rt::cabi_dealloc(
+                                                            base68,
+                                                            len68 * (2 * ::core::mem::size_of::<*const u8>()),
+                                                            ::core::mem::size_of::<*const u8>(),
+                                                        );
+                                                    }
+                                                }
+                                            }
+                                        }
+                                        _rt::cabi_dealloc(
+                                            base69,
+                                            len69 * (8 + 14 * ::core::mem::size_of::<*const u8>()),
+                                            ::core::mem::size_of::<*const u8>(),
+                                        );
+                                    }
+                                }
+                                _rt::cabi_dealloc(
+                                    base70,
+                                    len70 * (3 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l71 = i32::from(
+                                    *arg0
+                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                match l71 {
+                                    0 => {}
+                                    1 => {}
+                                    _ => {
+                                        let l72 = *arg0
+                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l73 = *arg0
+                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l72, l73, 1);
+                                    }
+                                }
+                            }
+                            _ => {
+                                let l74 = i32::from(*arg0.add(8).cast::<u8>());
+                                match l74 {
+                                    0 => {
+                                        let l75 = *arg0
+                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l76 = *arg0
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l75, l76, 1);
+                                    }
+                                    _ => {
+                                        let l77 = *arg0
+                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l78 = *arg0
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l77, l78, 1);
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                pub trait Guest {
+                    /// The manifest: what this plugin is, reads and writes, as a JSON document
+                    /// (`manifest.schema.json`). Called once, when the plugin is loaded; calling an import but `log`
+                    /// from here is a trap.
+                    #[allow(async_fn_in_trait)]
+                    fn describe() -> Json;
+                    /// Look at the snapshot and say what should be done about one key. Must be pure: the same request
+                    /// on the same snapshot gives the same answer. It is called in a fresh instance, unless the
+                    /// operator has chosen to reuse instances: what is remembered from one call to the next makes it
+                    /// impure.
+                    ///
+                    /// Random numbers that a language's runtime asks WASI for are the same each time for one key, and
+                    /// cannot be computed outside of the host. They are good enough for names and hash tables; keys
+                    /// and passwords of long life should come from elsewhere.
+                    #[allow(async_fn_in_trait)]
+                    fn reconcile(request: Request) -> Result<Outcome, Failure>;
+                }
+                #[doc(hidden)]
+                #[macro_export]
+                macro_rules! __export_pilothouse_controller_plugin_0_2_0_cabi {
+                    ($ty:ident with_types_in $($path_to_types:tt)*) => {
+                        const _ : () = { #[unsafe (export_name =
+                        "pilothouse:controller/plugin@0.2.0#describe")] unsafe extern "C"
+                        fn export_describe() -> * mut u8 { unsafe { $($path_to_types)*::
+                        _export_describe_cabi::<$ty > () } } #[unsafe (export_name =
+                        "cabi_post_pilothouse:controller/plugin@0.2.0#describe")] unsafe
+                        extern "C" fn _post_return_describe(arg0 : * mut u8,) { unsafe {
+                        $($path_to_types)*:: __post_return_describe::<$ty > (arg0) } }
+                        #[unsafe (export_name =
+                        "pilothouse:controller/plugin@0.2.0#reconcile")] unsafe extern
+                        "C" fn export_reconcile(arg0 : i32, arg1 : * mut u8, arg2 :
+                        usize, arg3 : * mut u8, arg4 : usize, arg5 : * mut u8, arg6 :
+                        usize, arg7 : i32, arg8 : * mut u8, arg9 : usize, arg10 : i32,
+                        arg11 : * mut u8, arg12 : usize, arg13 : * mut u8, arg14 :
+                        usize,) -> * mut u8 { unsafe { $($path_to_types)*::
+                        _export_reconcile_cabi::<$ty > (arg0, arg1, arg2, arg3, arg4,
+                        arg5, arg6, arg7, arg8, arg9, arg10, arg11, arg12, arg13, arg14)
+                        } } #[unsafe (export_name =
+                        "cabi_post_pilothouse:controller/plugin@0.2.0#reconcile")] unsafe
+                        extern "C" fn _post_return_reconcile(arg0 : * mut u8,) { unsafe {
+                        $($path_to_types)*:: __post_return_reconcile::<$ty > (arg0) } }
+                        };
+                    };
+                }
+                #[doc(hidden)]
+                pub use __export_pilothouse_controller_plugin_0_2_0_cabi;
+                #[repr(align(8))]
+                struct _RetArea(
+                    [::core::mem::MaybeUninit<
+                        u8,
+                    >; 16 + 4 * ::core::mem::size_of::<*const u8>()],
+                );
+                static mut _RET_AREA: _RetArea = _RetArea(
+                    [::core::mem::MaybeUninit::uninit(); 16
+                        + 4 * ::core::mem::size_of::<*const u8>()],
+                );
             }
         }
     }
@@ -4942,27 +2689,13 @@ mod _rt {
     pub fn run_ctors_once() {
         wit_bindgen::rt::run_ctors_once();
     }
-    pub fn as_i64<T: AsI64>(t: T) -> i64 {
-        t.as_i64()
-    }
-    pub trait AsI64 {
-        fn as_i64(self) -> i64;
-    }
-    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
-        fn as_i64(self) -> i64 {
-            (*self).as_i64()
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
         }
-    }
-    impl AsI64 for i64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
-        }
-    }
-    impl AsI64 for u64 {
-        #[inline]
-        fn as_i64(self) -> i64 {
-            self as i64
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
         }
     }
     pub fn as_i32<T: AsI32>(t: T) -> i32 {
@@ -5024,13 +2757,27 @@ mod _rt {
             self as i32
         }
     }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
+    pub fn as_i64<T: AsI64>(t: T) -> i64 {
+        t.as_i64()
+    }
+    pub trait AsI64 {
+        fn as_i64(self) -> i64;
+    }
+    impl<'a, T: Copy + AsI64> AsI64 for &'a T {
+        fn as_i64(self) -> i64 {
+            (*self).as_i64()
         }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
+    }
+    impl AsI64 for i64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+            self as i64
+        }
+    }
+    impl AsI64 for u64 {
+        #[inline]
+        fn as_i64(self) -> i64 {
+            self as i64
         }
     }
     extern crate alloc as alloc_crate;
@@ -5059,84 +2806,66 @@ macro_rules! __export_controller_impl {
         ::pilothouse_sdk::bindings::export!($ty with_types_in::pilothouse_sdk::bindings);
     };
     ($ty:ident with_types_in $($path_to_types_root:tt)*) => {
-        $($path_to_types_root)*:: __export_world_controller_cabi!($ty with_types_in
-        $($path_to_types_root)*); const _ : () = { #[rustfmt::skip] #[cfg(target_arch =
-        "wasm32")] #[unsafe (link_section =
-        "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.1.0:controller:imports and exports")]
+        $($path_to_types_root)*::
+        exports::pilothouse::controller::plugin::__export_pilothouse_controller_plugin_0_2_0_cabi!($ty
+        with_types_in $($path_to_types_root)*:: exports::pilothouse::controller::plugin);
+        const _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe
+        (link_section =
+        "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 3063] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2209] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xf6\x16\x01A\x02\x01\
-A*\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
-\x09namespaces\x04names\x04\0\x0aobject-key\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\
-\x01w\x04\0\x0cmilliseconds\x03\0\x06\x01s\x04\0\x0afield-path\x03\0\x08\x01o\x02\
-ss\x01ps\x01o\x02s\x0b\x01q\x05\x06equals\x01\x0a\0\x06one-of\x01\x0c\0\x07none-\
-of\x01\x0c\0\x06exists\x01s\0\x06absent\x01s\0\x04\0\x11label-requirement\x03\0\x0d\
-\x01p\x0e\x04\0\x0elabel-selector\x03\0\x0f\x03\0!pilothouse:controller/types@0.\
-1.0\x05\0\x02\x03\0\0\x04kind\x02\x03\0\0\x0aobject-key\x02\x03\0\0\x04json\x02\x03\
-\0\0\x0elabel-selector\x01B\x18\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
-\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
-\0\x04\x02\x03\x02\x01\x04\x04\0\x0elabel-selector\x03\0\x06\x01q\x03\x06denied\x01\
-s\0\x0dunknown-index\x01s\0\x0finvalid-pointer\x01s\0\x04\0\x0aread-error\x03\0\x08\
-\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x0a\x01q\x03\x0aeverythi\
-ng\0\0\x06labels\x01\x07\0\x05index\x01\x0b\0\x04\0\x06filter\x03\0\x0c\x01k\x05\
-\x01j\x01\x0e\x01\x09\x01@\x02\x04kind\x01\x03key\x03\0\x0f\x04\0\x03get\x01\x10\
-\x01@\x03\x04kind\x01\x03key\x03\x07pointers\0\x0f\x04\0\x08get-part\x01\x11\x01\
-ks\x01j\x01\x05\x01\x09\x01@\x03\x04kind\x01\x09namespace\x12\x06filter\x0d\0\x13\
-\x04\0\x04list\x01\x14\x03\0#pilothouse:controller/cluster@0.1.0\x05\x05\x02\x03\
-\0\0\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\0\x01\
-@\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.1.0\x05\x07\x01\
-B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
-ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\
-\x04\x03\0\x1fpilothouse:controller/log@0.1.0\x05\x08\x02\x03\0\0\x0afield-path\x01\
-B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x03\
-\0\x02\x02\x03\x02\x01\x09\x04\0\x0afield-path\x03\0\x04\x02\x03\x02\x01\x04\x04\
-\0\x0elabel-selector\x03\0\x06\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x08\
-\x01ks\x01ps\x01p\x01\x01r\x05\x04kind\x01\x06labels\x07\x06fields\x0a\x0anamesp\
-aces\x0b\x0acompanions\x0c\x04\0\x09selection\x03\0\x0d\x01q\x02\x04each\x01\x0e\
-\0\x09singleton\0\0\x04\0\x07subject\x03\0\x0f\x01p\x05\x01r\x05\x04kind\x01\x06\
-fields\x11\x0anamespaces\x0b\x06labels\x07\x0efield-selector\x0a\x04\0\x04read\x03\
-\0\x12\x01r\x03\x04names\x04kind\x01\x05paths\x11\x04\0\x05index\x03\0\x14\x01m\x05\
-\x05apply\x06create\x06update\x05patch\x06delete\x04\0\x04verb\x03\0\x16\x01p\x17\
-\x01r\x04\x04kind\x01\x0bsubresource\x0a\x05verbs\x18\x08children\x7f\x04\0\x05w\
-rite\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemory-bytes\x1b\x04fuel\x1b\x07\
-timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\x01p\x13\x01p\x15\x01p\x1a\
-\x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\x05reads\x20\x07indexes!\x06\
-writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08manifest\x03\0$\x03\0$pilothou\
-se:controller/manifest@0.1.0\x05\x0a\x01B+\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
-\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\
-\x04json\x03\0\x04\x01ks\x01r\x03\x06object\x05\x0bsubresource\x06\x05force\x7f\x04\
-\0\x05apply\x03\0\x07\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06create\x03\
-\0\x09\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06update\x03\0\x0b\x01m\x03\
-\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\
-\x0d\x01r\x05\x04kind\x01\x03key\x03\x0bsubresource\x06\x0apatch-type\x0e\x04bod\
-y\x05\x04\0\x05patch\x03\0\x0f\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\
-\0\x0bpropagation\x03\0\x11\x01k\x12\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03ui\
-d\x06\x10resource-version\x06\x0bpropagation\x13\x14grace-period-seconds\x14\x04\
-\0\x06delete\x03\0\x15\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x17\
-\x01r\x06\x04kind\x01\x03key\x03\x0aevent-type\x18\x06reasons\x06actions\x04note\
-s\x04\0\x05event\x03\0\x19\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\
-\x04\0\x09finalizer\x03\0\x1b\x01p\x05\x01r\x01\x07objects\x1d\x04\0\x08children\
-\x03\0\x1e\x01q\x08\x05apply\x01\x08\0\x06create\x01\x0a\0\x06update\x01\x0c\0\x05\
-patch\x01\x10\0\x06delete\x01\x16\0\x05event\x01\x1a\0\x09finalizer\x01\x1c\0\x08\
-children\x01\x1f\0\x04\0\x06action\x03\0\x20\x01p!\x01r\x02\x07actions\"\x06alwa\
-ys\x7f\x04\0\x05stage\x03\0#\x01m\x07\x05apply\x06create\x06update\x05patch\x06d\
-elete\x05event\x09finalizer\x04\0\x04verb\x03\0%\x01q\x09\x04done\x01\x06\0\x09u\
-nchanged\0\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-f\
-ound\x01s\0\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0dacti\
-on-result\x03\0'\x01r\x04\x04kind\x01\x03key\x03\x04verb&\x07outcome(\x04\0\x06e\
-ffect\x03\0)\x03\0#pilothouse:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-k\
-ey\x03\0\x02\x03\0\x04json\x03\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\
-\x08manifest\x03\0\x08manifest\x03\0\x0f\x02\x03\0\x05\x05stage\x03\0\x05stage\x03\
-\0\x11\x02\x03\0\x05\x06effect\x03\0\x06effect\x03\0\x13\x01p\x14\x01r\x04\x03ke\
-y\x0c\x07attempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01q\x03\
-\x09on-change\0\0\x05after\x01\x0e\0\x05retry\x01s\0\x03\0\x04next\x03\0\x18\x01\
-p\x12\x01r\x02\x06stages\x1a\x04next\x19\x03\0\x07outcome\x03\0\x1b\x01q\x02\x05\
-retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1d\x01@\0\0\x10\x04\0\x08\
-describe\x01\x1f\x01j\x01\x1c\x01\x1e\x01@\x01\x07request\x17\0\x20\x04\0\x09rec\
-oncile\x01!\x04\0&pilothouse:controller/controller@0.1.0\x04\0\x0b\x10\x01\0\x0a\
-controller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070\
-.254.2\x10wit-bindgen-rust\x060.60.0";
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa0\x10\x01A\x02\x01\
+A\x12\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
+names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
+illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x16\x02\x03\x02\x01\x01\x04\
+\0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
+\x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
+\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
+erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
+\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
+k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
+j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x03\0$piloth\
+ouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\x03\
+\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\x03\
+\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04info\x04\
+warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05level\x01\x07\
+messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:controller\
+/log@0.2.0\x05\x07\x01B)\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\
+\x02\x01\x03\x04\0\x04json\x03\0\x02\x01ks\x01r\x03\x06object\x03\x0bsubresource\
+\x04\x05force\x7f\x04\0\x05apply\x03\0\x05\x01r\x02\x06object\x03\x0bsubresource\
+\x04\x04\0\x06create\x03\0\x07\x01r\x02\x06object\x03\x0bsubresource\x04\x04\0\x06\
+update\x03\0\x09\x01m\x03\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\
+\0\x0apatch-type\x03\0\x0b\x01r\x04\x06object\x01\x0bsubresource\x04\x0apatch-ty\
+pe\x0c\x04body\x03\x04\0\x05patch\x03\0\x0d\x01m\x03\x0abackground\x0aforeground\
+\x06orphan\x04\0\x0bpropagation\x03\0\x0f\x01k\x10\x01ky\x01r\x05\x06object\x01\x03\
+uid\x04\x10resource-version\x04\x0bpropagation\x11\x14grace-period-seconds\x12\x04\
+\0\x06delete\x03\0\x13\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x15\
+\x01r\x05\x06object\x01\x0aevent-type\x16\x06reasons\x06actions\x04notes\x04\0\x05\
+event\x03\0\x17\x01r\x03\x06object\x01\x04names\x07present\x7f\x04\0\x09finalize\
+r\x03\0\x19\x01p\x03\x01r\x01\x07objects\x1b\x04\0\x08children\x03\0\x1c\x01q\x08\
+\x05apply\x01\x06\0\x06create\x01\x08\0\x06update\x01\x0a\0\x05patch\x01\x0e\0\x06\
+delete\x01\x14\0\x05event\x01\x18\0\x09finalizer\x01\x1a\0\x08children\x01\x1d\0\
+\x04\0\x06action\x03\0\x1e\x01p\x1f\x01r\x02\x07actions\x20\x06always\x7f\x04\0\x05\
+stage\x03\0!\x01m\x07\x05apply\x06create\x06update\x05patch\x06delete\x05event\x09\
+finalizer\x04\0\x04verb\x03\0#\x01q\x09\x04done\x01\x04\0\x09unchanged\0\0\x07sk\
+ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for\
+bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
+r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
+:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\x06effect\
+\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\x03\x04\
+\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\x02\x03\
+\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effect\x03\0\x08\
+\x01k\x01\x01k\x03\x01p\x09\x01r\x05\x03key\x0a\x06object\x0b\x07attempty\x08pre\
+vious\x0c\x06config\x03\x04\0\x07request\x03\0\x0d\x01q\x03\x09on-change\0\0\x05\
+after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x0f\x01p\x07\x01r\x02\x06sta\
+ges\x11\x04next\x10\x04\0\x07outcome\x03\0\x12\x01q\x02\x05retry\x01s\0\x08termi\
+nal\x01s\0\x04\0\x07failure\x03\0\x14\x01@\0\0\x03\x04\0\x08describe\x01\x16\x01\
+j\x01\x13\x01\x15\x01@\x01\x07request\x0e\0\x17\x04\0\x09reconcile\x01\x18\x04\0\
+\"pilothouse:controller/plugin@0.2.0\x05\x0b\x04\0&pilothouse:controller/control\
+ler@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cproce\
+ssed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -5145,81 +2874,53 @@ pub use __export_controller_impl as export;
 #[rustfmt::skip]
 #[cfg(target_arch = "wasm32")]
 #[unsafe(
-    link_section = "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.1.0:controller-with-all-of-its-exports-removed:encoded world"
+    link_section = "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller-with-all-of-its-exports-removed:encoded world"
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3075] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xe2\x16\x01A\x02\x01\
-A%\x01B\x11\x01r\x03\x05groups\x07versions\x04kinds\x04\0\x04kind\x03\0\0\x01r\x02\
-\x09namespaces\x04names\x04\0\x0aobject-key\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\
-\x01w\x04\0\x0cmilliseconds\x03\0\x06\x01s\x04\0\x0afield-path\x03\0\x08\x01o\x02\
-ss\x01ps\x01o\x02s\x0b\x01q\x05\x06equals\x01\x0a\0\x06one-of\x01\x0c\0\x07none-\
-of\x01\x0c\0\x06exists\x01s\0\x06absent\x01s\0\x04\0\x11label-requirement\x03\0\x0d\
-\x01p\x0e\x04\0\x0elabel-selector\x03\0\x0f\x03\0!pilothouse:controller/types@0.\
-1.0\x05\0\x02\x03\0\0\x04kind\x02\x03\0\0\x0aobject-key\x02\x03\0\0\x04json\x02\x03\
-\0\0\x0elabel-selector\x01B\x18\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
-\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
-\0\x04\x02\x03\x02\x01\x04\x04\0\x0elabel-selector\x03\0\x06\x01q\x03\x06denied\x01\
-s\0\x0dunknown-index\x01s\0\x0finvalid-pointer\x01s\0\x04\0\x0aread-error\x03\0\x08\
-\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x0a\x01q\x03\x0aeverythi\
-ng\0\0\x06labels\x01\x07\0\x05index\x01\x0b\0\x04\0\x06filter\x03\0\x0c\x01k\x05\
-\x01j\x01\x0e\x01\x09\x01@\x02\x04kind\x01\x03key\x03\0\x0f\x04\0\x03get\x01\x10\
-\x01@\x03\x04kind\x01\x03key\x03\x07pointers\0\x0f\x04\0\x08get-part\x01\x11\x01\
-ks\x01j\x01\x05\x01\x09\x01@\x03\x04kind\x01\x09namespace\x12\x06filter\x0d\0\x13\
-\x04\0\x04list\x01\x14\x03\0#pilothouse:controller/cluster@0.1.0\x05\x05\x02\x03\
-\0\0\x0cmilliseconds\x01B\x04\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\0\x01\
-@\0\0\x01\x04\0\x03now\x01\x02\x03\0!pilothouse:controller/clock@0.1.0\x05\x07\x01\
-B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02\
-ss\x01p\x02\x01@\x03\x05level\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\
-\x04\x03\0\x1fpilothouse:controller/log@0.1.0\x05\x08\x02\x03\0\0\x0afield-path\x01\
-B&\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x03\
-\0\x02\x02\x03\x02\x01\x09\x04\0\x0afield-path\x03\0\x04\x02\x03\x02\x01\x04\x04\
-\0\x0elabel-selector\x03\0\x06\x02\x03\x02\x01\x06\x04\0\x0cmilliseconds\x03\0\x08\
-\x01ks\x01ps\x01p\x01\x01r\x05\x04kind\x01\x06labels\x07\x06fields\x0a\x0anamesp\
-aces\x0b\x0acompanions\x0c\x04\0\x09selection\x03\0\x0d\x01q\x02\x04each\x01\x0e\
-\0\x09singleton\0\0\x04\0\x07subject\x03\0\x0f\x01p\x05\x01r\x05\x04kind\x01\x06\
-fields\x11\x0anamespaces\x0b\x06labels\x07\x0efield-selector\x0a\x04\0\x04read\x03\
-\0\x12\x01r\x03\x04names\x04kind\x01\x05paths\x11\x04\0\x05index\x03\0\x14\x01m\x05\
-\x05apply\x06create\x06update\x05patch\x06delete\x04\0\x04verb\x03\0\x16\x01p\x17\
-\x01r\x04\x04kind\x01\x0bsubresource\x0a\x05verbs\x18\x08children\x7f\x04\0\x05w\
-rite\x03\0\x19\x01kw\x01k\x09\x01ky\x01r\x04\x0cmemory-bytes\x1b\x04fuel\x1b\x07\
-timeout\x1c\x0bconcurrency\x1d\x04\0\x06limits\x03\0\x1e\x01p\x13\x01p\x15\x01p\x1a\
-\x01k\x03\x01r\x08\x04names\x07versions\x07subject\x10\x05reads\x20\x07indexes!\x06\
-writes\"\x06limits\x1f\x0dconfig-schema#\x04\0\x08manifest\x03\0$\x03\0$pilothou\
-se:controller/manifest@0.1.0\x05\x0a\x01B+\x02\x03\x02\x01\x01\x04\0\x04kind\x03\
-\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-key\x03\0\x02\x02\x03\x02\x01\x03\x04\0\
-\x04json\x03\0\x04\x01ks\x01r\x03\x06object\x05\x0bsubresource\x06\x05force\x7f\x04\
-\0\x05apply\x03\0\x07\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06create\x03\
-\0\x09\x01r\x02\x06object\x05\x0bsubresource\x06\x04\0\x06update\x03\0\x0b\x01m\x03\
-\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\0\x0apatch-type\x03\0\
-\x0d\x01r\x05\x04kind\x01\x03key\x03\x0bsubresource\x06\x0apatch-type\x0e\x04bod\
-y\x05\x04\0\x05patch\x03\0\x0f\x01m\x03\x0abackground\x0aforeground\x06orphan\x04\
-\0\x0bpropagation\x03\0\x11\x01k\x12\x01ky\x01r\x06\x04kind\x01\x03key\x03\x03ui\
-d\x06\x10resource-version\x06\x0bpropagation\x13\x14grace-period-seconds\x14\x04\
-\0\x06delete\x03\0\x15\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x17\
-\x01r\x06\x04kind\x01\x03key\x03\x0aevent-type\x18\x06reasons\x06actions\x04note\
-s\x04\0\x05event\x03\0\x19\x01r\x04\x04kind\x01\x03key\x03\x04names\x07present\x7f\
-\x04\0\x09finalizer\x03\0\x1b\x01p\x05\x01r\x01\x07objects\x1d\x04\0\x08children\
-\x03\0\x1e\x01q\x08\x05apply\x01\x08\0\x06create\x01\x0a\0\x06update\x01\x0c\0\x05\
-patch\x01\x10\0\x06delete\x01\x16\0\x05event\x01\x1a\0\x09finalizer\x01\x1c\0\x08\
-children\x01\x1f\0\x04\0\x06action\x03\0\x20\x01p!\x01r\x02\x07actions\"\x06alwa\
-ys\x7f\x04\0\x05stage\x03\0#\x01m\x07\x05apply\x06create\x06update\x05patch\x06d\
-elete\x05event\x09finalizer\x04\0\x04verb\x03\0%\x01q\x09\x04done\x01\x06\0\x09u\
-nchanged\0\0\x07skipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-f\
-ound\x01s\0\x09forbidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0dacti\
-on-result\x03\0'\x01r\x04\x04kind\x01\x03key\x03\x04verb&\x07outcome(\x04\0\x06e\
-ffect\x03\0)\x03\0#pilothouse:controller/changes@0.1.0\x05\x0b\x03\0\x0aobject-k\
-ey\x03\0\x02\x03\0\x04json\x03\0\x03\x03\0\x0cmilliseconds\x03\0\x06\x02\x03\0\x04\
-\x08manifest\x03\0\x08manifest\x03\0\x0f\x02\x03\0\x05\x05stage\x03\0\x05stage\x03\
-\0\x11\x02\x03\0\x05\x06effect\x03\0\x06effect\x03\0\x13\x01p\x14\x01r\x04\x03ke\
-y\x0c\x07attempty\x08previous\x15\x06config\x0d\x03\0\x07request\x03\0\x16\x01q\x03\
-\x09on-change\0\0\x05after\x01\x0e\0\x05retry\x01s\0\x03\0\x04next\x03\0\x18\x01\
-p\x12\x01r\x02\x06stages\x1a\x04next\x19\x03\0\x07outcome\x03\0\x1b\x01q\x02\x05\
-retry\x01s\0\x08terminal\x01s\0\x03\0\x07failure\x03\0\x1d\x04\0Fpilothouse:cont\
-roller/controller-with-all-of-its-exports-removed@0.1.0\x04\0\x0b0\x01\0*control\
-ler-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
-\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1888] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbf\x0d\x01A\x02\x01\
+A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
+names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
+illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x16\x02\x03\x02\x01\x01\x04\
+\0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
+\x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
+\0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
+erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
+\x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
+k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
+j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x03\0$piloth\
+ouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\x03\
+\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\x03\
+\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04info\x04\
+warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05level\x01\x07\
+messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:controller\
+/log@0.2.0\x05\x07\x01B)\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\
+\x02\x01\x03\x04\0\x04json\x03\0\x02\x01ks\x01r\x03\x06object\x03\x0bsubresource\
+\x04\x05force\x7f\x04\0\x05apply\x03\0\x05\x01r\x02\x06object\x03\x0bsubresource\
+\x04\x04\0\x06create\x03\0\x07\x01r\x02\x06object\x03\x0bsubresource\x04\x04\0\x06\
+update\x03\0\x09\x01m\x03\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\
+\0\x0apatch-type\x03\0\x0b\x01r\x04\x06object\x01\x0bsubresource\x04\x0apatch-ty\
+pe\x0c\x04body\x03\x04\0\x05patch\x03\0\x0d\x01m\x03\x0abackground\x0aforeground\
+\x06orphan\x04\0\x0bpropagation\x03\0\x0f\x01k\x10\x01ky\x01r\x05\x06object\x01\x03\
+uid\x04\x10resource-version\x04\x0bpropagation\x11\x14grace-period-seconds\x12\x04\
+\0\x06delete\x03\0\x13\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x15\
+\x01r\x05\x06object\x01\x0aevent-type\x16\x06reasons\x06actions\x04notes\x04\0\x05\
+event\x03\0\x17\x01r\x03\x06object\x01\x04names\x07present\x7f\x04\0\x09finalize\
+r\x03\0\x19\x01p\x03\x01r\x01\x07objects\x1b\x04\0\x08children\x03\0\x1c\x01q\x08\
+\x05apply\x01\x06\0\x06create\x01\x08\0\x06update\x01\x0a\0\x05patch\x01\x0e\0\x06\
+delete\x01\x14\0\x05event\x01\x18\0\x09finalizer\x01\x1a\0\x08children\x01\x1d\0\
+\x04\0\x06action\x03\0\x1e\x01p\x1f\x01r\x02\x07actions\x20\x06always\x7f\x04\0\x05\
+stage\x03\0!\x01m\x07\x05apply\x06create\x06update\x05patch\x06delete\x05event\x09\
+finalizer\x04\0\x04verb\x03\0#\x01q\x09\x04done\x01\x04\0\x09unchanged\0\0\x07sk\
+ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for\
+bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
+r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
+:controller/changes@0.2.0\x05\x08\x04\0Fpilothouse:controller/controller-with-al\
+l-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\0*controller-with-all-of-its-expor\
+ts-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070\
+.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

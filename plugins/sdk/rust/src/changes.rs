@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::{
-    Action, Apply, Children, Create, Delete, Event, EventType, Finalizer, Kind, ObjectKey, Patch,
+    Action, Apply, Children, Create, Delete, Event, EventType, Finalizer, ObjectRef, Patch,
     PatchType, Propagation, Update,
 };
 
@@ -56,7 +56,7 @@ impl Create {
     }
 
     /// Creates a subresource of the object that `metadata` names: `eviction`, `binding`. The
-    /// manifest must declare the kind of the body for this: `policy/v1 Eviction`, `v1 Binding`.
+    /// manifest must declare the kind of the body for this: `policy/v1/Eviction`, `v1/Binding`.
     #[must_use]
     pub fn subresource(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
@@ -96,12 +96,8 @@ impl Patch {
     /// # Errors
     ///
     /// The body has no JSON form.
-    pub fn merge(
-        kind: &Kind,
-        key: &ObjectKey,
-        body: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
-        Self::new(kind, key, PatchType::MergePatch, body)
+    pub fn merge(object: &ObjectRef, body: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::new(object, PatchType::MergePatch, body)
     }
 
     /// A JSON Patch (RFC 6902): a list of operations. It is a conflict if it does not fit the
@@ -110,12 +106,8 @@ impl Patch {
     /// # Errors
     ///
     /// The body has no JSON form.
-    pub fn json(
-        kind: &Kind,
-        key: &ObjectKey,
-        body: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
-        Self::new(kind, key, PatchType::JsonPatch, body)
+    pub fn json(object: &ObjectRef, body: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::new(object, PatchType::JsonPatch, body)
     }
 
     /// A strategic merge patch: Kubernetes' own format, which merges lists by key. The server
@@ -124,12 +116,8 @@ impl Patch {
     /// # Errors
     ///
     /// The body has no JSON form.
-    pub fn strategic(
-        kind: &Kind,
-        key: &ObjectKey,
-        body: &impl Serialize,
-    ) -> Result<Self, serde_json::Error> {
-        Self::new(kind, key, PatchType::StrategicMergePatch, body)
+    pub fn strategic(object: &ObjectRef, body: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Self::new(object, PatchType::StrategicMergePatch, body)
     }
 
     /// Patches a subresource: `status`, `scale`.
@@ -140,14 +128,12 @@ impl Patch {
     }
 
     fn new(
-        kind: &Kind,
-        key: &ObjectKey,
+        object: &ObjectRef,
         patch_type: PatchType,
         body: &impl Serialize,
     ) -> Result<Self, serde_json::Error> {
         Ok(Self {
-            kind: kind.clone(),
-            key: key.clone(),
+            object: object.clone(),
             subresource: None,
             patch_type,
             body: serde_json::to_string(body)?,
@@ -160,10 +146,9 @@ impl Delete {
     /// own, this deletes only the object that the snapshot shows, and only if it has not changed
     /// since.
     #[must_use]
-    pub fn new(kind: &Kind, key: &ObjectKey) -> Self {
+    pub fn new(object: &ObjectRef) -> Self {
         Self {
-            kind: kind.clone(),
-            key: key.clone(),
+            object: object.clone(),
             uid: None,
             resource_version: None,
             propagation: None,
@@ -206,30 +191,28 @@ impl Event {
     ///
     /// `reason` and `action` (what was done or attempted) are CamelCase, for machines, and have at
     /// most 128 bytes. `note` is for people and has at most 1,024 bytes. Longer texts are cut. The
-    /// manifest must declare `kind` in its reads or writes. An Event that is not granted or cannot
+    /// manifest must declare the object's kind in its reads or writes. An Event that is not granted or cannot
     /// be written never fails the reconcile.
     #[must_use]
-    pub fn normal(kind: &Kind, key: &ObjectKey, reason: &str, action: &str, note: &str) -> Self {
-        Self::new(kind, key, EventType::Normal, reason, action, note)
+    pub fn normal(object: &ObjectRef, reason: &str, action: &str, note: &str) -> Self {
+        Self::new(object, EventType::Normal, reason, action, note)
     }
 
     /// A `Warning` Event: something is wrong. The arguments are those of [`Event::normal`].
     #[must_use]
-    pub fn warning(kind: &Kind, key: &ObjectKey, reason: &str, action: &str, note: &str) -> Self {
-        Self::new(kind, key, EventType::Warning, reason, action, note)
+    pub fn warning(object: &ObjectRef, reason: &str, action: &str, note: &str) -> Self {
+        Self::new(object, EventType::Warning, reason, action, note)
     }
 
     fn new(
-        kind: &Kind,
-        key: &ObjectKey,
+        object: &ObjectRef,
         event_type: EventType,
         reason: &str,
         action: &str,
         note: &str,
     ) -> Self {
         Self {
-            kind: kind.clone(),
-            key: key.clone(),
+            object: object.clone(),
             event_type,
             reason: reason.to_owned(),
             action: action.to_owned(),
@@ -243,21 +226,20 @@ impl Finalizer {
     /// replaced or its finalizers have changed since the snapshot. The manifest must read the kind
     /// and declare [`Verb::Patch`](crate::Verb::Patch) for it.
     #[must_use]
-    pub fn add(kind: &Kind, key: &ObjectKey, name: &str) -> Self {
-        Self::new(kind, key, name, true)
+    pub fn add(object: &ObjectRef, name: &str) -> Self {
+        Self::new(object, name, true)
     }
 
     /// Makes sure that the object does not have this finalizer. Succeeds if the object is already
     /// gone. Otherwise like [`Finalizer::add`].
     #[must_use]
-    pub fn remove(kind: &Kind, key: &ObjectKey, name: &str) -> Self {
-        Self::new(kind, key, name, false)
+    pub fn remove(object: &ObjectRef, name: &str) -> Self {
+        Self::new(object, name, false)
     }
 
-    fn new(kind: &Kind, key: &ObjectKey, name: &str, present: bool) -> Self {
+    fn new(object: &ObjectRef, name: &str, present: bool) -> Self {
         Self {
-            kind: kind.clone(),
-            key: key.clone(),
+            object: object.clone(),
             name: name.to_owned(),
             present,
         }

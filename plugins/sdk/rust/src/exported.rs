@@ -3,27 +3,24 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::bindings::Guest;
-use crate::bindings::pilothouse::controller::{clock, cluster, log};
-use crate::{
-    Cluster, Controller, Failure, Filter, Kind, Level, Manifest, ObjectKey, Outcome, ReadError,
-    Request,
-};
+use crate::bindings::exports::pilothouse::controller::plugin::Guest;
+use crate::bindings::pilothouse::controller::{clock, log, snapshot};
+use crate::{Controller, Failure, Host, Level, ObjectRef, Outcome, Query, ReadError, Request};
 
 /// Exports a controller to the host. [`register!`](crate::register) uses it.
 pub struct Exported<C>(PhantomData<C>);
 
 impl<C: Controller> Guest for Exported<C> {
-    fn describe() -> Manifest {
+    fn describe() -> String {
         log_panics();
-        C::manifest()
+        C::manifest().to_json()
     }
 
     fn reconcile(request: Request) -> Result<Outcome, Failure> {
         log_panics();
         #[cfg(feature = "log")]
         FACADE.install();
-        C::reconcile(&request, &Host)
+        C::reconcile(&request, &Imports)
     }
 }
 
@@ -42,30 +39,16 @@ fn log_panics() {
     }));
 }
 
-/// The host's imports as a [`Cluster`].
-struct Host;
+/// The plugin's imports as a [`Host`].
+struct Imports;
 
-impl Cluster for Host {
-    fn get_json(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadError> {
-        cluster::get(kind, key)
+impl Host for Imports {
+    fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError> {
+        snapshot::get(object)
     }
 
-    fn get_part_json(
-        &self,
-        kind: &Kind,
-        key: &ObjectKey,
-        pointer: &str,
-    ) -> Result<Option<String>, ReadError> {
-        cluster::get_part(kind, key, pointer)
-    }
-
-    fn list_json(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        filter: &Filter,
-    ) -> Result<String, ReadError> {
-        cluster::list(kind, namespace, filter)
+    fn list_json(&self, query: &Query) -> Result<String, ReadError> {
+        snapshot::list(query)
     }
 
     fn now(&self) -> Duration {

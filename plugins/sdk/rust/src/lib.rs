@@ -13,7 +13,7 @@
 //! use std::collections::BTreeMap;
 //!
 //! use pilothouse_sdk::{
-//!     Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+//!     Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
 //! };
 //! use serde::Deserialize;
 //! use serde_json::json;
@@ -29,23 +29,21 @@
 //!
 //! impl Controller for Hello {
 //!     fn manifest() -> Manifest {
-//!         let config_map = Kind::core("v1", "ConfigMap");
-//!         Manifest::new("hello", "1.0.0", Selection::of(&config_map).label("hello", "true"))
-//!             .reads(&config_map, [".data.who"])
-//!             .writes(&config_map, [Verb::Apply])
+//!         Manifest::new("hello", "1.0.0", Selection::of("v1/ConfigMap").labels("hello=true"))
+//!             .reads("v1/ConfigMap", [".data.who"])
+//!             .writes("v1/ConfigMap", [Verb::Apply])
 //!     }
 //!
-//!     fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-//!         let config_map = Kind::core("v1", "ConfigMap");
-//!         let Some(source) = cluster.get::<ConfigMap>(&config_map, &request.key)? else {
+//!     fn reconcile(request: &Request, _host: &dyn Host) -> Result<Outcome, Failure> {
+//!         let Some(source) = request.object::<ConfigMap>()? else {
 //!             return Ok(Outcome::done());
 //!         };
+//!         let key = request.key();
 //!         let who = source.data.get("who").map_or("world", String::as_str);
-//!         let name = format!("{}-greeting", request.key.name);
 //!         let greeting = json!({
 //!             "apiVersion": "v1",
 //!             "kind": "ConfigMap",
-//!             "metadata": {"namespace": request.key.namespace, "name": name},
+//!             "metadata": {"namespace": key.namespace, "name": format!("{}-greeting", key.name)},
 //!             "data": {"greeting": format!("Hello, {who}!")},
 //!         });
 //!         Ok(Outcome::done().with(Apply::new(&greeting)?))
@@ -67,7 +65,7 @@
 //!
 //! # Logging
 //!
-//! Standard output and standard error are discarded. [`Cluster`] has a method for each log level,
+//! Standard output and standard error are discarded. [`Host`] has a method for each log level,
 //! which takes a constant message, and the variable parts as fields. With the feature `log`, lines
 //! that libraries write through the `log` crate appear in the host's log, too, from level `info`
 //! up. Call `log::set_max_level` at the start of `reconcile` to get more.
@@ -76,7 +74,7 @@
 //!
 //! The same request on the same snapshot must give the same answer, byte for byte. The host can
 //! check this (the setting `verify`): it then repeats runs and compares the answers, as
-//! `testing::FakeCluster` always does. A guest has no clock but [`Cluster::now`] and no source of
+//! `testing::FakeCluster` always does. A guest has no clock but [`Host::now`] and no source of
 //! randomness. Use `BTreeMap`, which is ordered by key, and not `HashMap`.
 
 #[allow(
@@ -91,16 +89,16 @@
 #[rustfmt::skip]
 pub mod bindings;
 mod changes;
-mod cluster;
 #[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
 mod facade;
+mod host;
 mod manifest;
+mod object_ref;
 mod objects;
 mod outcome;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod time;
-mod words;
 
 #[cfg(target_arch = "wasm32")]
 mod exported;
@@ -108,23 +106,18 @@ mod exported;
 #[doc(hidden)]
 pub use exported::Exported;
 
+pub use bindings::exports::pilothouse::controller::plugin::{Failure, Next, Outcome, Request};
 pub use bindings::pilothouse::controller::changes::{
     Action, ActionResult, Apply, Children, Create, Delete, Effect, Event, EventType, Finalizer,
     Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
 };
-pub use bindings::pilothouse::controller::cluster::{Filter, IndexValue, ReadError};
 pub use bindings::pilothouse::controller::log::Level;
-pub use bindings::pilothouse::controller::manifest::{
-    Index, Limits, Manifest, Read, Selection, Subject, Verb, Write,
-};
-pub use bindings::pilothouse::controller::types::{
-    Kind, LabelRequirement, LabelSelector, ObjectKey,
-};
-pub use bindings::{Failure, Next, Outcome, Request};
-pub use cluster::Cluster;
+pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, ReadError};
+pub use bindings::pilothouse::controller::types::ObjectRef;
+pub use host::Host;
+pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};
 pub use objects::{Condition, OwnerReference, set_condition};
 pub use time::rfc3339;
-pub use words::match_labels;
 
 /// A plugin: a manifest, and a function that reconciles one key.
 pub trait Controller {
@@ -145,7 +138,7 @@ pub trait Controller {
     /// to 1,000 s. After [`Failure::Terminal`] it does not, until something the key has read
     /// changes. Using `?` on a read that is denied or on an object that cannot be decoded returns
     /// the latter.
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure>;
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure>;
 }
 
 /// Exports a [`Controller`] as the plugin of this crate. Use it once per crate; the crate type must

@@ -1,87 +1,193 @@
-//! Building a [`Manifest`]: what a plugin reconciles, reads and writes.
+//! A plugin's [`Manifest`]: what it reconciles, reads and writes. The host gets it as JSON; each
+//! member is documented in `wit/manifest.schema.json`.
 
 use std::time::Duration;
 
-use crate::{
-    Index, Kind, LabelRequirement, Limits, Manifest, Read, Selection, Subject, Verb, Write,
-};
+use serde::{Serialize, Serializer};
 
-impl Read {
-    /// Reads these fields of all objects of a kind. Without fields: the whole objects.
-    pub fn new<'a>(kind: &Kind, fields: impl IntoIterator<Item = &'a str>) -> Self {
-        Self {
-            kind: kind.clone(),
-            fields: fields.into_iter().map(str::to_owned).collect(),
-            namespaces: Vec::new(),
-            labels: Vec::new(),
-            field_selector: None,
-        }
-    }
+/// What a plugin declares about itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// A DNS label, unique among the plugins of a host.
+    pub name: String,
+    /// The plugin's own version, for people.
+    pub version: String,
+    /// The objects whose keys it reconciles. Empty for a singleton.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reconciles: Vec<Selection>,
+    /// True: its only key stands for the whole cluster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub singleton: bool,
+    /// The kinds that it may read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<Read>,
+    /// The indexes that the host keeps for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    /// The writes that it may ask for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<Write>,
+    /// What it asks for beyond the host's defaults.
+    #[serde(skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
+    /// The JSON Schema of its configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_schema: Option<serde_json::Value>,
+}
 
-    /// Reads only objects in this namespace. May be called several times, for several namespaces.
-    #[must_use]
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        self.namespaces.push(namespace.to_owned());
-        self
-    }
+/// The objects of one kind that a plugin reconciles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Selection {
+    /// The kind, as `apps/v1/Deployment`.
+    pub kind: String,
+    /// Only objects with these labels: a selector as kubectl writes it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub labels: String,
+    /// Only objects that match this field selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<String>,
+    /// Only objects in these namespaces. Empty: all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Kinds whose objects have the namespace and name of a reconciled object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also_enqueued_by: Vec<String>,
+}
 
-    /// Reads only objects with this label.
-    #[must_use]
-    pub fn label(self, name: &str, value: &str) -> Self {
-        self.require(LabelRequirement::Equals((
-            name.to_owned(),
-            value.to_owned(),
-        )))
-    }
+/// A kind that a plugin reads, how much of each object, and which objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Read {
+    /// The kind, as `apps/v1/Deployment`.
+    pub kind: String,
+    /// The fields that the plugin sees. Empty: the whole object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Only objects in these namespaces. Empty: all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Only objects with these labels: a selector as kubectl writes it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub labels: String,
+    /// Only objects that match this field selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field_selector: Option<String>,
+}
 
-    /// Reads only objects whose labels meet this requirement. May be called several times; the
-    /// labels must then meet all requirements.
-    #[must_use]
-    pub fn require(mut self, requirement: LabelRequirement) -> Self {
-        self.labels.push(requirement);
-        self
-    }
+/// A question that the host can answer without looking at every object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Index {
+    /// Unique among the plugin's indexes of this kind.
+    pub name: String,
+    /// The kind, as `apps/v1/Deployment`.
+    pub kind: String,
+    /// Where the indexed values lie.
+    pub paths: Vec<String>,
+}
 
-    /// Reads only objects that match this field selector, in the API server's syntax:
-    /// `spec.nodeName=a`.
-    #[must_use]
-    pub fn matching(mut self, field_selector: &str) -> Self {
-        self.field_selector = Some(field_selector.to_owned());
-        self
+/// Writes to one kind, or to one of its subresources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Write {
+    /// The kind, as `apps/v1/Deployment`.
+    pub kind: String,
+    /// `status`, `scale`, `eviction`, `binding`, …. `None`: the object itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<String>,
+    /// The verbs that are asked for.
+    pub verbs: Vec<Verb>,
+    /// Objects of this kind can be members of a [`Children`](crate::Children) action.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub children: bool,
+}
+
+/// An operation on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the Kubernetes verbs")]
+pub enum Verb {
+    Apply,
+    Create,
+    Update,
+    Patch,
+    Delete,
+}
+
+/// What a plugin asks for beyond the host's defaults. `None`: the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Bytes of linear memory for one reconcile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Fuel for one reconcile: about one for each wasm instruction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// CPU time for one reconcile.
+    #[serde(
+        rename = "timeoutMilliseconds",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "whole_milliseconds"
+    )]
+    pub timeout: Option<Duration>,
+    /// Reconciles (of different keys) that may run at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+}
+
+impl Limits {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
+fn whole_milliseconds<S: Serializer>(
+    timeout: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    timeout
+        .map(crate::outcome::milliseconds)
+        .serialize(serializer)
+}
+
 impl Manifest {
-    /// A plugin with this name, version and subject. It reads and writes nothing yet.
+    /// A plugin with this name and version that reconciles these objects. It reads and writes
+    /// nothing yet.
     ///
     /// The name is a DNS label, unique among the plugins of a host. After `pilothouse.dev/` it is
     /// also the field manager of the plugin's writes. The operator can change both. The version is
-    /// for people: at most 64 printable ASCII characters. The subject is a [`Selection`] or
-    /// [`Subject::Singleton`].
-    pub fn new(name: &str, version: &str, subject: impl Into<Subject>) -> Self {
+    /// for people: at most 64 printable ASCII characters.
+    pub fn new(name: &str, version: &str, reconciles: Selection) -> Self {
+        Self {
+            reconciles: vec![reconciles],
+            singleton: false,
+            ..Self::singleton(name, version)
+        }
+    }
+
+    /// A plugin with a single key, without an object, that stands for the whole cluster. Name and
+    /// version are as in [`new`](Self::new).
+    pub fn singleton(name: &str, version: &str) -> Self {
         Self {
             name: name.to_owned(),
             version: version.to_owned(),
-            subject: subject.into(),
+            reconciles: Vec::new(),
+            singleton: true,
             reads: Vec::new(),
             indexes: Vec::new(),
             writes: Vec::new(),
-            limits: Limits {
-                memory_bytes: None,
-                fuel: None,
-                timeout: None,
-                concurrency: None,
-            },
+            limits: Limits::default(),
             config_schema: None,
         }
     }
 
     /// Declares that the plugin reads these fields of this kind. List only those that it uses,
-    /// because a change to another field then does not run a key.
+    /// because a change to another field then does not run a key. The namespace, name, uid and
+    /// deletionTimestamp of an object are always there.
     #[must_use]
-    pub fn reads<'a>(mut self, kind: &Kind, fields: impl IntoIterator<Item = &'a str>) -> Self {
-        self.reads.push(Read::new(kind, fields));
-        self
+    pub fn reads<'a>(self, kind: &str, fields: impl IntoIterator<Item = &'a str>) -> Self {
+        self.reads_only(Read::new(kind, fields))
     }
 
     /// Declares a [`Read`], which may be narrowed to namespaces or by selectors.
@@ -93,7 +199,7 @@ impl Manifest {
 
     /// Declares that the plugin reads whole objects of this kind.
     #[must_use]
-    pub fn reads_whole(self, kind: &Kind) -> Self {
+    pub fn reads_whole(self, kind: &str) -> Self {
         self.reads(kind, [])
     }
 
@@ -103,12 +209,12 @@ impl Manifest {
     pub fn indexes<'a>(
         mut self,
         name: &str,
-        kind: &Kind,
+        kind: &str,
         paths: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         self.indexes.push(Index {
             name: name.to_owned(),
-            kind: kind.clone(),
+            kind: kind.to_owned(),
             paths: paths.into_iter().map(str::to_owned).collect(),
         });
         self
@@ -117,7 +223,7 @@ impl Manifest {
     /// Declares that the plugin writes objects of this kind. [`Verb::Update`] replaces the whole
     /// object, so the plugin must then read the kind whole, or not at all.
     #[must_use]
-    pub fn writes(self, kind: &Kind, verbs: impl IntoIterator<Item = Verb>) -> Self {
+    pub fn writes(self, kind: &str, verbs: impl IntoIterator<Item = Verb>) -> Self {
         self.declare_write(kind, None, verbs, false)
     }
 
@@ -126,7 +232,7 @@ impl Manifest {
     #[must_use]
     pub fn writes_subresource(
         self,
-        kind: &Kind,
+        kind: &str,
         subresource: &str,
         verbs: impl IntoIterator<Item = Verb>,
     ) -> Self {
@@ -137,7 +243,7 @@ impl Manifest {
     /// The host deletes those that are no longer members. The plugin must read the kind, without
     /// selectors.
     #[must_use]
-    pub fn keeps_children(self, kind: &Kind) -> Self {
+    pub fn keeps_children(self, kind: &str) -> Self {
         self.declare_write(kind, None, [Verb::Apply, Verb::Delete], true)
     }
 
@@ -152,7 +258,7 @@ impl Manifest {
     /// reconcile may take ten times as long. The host's own maximum still applies.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limits.timeout = Some(crate::outcome::milliseconds(timeout));
+        self.limits.timeout = Some(timeout);
         self
     }
 
@@ -164,19 +270,29 @@ impl Manifest {
     /// references to other documents, and no patterns with look-around or back references.
     #[must_use]
     pub fn config_schema(mut self, schema: &serde_json::Value) -> Self {
-        self.config_schema = Some(schema.to_string());
+        self.config_schema = Some(schema.clone());
         self
+    }
+
+    /// The document that the host is given.
+    ///
+    /// # Panics
+    ///
+    /// Never: all of a manifest has a JSON form.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a manifest has a JSON form")
     }
 
     fn declare_write(
         mut self,
-        kind: &Kind,
+        kind: &str,
         subresource: Option<&str>,
         verbs: impl IntoIterator<Item = Verb>,
         children: bool,
     ) -> Self {
         self.writes.push(Write {
-            kind: kind.clone(),
+            kind: kind.to_owned(),
             subresource: subresource.map(str::to_owned),
             verbs: verbs.into_iter().collect(),
             children,
@@ -188,38 +304,30 @@ impl Manifest {
 impl Selection {
     /// Selects all objects of a kind.
     #[must_use]
-    pub fn of(kind: &Kind) -> Self {
+    pub fn of(kind: &str) -> Self {
         Self {
-            kind: kind.clone(),
-            labels: Vec::new(),
-            fields: None,
+            kind: kind.to_owned(),
+            labels: String::new(),
+            field_selector: None,
             namespaces: Vec::new(),
-            companions: Vec::new(),
+            also_enqueued_by: Vec::new(),
         }
     }
 
-    /// Selects only objects with this label.
+    /// Selects only objects whose labels match this selector, as kubectl writes it:
+    /// `app=web,tier in (a,b),!canary`. May be called several times; the labels must then match
+    /// all selectors.
     #[must_use]
-    pub fn label(self, name: &str, value: &str) -> Self {
-        self.require(LabelRequirement::Equals((
-            name.to_owned(),
-            value.to_owned(),
-        )))
-    }
-
-    /// Selects only objects whose labels meet this requirement. May be called several times; the
-    /// labels must then meet all requirements.
-    #[must_use]
-    pub fn require(mut self, requirement: LabelRequirement) -> Self {
-        self.labels.push(requirement);
+    pub fn labels(mut self, selector: &str) -> Self {
+        and(&mut self.labels, selector);
         self
     }
 
     /// Selects only objects that match this field selector, in the API server's syntax:
     /// `type=kubernetes.io/tls`.
     #[must_use]
-    pub fn fields(mut self, selector: &str) -> Self {
-        self.fields = Some(selector.to_owned());
+    pub fn field_selector(mut self, selector: &str) -> Self {
+        self.field_selector = Some(selector.to_owned());
         self
     }
 
@@ -230,18 +338,106 @@ impl Selection {
         self
     }
 
-    /// Declares a companion: a kind whose objects have the namespace and name of a subject, as
+    /// Declares a kind whose objects have the namespace and name of a reconciled object, as
     /// Endpoints have those of their Service. A key is then reconciled when either object exists.
     /// The plugin must read the kind.
     #[must_use]
-    pub fn companion(mut self, kind: &Kind) -> Self {
-        self.companions.push(kind.clone());
+    pub fn also_enqueued_by(mut self, kind: &str) -> Self {
+        self.also_enqueued_by.push(kind.to_owned());
         self
     }
 }
 
-impl From<Selection> for Subject {
-    fn from(selection: Selection) -> Self {
-        Self::Each(selection)
+impl Read {
+    /// Reads these fields of all objects of a kind. Without fields: the whole objects.
+    pub fn new<'a>(kind: &str, fields: impl IntoIterator<Item = &'a str>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            fields: fields.into_iter().map(str::to_owned).collect(),
+            namespaces: Vec::new(),
+            labels: String::new(),
+            field_selector: None,
+        }
+    }
+
+    /// Reads only objects in this namespace. May be called several times, for several namespaces.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespaces.push(namespace.to_owned());
+        self
+    }
+
+    /// Reads only objects whose labels match this selector, as kubectl writes it. May be called
+    /// several times; the labels must then match all selectors.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        and(&mut self.labels, selector);
+        self
+    }
+
+    /// Reads only objects that match this field selector, in the API server's syntax:
+    /// `spec.nodeName=a`.
+    #[must_use]
+    pub fn field_selector(mut self, selector: &str) -> Self {
+        self.field_selector = Some(selector.to_owned());
+        self
+    }
+}
+
+/// Adds conditions to a selector.
+fn and(labels: &mut String, selector: &str) {
+    if !labels.is_empty() {
+        labels.push(',');
+    }
+    labels.push_str(selector);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_document_has_what_was_declared_and_nothing_else() {
+        let services = Selection::of("v1/Service")
+            .labels("app=web")
+            .labels("!canary")
+            .also_enqueued_by("v1/Endpoints");
+        let manifest = Manifest::new("p", "1.0.0", services)
+            .reads("v1/Service", [".spec"])
+            .reads_only(Read::new("v1/Pod", []).field_selector("spec.nodeName=a"))
+            .indexes("node", "v1/Pod", [".spec.nodeName"])
+            .keeps_children("v1/Endpoints")
+            .writes_subresource("apps/v1/Deployment", "status", [Verb::Patch])
+            .timeout(Duration::from_secs(2));
+        let document: serde_json::Value =
+            serde_json::from_str(&manifest.to_json()).unwrap_or_default();
+        assert_eq!(
+            document,
+            json!({
+                "name": "p", "version": "1.0.0",
+                "reconciles": [{
+                    "kind": "v1/Service", "labels": "app=web,!canary",
+                    "alsoEnqueuedBy": ["v1/Endpoints"],
+                }],
+                "reads": [
+                    {"kind": "v1/Service", "fields": [".spec"]},
+                    {"kind": "v1/Pod", "fieldSelector": "spec.nodeName=a"},
+                ],
+                "indexes": [{"name": "node", "kind": "v1/Pod", "paths": [".spec.nodeName"]}],
+                "writes": [
+                    {"kind": "v1/Endpoints", "verbs": ["apply", "delete"], "children": true},
+                    {"kind": "apps/v1/Deployment", "subresource": "status", "verbs": ["patch"]},
+                ],
+                "limits": {"timeoutMilliseconds": 2_000},
+            })
+        );
+    }
+
+    #[test]
+    fn a_singleton_says_so() {
+        let document = Manifest::singleton("p", "1").to_json();
+        assert_eq!(document, r#"{"name":"p","version":"1","singleton":true}"#);
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Kind, rfc3339};
+use crate::object_ref::split_kind;
+use crate::{ObjectRef, rfc3339};
 
 /// An entry of `status.conditions`, as in Kubernetes' `metav1.Condition`. Fields that another
 /// controller has left out are empty.
@@ -93,11 +94,12 @@ impl OwnerReference {
     /// plugin does not see with this uid, unless the object has it already. The uid is part of
     /// every object read, whatever fields the manifest names.
     #[must_use]
-    pub fn new(kind: &Kind, name: &str, uid: &str) -> Self {
+    pub fn new(owner: &ObjectRef, uid: &str) -> Self {
+        let (api_version, kind) = split_kind(&owner.kind);
         Self {
-            api_version: kind.api_version(),
-            kind: kind.kind.clone(),
-            name: name.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: owner.name.clone(),
             uid: uid.to_owned(),
             controller: false,
         }
@@ -176,8 +178,8 @@ mod tests {
 
     #[test]
     fn an_owner_reference_says_who() {
-        let site = Kind::new("example.com", "v1", "Site");
-        let reference = OwnerReference::new(&site, "a", "u1");
+        let site = ObjectRef::new("example.com/v1/Site", "default", "a");
+        let reference = OwnerReference::new(&site, "u1");
         let wanted =
             json!({"apiVersion": "example.com/v1", "kind": "Site", "name": "a", "uid": "u1"});
         assert_eq!(serde_json::to_value(&reference).unwrap_or_default(), wanted);

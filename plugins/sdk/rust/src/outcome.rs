@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::{Action, Failure, Next, Outcome, ReadError, Request, Stage};
+use crate::host::decode;
+use crate::{Action, Failure, Next, ObjectRef, Outcome, ReadError, Request, Stage};
 
 impl Outcome {
     /// An outcome without actions. The key runs again when something it has read changes.
@@ -95,10 +96,6 @@ impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Denied(message) => Self::Terminal(format!("denied: {message}")),
-            ReadError::UnknownIndex(message) => Self::Terminal(format!("unknown index: {message}")),
-            ReadError::InvalidPointer(message) => {
-                Self::Terminal(format!("invalid pointer: {message}"))
-            }
         }
     }
 }
@@ -111,6 +108,28 @@ impl From<serde_json::Error> for Failure {
 }
 
 impl Request {
+    /// The object to look at, which may be gone.
+    ///
+    /// # Panics
+    ///
+    /// The plugin is a singleton: its only key has no object.
+    #[must_use]
+    pub fn key(&self) -> &ObjectRef {
+        let key = self.key.as_ref();
+        key.expect("a singleton's key has no object: use request.key where there may be none")
+    }
+
+    /// The key's own object, decoded as `T`, which needs only the fields that the controller uses.
+    /// `None`: it is gone, or outside of what the manifest selects.
+    ///
+    /// # Errors
+    ///
+    /// The object cannot be decoded as `T`.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        let object = self.object.as_deref();
+        object.map(|json| decode(json, self.key())).transpose()
+    }
+
     /// Decodes the plugin's configuration.
     ///
     /// # Errors

@@ -19,8 +19,8 @@ use pilothouse_core::{self as host, Execution, ReadFailure, Rehearsal};
 use serde_json::Value;
 
 use crate::{
-    Cluster, Controller, Effect, Failure, Filter, Kind, Level, Manifest, Next, ObjectKey, Outcome,
-    ReadError, Request,
+    Controller, Effect, Failure, Host, Level, Manifest, Next, ObjectRef, Outcome, Query, ReadError,
+    Request,
 };
 
 pub use actions::to_json;
@@ -37,7 +37,13 @@ const MAX_RUNS: usize = 10_000;
 ///
 /// The host's message for a manifest that it would refuse.
 pub fn check_manifest(manifest: &Manifest) -> Result<(), String> {
-    let checked = convert::manifest(manifest.clone()).validate();
+    checked(manifest).map(drop)
+}
+
+/// The manifest as the host reads it.
+fn checked(manifest: &Manifest) -> Result<host::Manifest, String> {
+    let read = host::Manifest::from_json(&manifest.to_json());
+    let checked = read.and_then(|manifest| manifest.validate().map(|()| manifest));
     checked.map_err(|error| error.to_string())
 }
 
@@ -68,8 +74,8 @@ pub struct FakeCluster {
 /// One reconcile of [`FakeCluster::run_due`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Its key.
-    pub key: ObjectKey,
+    /// The object of its key. `None` for a singleton.
+    pub key: Option<ObjectRef>,
     /// Why it failed, in the host's words, or `None`.
     pub error: Option<String>,
 }
@@ -81,10 +87,13 @@ impl FakeCluster {
     ///
     /// The host would refuse the manifest. See [`check_manifest`].
     #[must_use]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a manifest is made for its cluster, and for nothing else"
+    )]
     pub fn new(manifest: Manifest) -> Self {
-        if let Err(reason) = check_manifest(&manifest) {
-            panic!("the host refuses the manifest: {reason}");
-        }
+        let manifest = checked(&manifest)
+            .unwrap_or_else(|reason| panic!("the host refuses the manifest: {reason}"));
         let guest = Arc::new(Guest::new(manifest));
         Self {
             server: Server::new(),
@@ -165,12 +174,15 @@ impl FakeCluster {
         let key = host::ObjectKey::new(namespace, name);
         let mut rehearsal = self.rehearse(&key);
         let (attempt, previous) = self.told(&key);
+        self.seen.take();
+        let request = self
+            .guest
+            .request(&rehearsal.request, &mut rehearsal.reader)?;
         let request = Request {
             attempt,
             previous,
-            ..Request::from(&rehearsal.request)
+            ..request
         };
-        self.seen.take();
         let outcome = self
             .guest
             .run(C::reconcile, &request, &mut rehearsal.reader);
@@ -193,12 +205,11 @@ impl FakeCluster {
     ///
     /// As for [`reconcile`](Self::reconcile) and [`apply`](Self::apply).
     pub fn turn<C: Controller>(&mut self, namespace: &str, name: &str) -> Result<Outcome, Failure> {
-        let key = ObjectKey::new(namespace, name);
         let outcome = self.reconcile::<C>(namespace, name);
         match &outcome {
-            Ok(outcome) => drop(self.apply(&key, outcome)),
+            Ok(outcome) => drop(self.apply(namespace, name, outcome)),
             Err(_) => {
-                let key = convert::key(&key);
+                let key = host::ObjectKey::new(namespace, name);
                 let (attempt, previous) = self.told(&key);
                 self.turns.insert(key, (attempt + 1, previous));
             }
@@ -234,8 +245,8 @@ impl FakeCluster {
     ///
     /// [`reconcile`](Self::reconcile) would refuse the outcome, or the outcome has a strategic
     /// merge patch, which cannot be applied without the kinds' schemas.
-    pub fn apply(&mut self, key: &ObjectKey, outcome: &Outcome) -> Vec<Effect> {
-        let key = convert::key(key);
+    pub fn apply(&mut self, namespace: &str, name: &str, outcome: &Outcome) -> Vec<Effect> {
+        let key = host::ObjectKey::new(namespace, name);
         let seen = self.seen.take().filter(|seen| seen.request.key == key);
         let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
         let execution = rehearsal.execution(&convert::outcome(outcome).stages);
@@ -286,18 +297,27 @@ impl FakeCluster {
 
     /// Deletes an object as another client would: it disappears, or waits until its finalizers are
     /// removed.
-    pub fn delete(&mut self, kind: &Kind, key: &ObjectKey) {
-        let (kind, key) = (convert::kind(kind), convert::key(key));
+    ///
+    /// # Panics
+    ///
+    /// The kind of `object` is none.
+    pub fn delete(&mut self, object: &ObjectRef) {
+        let (kind, key) = convert::object_ref(object);
         // Without preconditions nothing refuses it.
         drop(self.server.delete(&kind, &key, None, None));
         let caches = self.caches.get_mut();
         caches.watch(&self.server, &kind, &key, self.now);
     }
 
-    /// The whole object, as it is stored. [`Cluster`] returns what the plugin sees of it.
+    /// The whole object, as it is stored. [`Host`] returns what the plugin sees of it.
+    ///
+    /// # Panics
+    ///
+    /// The kind of `object` is none.
     #[must_use]
-    pub fn object(&self, kind: &Kind, key: &ObjectKey) -> Option<&Value> {
-        self.server.get(&convert::kind(kind), &convert::key(key))
+    pub fn object(&self, object: &ObjectRef) -> Option<&Value> {
+        let (kind, key) = convert::object_ref(object);
+        self.server.get(&kind, &key)
     }
 
     /// The lines logged so far, in the form `INFO message name=value`.
@@ -380,9 +400,9 @@ impl FakeCluster {
             let answer = self.send(write.write());
             step = ControlFlow::Continue(sending.answered(write, answer));
         };
-        let key = &finished.held().request.key;
+        let kind = self.guest.subject_kind();
         let run = Run {
-            key: ObjectKey::new(&key.namespace, &key.name),
+            key: convert::subject(kind, &finished.held().request.key),
             error: finished.error().map(ToString::to_string),
         };
         self.caches.get_mut().hub.finished(finished, self.now);
@@ -402,27 +422,13 @@ impl FakeCluster {
 }
 
 /// Reads of the cluster as it is, for the test itself.
-impl Cluster for FakeCluster {
-    fn get_json(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadError> {
-        self.read(|reading| reading.get_json(kind, key))
+impl Host for FakeCluster {
+    fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError> {
+        self.read(|reading| reading.get_json(object))
     }
 
-    fn get_part_json(
-        &self,
-        kind: &Kind,
-        key: &ObjectKey,
-        pointer: &str,
-    ) -> Result<Option<String>, ReadError> {
-        self.read(|reading| reading.get_part_json(kind, key, pointer))
-    }
-
-    fn list_json(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        filter: &Filter,
-    ) -> Result<String, ReadError> {
-        self.read(|reading| reading.list_json(kind, namespace, filter))
+    fn list_json(&self, query: &Query) -> Result<String, ReadError> {
+        self.read(|reading| reading.list_json(query))
     }
 
     fn now(&self) -> Duration {

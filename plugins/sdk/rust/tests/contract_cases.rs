@@ -3,12 +3,12 @@
 
 use std::cell::RefCell;
 use std::path::Path;
+use std::time::Duration;
 
 use pilothouse_sdk::testing::{FakeCluster, check_manifest};
 use pilothouse_sdk::{
-    Action, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Finalizer, Index,
-    Kind, Manifest, ObjectKey, Outcome, Patch, Read, Request, Selection, Subject, Update, Verb,
-    Write, match_labels,
+    Action, Apply, Children, Controller, Create, Delete, Event, Failure, Finalizer, Host, Index,
+    Manifest, ObjectRef, Outcome, Patch, Read, Request, Selection, Update, Verb, Write,
 };
 use serde_json::Value;
 
@@ -36,8 +36,18 @@ fn disagreements(
 fn a_manifest_is_refused_when_the_host_refuses_it() {
     let cases = cases("manifests.json");
     assert!(cases.len() >= 50, "there are {} cases", cases.len());
-    let found = disagreements(&cases, |case| check_manifest(&manifest(&case["manifest"])));
+    let said: Vec<Value> = cases.into_iter().filter(can_be_said).collect();
+    assert!(said.len() >= 70, "{} cases can be said", said.len());
+    let found = disagreements(&said, |case| check_manifest(&manifest(&case["manifest"])));
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Whether the SDK's types can say it: they have no unknown members, no other verbs and no negative
+/// limits.
+fn can_be_said(case: &Value) -> bool {
+    let refused = case["refused"].as_str().unwrap_or_default();
+    let unsaid = ["unknown field", "unknown variant", "invalid value"];
+    !unsaid.iter().any(|what| refused.contains(what))
 }
 
 #[test]
@@ -59,14 +69,10 @@ fn an_outcome_is_refused_when_the_host_refuses_it() {
 }
 
 #[test]
-#[should_panic(expected = "the host refuses the manifest: the subject v1/Pod is not among")]
+#[should_panic(expected = "the host refuses the manifest: the reconciled kind v1/Pod is not among")]
 fn a_cluster_cannot_be_made_for_a_manifest_that_the_host_refuses() {
-    let pods = Kind::core("v1", "Pod");
-    drop(FakeCluster::new(Manifest::new(
-        "p",
-        "1.0.0",
-        Selection::of(&pods),
-    )));
+    let pods = Selection::of("v1/Pod");
+    drop(FakeCluster::new(Manifest::new("p", "1.0.0", pods)));
 }
 
 thread_local! {
@@ -78,10 +84,10 @@ struct Asks;
 
 impl Controller for Asks {
     fn manifest() -> Manifest {
-        Manifest::new("p", "1.0.0", Subject::Singleton)
+        Manifest::singleton("p", "1.0.0")
     }
 
-    fn reconcile(_: &Request, _: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(_: &Request, _: &dyn Host) -> Result<Outcome, Failure> {
         let asked = ASKED.with_borrow(Clone::clone).into_iter();
         Ok(asked.fold(Outcome::done(), Outcome::with))
     }
@@ -110,22 +116,20 @@ fn texts(value: &Value) -> Vec<String> {
     list(value).iter().map(text).collect()
 }
 
-fn kind(value: &Value) -> Kind {
+/// An object, written as `v1/Pod default/a`.
+fn object_ref(value: &Value) -> ObjectRef {
     let text = text(value);
-    let (api_version, kind) = text.rsplit_once('/').expect("a kind is version/Kind");
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    Kind::new(group, version, kind)
+    let (kind, key) = text.split_once(' ').expect("a kind and a key");
+    let (namespace, name) = key.split_once('/').expect("a key is namespace/name");
+    ObjectRef::new(kind, namespace, name)
 }
 
-fn key(value: &Value) -> ObjectKey {
-    let text = text(value);
-    let (namespace, name) = text.split_once('/').expect("a key is namespace/name");
-    ObjectKey::new(namespace, name)
-}
-
-fn labels(value: &Value) -> Vec<pilothouse_sdk::LabelRequirement> {
-    let labels = value.as_object().into_iter().flatten();
-    match_labels(labels.map(|(name, value)| (name.clone(), text(value))))
+/// A selector, as text.
+fn labels(value: &Value) -> String {
+    match value {
+        Value::Object(_) => value.to_string(),
+        _ => text(value),
+    }
 }
 
 fn verb(value: &Value) -> Verb {
@@ -139,56 +143,60 @@ fn verb(value: &Value) -> Verb {
     }
 }
 
+/// The manifest of a case: a singleton that is called `p`, unless it says otherwise.
 fn manifest(value: &Value) -> Manifest {
     let name = value["name"].as_str().unwrap_or("p");
-    let mut manifest = Manifest::new(name, "1.0.0", subject(&value["subject"]));
+    let mut manifest = Manifest::singleton(name, "1.0.0");
+    manifest.reconciles = list(&value["reconciles"]).iter().map(selection).collect();
+    manifest.singleton = match &value["singleton"] {
+        Value::Null => value.get("reconciles").is_none(),
+        said => *said == true,
+    };
     manifest.reads = list(&value["reads"]).iter().map(read).collect();
     manifest.indexes = list(&value["indexes"]).iter().map(index).collect();
     manifest.writes = list(&value["writes"]).iter().map(write).collect();
     let limits = &value["limits"];
-    manifest.limits.memory_bytes = limits["memory-bytes"].as_u64();
+    manifest.limits.memory_bytes = limits["memoryBytes"].as_u64();
     manifest.limits.fuel = limits["fuel"].as_u64();
-    manifest.limits.timeout = limits["timeout"].as_u64();
+    let timeout = limits["timeoutMilliseconds"].as_u64();
+    manifest.limits.timeout = timeout.map(Duration::from_millis);
     let concurrency = limits["concurrency"].as_u64();
     manifest.limits.concurrency = concurrency.and_then(|number| u32::try_from(number).ok());
-    manifest.config_schema = optional(&value["config-schema"]);
+    manifest.config_schema = value.get("configSchema").cloned();
     manifest
 }
 
-fn subject(value: &Value) -> Subject {
-    let Some(each) = value.get("each") else {
-        return Subject::Singleton;
-    };
-    Subject::Each(Selection {
-        kind: kind(&each["kind"]),
-        labels: labels(&each["labels"]),
-        fields: optional(&each["fields"]),
-        namespaces: texts(&each["namespaces"]),
-        companions: list(&each["companions"]).iter().map(kind).collect(),
-    })
+fn selection(value: &Value) -> Selection {
+    Selection {
+        kind: text(&value["kind"]),
+        labels: labels(&value["labels"]),
+        field_selector: optional(&value["fieldSelector"]),
+        namespaces: texts(&value["namespaces"]),
+        also_enqueued_by: texts(&value["alsoEnqueuedBy"]),
+    }
 }
 
 fn read(value: &Value) -> Read {
     Read {
-        kind: kind(&value["kind"]),
+        kind: text(&value["kind"]),
         fields: texts(&value["fields"]),
         namespaces: texts(&value["namespaces"]),
         labels: labels(&value["labels"]),
-        field_selector: optional(&value["field-selector"]),
+        field_selector: optional(&value["fieldSelector"]),
     }
 }
 
 fn index(value: &Value) -> Index {
     Index {
         name: text(&value["name"]),
-        kind: kind(&value["kind"]),
+        kind: text(&value["kind"]),
         paths: texts(&value["paths"]),
     }
 }
 
 fn write(value: &Value) -> Write {
     Write {
-        kind: kind(&value["kind"]),
+        kind: text(&value["kind"]),
         subresource: optional(&value["subresource"]),
         verbs: list(&value["verbs"]).iter().map(verb).collect(),
         children: value["children"] == true,
@@ -200,7 +208,7 @@ fn action(value: &Value) -> Action {
     let (name, value) = action.expect("an action has a name");
     let object = || value["object"].to_string();
     let subresource = optional(&value["subresource"]);
-    let on = || (kind(&value["kind"]), key(&value["key"]));
+    let on = || object_ref(&value["object"]);
     match name.as_str() {
         "apply" => Action::Apply(Apply {
             object: object(),
@@ -216,31 +224,23 @@ fn action(value: &Value) -> Action {
             subresource,
         }),
         "patch" => {
-            let (kind, key) = on();
             let body = &value["body"];
             let patch = match value["patch-type"].as_str() {
-                Some("json-patch") => Patch::json(&kind, &key, body),
-                Some("merge-patch") => Patch::merge(&kind, &key, body),
-                _ => Patch::strategic(&kind, &key, body),
+                Some("json-patch") => Patch::json(&on(), body),
+                Some("merge-patch") => Patch::merge(&on(), body),
+                _ => Patch::strategic(&on(), body),
             };
             patch.expect("JSON is JSON").into()
         }
-        "delete" => {
-            let (kind, key) = on();
-            Delete::new(&kind, &key).into()
-        }
+        "delete" => Delete::new(&on()).into(),
         "event" => {
-            let (kind, key) = on();
             let text = |name: &str| text(&value[name]);
-            Event::normal(&kind, &key, &text("reason"), &text("action"), &text("note")).into()
+            Event::normal(&on(), &text("reason"), &text("action"), &text("note")).into()
         }
-        "finalizer" => {
-            let (kind, key) = on();
-            match value["present"] == true {
-                true => Finalizer::add(&kind, &key, &text(&value["name"])).into(),
-                false => Finalizer::remove(&kind, &key, &text(&value["name"])).into(),
-            }
-        }
+        "finalizer" => match value["present"] == true {
+            true => Finalizer::add(&on(), &text(&value["name"])).into(),
+            false => Finalizer::remove(&on(), &text(&value["name"])).into(),
+        },
         "children" => Children {
             objects: list(&value["objects"])
                 .iter()

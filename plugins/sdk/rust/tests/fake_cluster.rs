@@ -7,20 +7,17 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::{FakeCluster, to_json};
 use pilothouse_sdk::{
-    Action, Apply, Children, Cluster, Controller, Create, Delete, Event, Failure, Filter,
-    Finalizer, Kind, LabelRequirement, Manifest, Next, ObjectKey, Outcome, Patch, Read, Request,
-    Selection, Subject, Verb,
+    Action, Apply, Children, Controller, Create, Delete, Event, Failure, Filter, Finalizer, Host,
+    Manifest, Next, ObjectRef, Outcome, Patch, Read, Request, Selection, Verb,
 };
 use serde_json::{Value, json};
 
-fn pods() -> Kind {
-    Kind::core("v1", "Pod")
-}
+const PODS: &str = "v1/Pod";
 
 fn manifest() -> Manifest {
-    Manifest::new("test", "1.0.0", Selection::of(&pods()))
-        .reads(&pods(), [".spec.nodeName"])
-        .indexes("node", &pods(), [".spec.nodeName"])
+    Manifest::new("test", "1.0.0", Selection::of(PODS))
+        .reads(PODS, [".spec.nodeName"])
+        .indexes("node", PODS, [".spec.nodeName"])
 }
 
 fn pod(namespace: &str, name: &str, app: &str) -> Value {
@@ -41,9 +38,9 @@ fn cluster() -> FakeCluster {
         .fold(FakeCluster::new(manifest()), FakeCluster::with)
 }
 
-fn names(cluster: &dyn Cluster, namespace: Option<&str>, filter: &Filter) -> Vec<String> {
-    let found: Vec<Value> = cluster
-        .list(&pods(), namespace, filter)
+fn names(host: &dyn Host, namespace: Option<&str>, filter: &Filter) -> Vec<String> {
+    let found: Vec<Value> = host
+        .list(PODS, namespace, filter)
         .expect("pods can be listed");
     found
         .iter()
@@ -54,18 +51,18 @@ fn names(cluster: &dyn Cluster, namespace: Option<&str>, filter: &Filter) -> Vec
 #[test]
 fn bookkeeping_is_neither_seen_nor_indexed() {
     let annotations = ".metadata.annotations";
-    let manifest = Manifest::new("test", "1.0.0", Selection::of(&pods()))
-        .reads(&pods(), [annotations])
-        .indexes("annotation", &pods(), [".metadata.annotations[*]"]);
+    let manifest = Manifest::new("test", "1.0.0", Selection::of(PODS))
+        .reads(PODS, [annotations])
+        .indexes("annotation", PODS, [".metadata.annotations[*]"]);
     let mut pod = pod("a", "one", "web");
     pod["metadata"]["annotations"] = json!({
         "kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/owner": "me",
     });
     let cluster = FakeCluster::new(manifest).with(pod);
-    let cluster: &dyn Cluster = &cluster;
+    let cluster: &dyn Host = &cluster;
     let by = |value: &str| names(cluster, None, &Filter::index("annotation", value));
     assert_eq!((by("me"), by("{}")), (vec!["one".to_owned()], vec![]));
-    let all: Vec<Value> = cluster.list(&pods(), None, &Filter::Everything).unwrap();
+    let all: Vec<Value> = cluster.list(PODS, None, &Filter::Everything).unwrap();
     assert_eq!(
         all[0]["metadata"]["annotations"],
         json!({"example.com/owner": "me"})
@@ -74,11 +71,11 @@ fn bookkeeping_is_neither_seen_nor_indexed() {
 
 #[test]
 fn a_narrowed_read_shows_what_it_is_narrowed_to() {
-    let read = Read::new(&pods(), [".spec.nodeName"])
-        .in_namespace("a")
-        .label("app", "web")
-        .matching("spec.nodeName=node-two");
-    let manifest = Manifest::new("test", "1.0.0", Subject::Singleton).reads_only(read);
+    let read = Read::new(PODS, [".spec.nodeName"])
+        .namespace("a")
+        .labels("app=web")
+        .field_selector("spec.nodeName=node-two");
+    let manifest = Manifest::singleton("test", "1.0.0").reads_only(read);
     let all = [
         pod("b", "one", "web"),
         pod("a", "two", "web"),
@@ -89,12 +86,12 @@ fn a_narrowed_read_shows_what_it_is_narrowed_to() {
         .into_iter()
         .fold(FakeCluster::new(manifest), FakeCluster::with);
     assert_eq!(names(&cluster, None, &Filter::Everything), ["two"]);
-    let seen: &dyn Cluster = &cluster;
-    let get = |namespace, name| seen.get::<Value>(&pods(), &ObjectKey::new(namespace, name));
+    let seen: &dyn Host = &cluster;
+    let get = |namespace, name| seen.get::<Value>(&ObjectRef::new(PODS, namespace, name));
     assert!(get("a", "three").expect("permitted").is_none());
     assert!(get("b", "one").is_err(), "another namespace is denied");
     assert!(
-        seen.list::<Value>(&pods(), Some("b"), &Filter::Everything)
+        seen.list::<Value>(PODS, Some("b"), &Filter::Everything)
             .is_err()
     );
 }
@@ -121,65 +118,92 @@ fn a_list_is_ordered_and_filtered() {
 }
 
 #[test]
-fn every_label_requirement_is_honoured() {
+fn a_selector_is_read_as_kubectl_writes_it_and_as_objects_hold_it() {
     let cluster = cluster();
-    let selected = |requirement| names(&cluster, Some("a"), &Filter::Labels(vec![requirement]));
-    let app = || "app".to_owned();
-    assert_eq!(
-        selected(LabelRequirement::OneOf((app(), vec!["db".to_owned()]))),
-        ["three"]
-    );
-    assert_eq!(
-        selected(LabelRequirement::NoneOf((app(), vec!["db".to_owned()]))),
-        ["two"]
-    );
-    assert_eq!(selected(LabelRequirement::Exists(app())).len(), 2);
-    assert!(selected(LabelRequirement::Absent(app())).is_empty());
+    let selected = |filter: &Filter| names(&cluster, Some("a"), filter);
+    assert_eq!(selected(&Filter::labels("app in (db)")), ["three"]);
+    assert_eq!(selected(&Filter::labels("app notin (db)")), ["two"]);
+    assert_eq!(selected(&Filter::labels("app")).len(), 2);
+    assert!(selected(&Filter::labels("!app")).is_empty());
+    let held = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]});
+    let held = Filter::label_selector(&held).expect("JSON is JSON");
+    assert_eq!(selected(&held), ["three"]);
+}
+
+/// Makes a read that has no answer.
+fn read_badly(read: impl FnOnce(&dyn Host) -> Result<(), Failure>) {
+    let answer = read(&cluster());
+    unreachable!("it is answered: {answer:?}");
+}
+
+#[test]
+#[should_panic(
+    expected = "the host stops the plugin: the manifest declares no index \"zone\" of v1/Pod"
+)]
+fn an_index_that_the_manifest_does_not_declare_ends_the_run() {
+    let zone = Filter::index("zone", "z");
+    read_badly(|host| host.list::<Value>(PODS, None, &zone).map(drop));
+}
+
+#[test]
+#[should_panic(expected = "the host stops the plugin: label selector")]
+fn a_selector_that_is_none_ends_the_run() {
+    let broken = Filter::labels("app==,");
+    read_badly(|host| host.list::<Value>(PODS, None, &broken).map(drop));
+}
+
+#[test]
+#[should_panic(expected = "the host stops the plugin: \"Pod\" is not a kind")]
+fn a_kind_that_is_none_ends_the_run() {
+    let pod = ObjectRef::new("Pod", "a", "two");
+    read_badly(|host| host.get::<Value>(&pod).map(drop));
 }
 
 #[test]
 fn an_object_is_cut_down_to_the_manifests_fields() {
     let cluster = cluster();
-    let cluster: &dyn Cluster = &cluster;
-    let key = ObjectKey::new("b", "one");
-    let found: Option<Value> = cluster.get(&pods(), &key).expect("a pod can be read");
+    let cluster: &dyn Host = &cluster;
+    let pod = ObjectRef::new(PODS, "b", "one");
+    let found: Option<Value> = cluster.get(&pod).expect("a pod can be read");
     let metadata = json!({"namespace": "b", "name": "one", "uid": "uid-one"});
     assert_eq!(
         found,
         Some(json!({"metadata": metadata, "spec": {"nodeName": "node-one"}}))
     );
+}
 
-    let part = |pointer| cluster.get_part::<String>(&pods(), &key, pointer);
-    assert_eq!(part("/spec/nodeName"), Ok(Some("node-one".to_owned())));
+#[test]
+fn a_view_says_whether_its_object_is_being_deleted() {
+    let mut ending = pod("b", "one", "web");
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let cluster = cluster().with(ending);
+    let cluster: &dyn Host = &cluster;
+    let found: Option<Value> = cluster
+        .get(&ObjectRef::new(PODS, "b", "one"))
+        .expect("a pod can be read");
+    let found = found.unwrap_or_default();
     assert_eq!(
-        part("/spec/hostname"),
-        Ok(None),
-        "not among the manifest's fields"
-    );
-    assert!(
-        matches!(part("spec"), Err(Failure::Terminal(_))),
-        "not a JSON Pointer"
+        found["metadata"]["deletionTimestamp"],
+        "2026-01-01T00:00:00Z"
     );
 }
 
 #[test]
 fn what_the_manifest_does_not_read_is_denied() {
     let cluster = cluster();
-    let cluster: &dyn Cluster = &cluster;
-    let secret = cluster.get::<Value>(&Kind::core("v1", "Secret"), &ObjectKey::new("a", "b"));
+    let cluster: &dyn Host = &cluster;
+    let secret = cluster.get::<Value>(&ObjectRef::new("v1/Secret", "a", "b"));
     assert!(
         matches!(secret, Err(Failure::Terminal(message)) if message == "denied: v1/Secret is not among the manifest's reads")
     );
-    let by_zone = cluster.list::<Value>(&pods(), None, &Filter::index("zone", "z"));
-    assert!(matches!(by_zone, Err(Failure::Terminal(message)) if message.contains("zone")));
 }
 
 #[test]
 fn an_object_of_another_shape_is_a_failure_and_names_it() {
     let cluster = cluster();
-    let cluster: &dyn Cluster = &cluster;
-    let found = cluster.get::<Vec<u8>>(&pods(), &ObjectKey::new("b", "one"));
-    assert!(matches!(found, Err(Failure::Terminal(message)) if message.contains("v1 Pod b/one")));
+    let cluster: &dyn Host = &cluster;
+    let found = cluster.get::<Vec<u8>>(&ObjectRef::new(PODS, "b", "one"));
+    assert!(matches!(found, Err(Failure::Terminal(message)) if message.contains("v1/Pod b/one")));
 }
 
 /// Applies the object in its configuration and logs the time.
@@ -187,12 +211,12 @@ struct Applies;
 
 impl Controller for Applies {
     fn manifest() -> Manifest {
-        manifest().writes(&pods(), [Verb::Apply])
+        manifest().writes(PODS, [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
         let object: Value = request.configuration()?;
-        cluster.info("turn", &[("seconds", &cluster.now().as_secs().to_string())]);
+        host.info("turn", &[("seconds", &host.now().as_secs().to_string())]);
         Ok(Outcome::done()
             .with(Apply::new(&object)?)
             .requeue_after(Duration::from_secs(2)))
@@ -218,7 +242,7 @@ fn a_turn_is_given_its_configuration_and_time() {
 #[test]
 fn a_line_can_be_of_every_level() {
     let cluster = cluster();
-    let log: &dyn Cluster = &cluster;
+    let log: &dyn Host = &cluster;
     log.debug("d", &[("a", "b")]);
     log.info("i", &[]);
     log.warn("w", &[]);
@@ -243,9 +267,8 @@ fn a_write_the_manifest_does_not_declare_fails_the_outcome() {
 
 #[test]
 fn actions_are_compared_in_the_words_of_the_contract() -> Result<(), serde_json::Error> {
-    let key = ObjectKey::new("a", "b");
-    let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
-    let place = json!({"namespace": "a", "name": "b"});
+    let pod = ObjectRef::new(PODS, "a", "b");
+    let object = json!({"kind": "v1/Pod", "namespace": "a", "name": "b"});
     let body: BTreeMap<&str, &str> = BTreeMap::from([("x", "y")]);
     let rows: [(Action, Value); 6] = [
         (
@@ -253,22 +276,22 @@ fn actions_are_compared_in_the_words_of_the_contract() -> Result<(), serde_json:
             json!({"create": {"object": {"x": "y"}, "subresource": "eviction"}}),
         ),
         (
-            Patch::merge(&pods(), &key, &body)?.into(),
-            json!({"patch": {"kind": kind, "key": place, "patch-type": "merge-patch", "body": {"x": "y"}}}),
+            Patch::merge(&pod, &body)?.into(),
+            json!({"patch": {"object": object, "patch-type": "merge-patch", "body": {"x": "y"}}}),
         ),
         (
-            Delete::new(&pods(), &key).uid("u").into(),
-            json!({"delete": {"kind": kind, "key": place, "uid": "u"}}),
+            Delete::new(&pod).uid("u").into(),
+            json!({"delete": {"object": object, "uid": "u"}}),
         ),
         (
-            Event::warning(&pods(), &key, "FailedCreate", "Create", "no").into(),
+            Event::warning(&pod, "FailedCreate", "Create", "no").into(),
             json!({"event": {
-                "kind": kind, "key": place, "event-type": "warning", "reason": "FailedCreate", "action": "Create", "note": "no",
+                "object": object, "event-type": "warning", "reason": "FailedCreate", "action": "Create", "note": "no",
             }}),
         ),
         (
-            Finalizer::remove(&pods(), &key, "f").into(),
-            json!({"finalizer": {"kind": kind, "key": place, "name": "f", "present": false}}),
+            Finalizer::remove(&pod, "f").into(),
+            json!({"finalizer": {"object": object, "name": "f", "present": false}}),
         ),
         (
             Children::new([&body])?.into(),
@@ -293,12 +316,11 @@ impl Controller for Fickle {
         manifest()
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
         let run = RUNS.replace(RUNS.get() + 1);
         let config: Value = request.configuration()?;
         if config["reads"] == true {
-            let key = ObjectKey::new("a", &run.to_string());
-            cluster.get::<Value>(&pods(), &key)?;
+            host.get::<Value>(&ObjectRef::new(PODS, "a", &run.to_string()))?;
             return Ok(Outcome::done());
         }
         Ok(Outcome::done().requeue_after(Duration::from_secs(u64::from(run))))
@@ -326,10 +348,10 @@ impl Controller for Careless {
         manifest()
     }
 
-    fn reconcile(_: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let secrets = Kind::core("v1", "Secret");
-        let all: Vec<Value> = cluster
-            .list(&secrets, None, &Filter::Everything)
+    fn reconcile(_: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let secrets = "v1/Secret";
+        let all: Vec<Value> = host
+            .list(secrets, None, &Filter::Everything)
             .unwrap_or_default();
         assert!(all.is_empty());
         Ok(Outcome::done())

@@ -4,18 +4,14 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::{FakeCluster, Run};
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Failure, Filter, Kind, Manifest, ObjectKey, Outcome, Request,
-    Selection, Verb,
+    Apply, Controller, Failure, Filter, Host, Manifest, ObjectRef, Outcome, Request, Selection,
+    Verb,
 };
 use serde_json::{Value, json};
 
-fn teams() -> Kind {
-    Kind::new("example.com", "v1", "Team")
-}
+const TEAMS: &str = "example.com/v1/Team";
 
-fn members() -> Kind {
-    Kind::new("example.com", "v1", "Member")
-}
+const MEMBERS: &str = "example.com/v1/Member";
 
 fn team(name: &str) -> Value {
     json!({
@@ -39,22 +35,22 @@ impl Controller for Counts {
         Manifest::new(
             "counts",
             "1.0.0",
-            Selection::of(&teams()).label("active", "true"),
+            Selection::of(TEAMS).labels("active=true"),
         )
-        .reads(&teams(), [".metadata.labels"])
-        .reads(&members(), [".spec.team"])
-        .indexes("team", &members(), [".spec.team"])
-        .writes_subresource(&teams(), "status", [Verb::Apply])
+        .reads(TEAMS, [".metadata.labels"])
+        .reads(MEMBERS, [".spec.team"])
+        .indexes("team", MEMBERS, [".spec.team"])
+        .writes_subresource(TEAMS, "status", [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let Request { key, attempt, .. } = request;
-        if cluster.get::<Value>(&teams(), key)?.is_none() {
-            cluster.info("gone", &[("team", &key.name)]);
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let (key, attempt) = (request.key(), request.attempt);
+        if request.object.is_none() {
+            host.info("gone", &[("team", &key.name)]);
             return Ok(Outcome::done());
         }
         let of_team = Filter::index("team", &key.name);
-        let found: Vec<Value> = cluster.list(&members(), Some(&key.namespace), &of_team)?;
+        let found: Vec<Value> = host.list(MEMBERS, Some(&key.namespace), &of_team)?;
         if found.len() > 5 {
             return Err(Failure::retry(format!("attempt {attempt}: too many")));
         }
@@ -68,7 +64,8 @@ impl Controller for Counts {
 }
 
 fn names(runs: &[Run]) -> Vec<&str> {
-    runs.iter().map(|run| run.key.name.as_str()).collect()
+    let names = runs.iter().filter_map(|run| run.key.as_ref());
+    names.map(|team| team.name.as_str()).collect()
 }
 
 /// A cluster with the teams `a` and `b`, after their first reconciles.
@@ -87,7 +84,7 @@ fn at_rest() -> FakeCluster {
 }
 
 fn count(cluster: &FakeCluster, team: &str) -> Value {
-    let team = cluster.object(&teams(), &ObjectKey::new("default", team));
+    let team = cluster.object(&ObjectRef::new(TEAMS, "default", team));
     team.map_or(Value::Null, |team| team["status"]["members"].clone())
 }
 
@@ -113,7 +110,7 @@ fn a_change_runs_the_keys_that_read_what_has_changed_and_no_others() {
         "{runs:?}: the manifest does not read the age"
     );
 
-    cluster.delete(&members(), &ObjectKey::new("default", "one"));
+    cluster.delete(&ObjectRef::new(MEMBERS, "default", "one"));
     assert_eq!(names(&cluster.run_due::<Counts>()), ["a", "a"]);
     assert_eq!(count(&cluster, "a"), json!(0));
 }
@@ -121,8 +118,8 @@ fn a_change_runs_the_keys_that_read_what_has_changed_and_no_others() {
 #[test]
 fn a_subject_that_is_not_selected_any_more_is_gone_for_its_reconcile() {
     let cluster = at_rest();
-    let key = ObjectKey::new("default", "a");
-    let mut left = cluster.object(&teams(), &key).cloned().unwrap_or_default();
+    let key = ObjectRef::new(TEAMS, "default", "a");
+    let mut left = cluster.object(&key).cloned().unwrap_or_default();
     left["metadata"]["labels"]["active"] = "false".into();
     let mut cluster = cluster.with(left);
     assert_eq!(names(&cluster.run_due::<Counts>()), ["a"]);
@@ -136,7 +133,7 @@ fn a_failed_key_runs_again_when_its_time_has_come() {
     let many = (0..6).map(|number| member(&format!("m{number}"), "b", 1));
     let mut cluster = many.fold(at_rest(), FakeCluster::with);
     let failed = |attempt: u32| Run {
-        key: ObjectKey::new("default", "b"),
+        key: Some(ObjectRef::new(TEAMS, "default", "b")),
         error: Some(format!("attempt {attempt}: too many")),
     };
     assert_eq!(cluster.run_due::<Counts>(), [failed(1)]);

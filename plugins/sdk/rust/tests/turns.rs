@@ -5,22 +5,17 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::FakeCluster;
 use pilothouse_sdk::{
-    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Effect, EffectVerb, Event,
-    Failure, Finalizer, Kind, Manifest, ObjectKey, Outcome, Patch, Request, Selection, Subject,
-    Update, Verb,
+    ActionResult, Apply, Children, Controller, Create, Delete, Effect, EffectVerb, Event, Failure,
+    Finalizer, Host, Manifest, ObjectRef, Outcome, Patch, Request, Selection, Update, Verb,
 };
 use serde_json::{Value, json};
 
-fn sites() -> Kind {
-    Kind::new("example.com", "v1", "Site")
-}
+const SITES: &str = "example.com/v1/Site";
 
-fn config_maps() -> Kind {
-    Kind::core("v1", "ConfigMap")
-}
+const CONFIG_MAPS: &str = "v1/ConfigMap";
 
-fn key() -> ObjectKey {
-    ObjectKey::new("default", "a")
+fn key() -> ObjectRef {
+    ObjectRef::new(SITES, "default", "a")
 }
 
 /// A manifest that allows everything for Sites and ConfigMaps.
@@ -34,13 +29,13 @@ fn manifest() -> Manifest {
             Verb::Delete,
         ]
     };
-    Manifest::new("test", "1.0.0", Subject::Singleton)
-        .reads_whole(&sites())
-        .reads_whole(&config_maps())
-        .writes(&sites(), verbs())
-        .writes_subresource(&sites(), "status", verbs())
-        .writes(&config_maps(), verbs())
-        .keeps_children(&config_maps())
+    Manifest::singleton("test", "1.0.0")
+        .reads_whole(SITES)
+        .reads_whole(CONFIG_MAPS)
+        .writes(SITES, verbs())
+        .writes_subresource(SITES, "status", verbs())
+        .writes(CONFIG_MAPS, verbs())
+        .keeps_children(CONFIG_MAPS)
 }
 
 fn site(spec: &Value) -> Value {
@@ -76,7 +71,7 @@ fn cluster() -> FakeCluster {
 
 /// Performs one action and returns the result of its first write.
 fn act(cluster: &mut FakeCluster, action: impl Into<pilothouse_sdk::Action>) -> ActionResult {
-    let results = performed(cluster, &key(), &Outcome::done().with(action));
+    let results = performed(cluster, &Outcome::done().with(action));
     results.into_iter().next().expect("a result for the action")
 }
 
@@ -85,8 +80,8 @@ fn apply(object: &Value) -> Apply {
 }
 
 /// What became of each write of an outcome.
-fn performed(cluster: &mut FakeCluster, key: &ObjectKey, outcome: &Outcome) -> Vec<ActionResult> {
-    let effects = cluster.apply(key, outcome).into_iter();
+fn performed(cluster: &mut FakeCluster, outcome: &Outcome) -> Vec<ActionResult> {
+    let effects = cluster.apply("default", "a", outcome).into_iter();
     effects.map(|effect| effect.outcome).collect()
 }
 
@@ -95,10 +90,7 @@ fn done(result: &ActionResult) -> bool {
 }
 
 fn shown(cluster: &FakeCluster) -> Value {
-    cluster
-        .object(&sites(), &key())
-        .cloned()
-        .unwrap_or_default()
+    cluster.object(&key()).cloned().unwrap_or_default()
 }
 
 #[test]
@@ -210,25 +202,19 @@ fn an_object_with_finalizers_goes_with_the_last_of_them() {
     let mut cluster = cluster()
         .with(site(&json!({})))
         .at(Duration::from_secs(86_400));
-    assert!(done(&act(
-        &mut cluster,
-        Finalizer::add(&sites(), &key(), "x/f")
-    )));
-    let again = act(&mut cluster, Finalizer::add(&sites(), &key(), "x/f"));
+    assert!(done(&act(&mut cluster, Finalizer::add(&key(), "x/f"))));
+    let again = act(&mut cluster, Finalizer::add(&key(), "x/f"));
     assert_eq!(again, ActionResult::Unchanged);
-    assert!(done(&act(&mut cluster, Delete::new(&sites(), &key()))));
+    assert!(done(&act(&mut cluster, Delete::new(&key()))));
     assert_eq!(
         shown(&cluster)["metadata"]["deletionTimestamp"],
         "1970-01-02T00:00:00Z"
     );
-    let late = act(&mut cluster, Finalizer::add(&sites(), &key(), "x/g"));
+    let late = act(&mut cluster, Finalizer::add(&key(), "x/g"));
     assert!(matches!(late, ActionResult::Invalid(_)), "{late:?}");
-    assert!(done(&act(
-        &mut cluster,
-        Finalizer::remove(&sites(), &key(), "x/f")
-    )));
-    assert!(cluster.object(&sites(), &key()).is_none());
-    let gone = act(&mut cluster, Finalizer::remove(&sites(), &key(), "x/f"));
+    assert!(done(&act(&mut cluster, Finalizer::remove(&key(), "x/f"))));
+    assert!(cluster.object(&key()).is_none());
+    let gone = act(&mut cluster, Finalizer::remove(&key(), "x/f"));
     assert_eq!(gone, ActionResult::Unchanged);
 }
 
@@ -236,18 +222,16 @@ fn an_object_with_finalizers_goes_with_the_last_of_them() {
 fn a_delete_holds_for_the_object_that_was_meant() {
     let mut cluster = cluster().with(site(&json!({})));
     for precondition in [
-        Delete::new(&sites(), &key()).uid("u2"),
-        Delete::new(&sites(), &key()).resource_version("6"),
+        Delete::new(&key()).uid("u2"),
+        Delete::new(&key()).resource_version("6"),
     ] {
         let result = act(&mut cluster, precondition);
         assert!(matches!(result, ActionResult::Conflict(_)), "{result:?}");
     }
-    let delete = Delete::new(&sites(), &key())
-        .uid("u1")
-        .resource_version("7");
+    let delete = Delete::new(&key()).uid("u1").resource_version("7");
     assert!(done(&act(&mut cluster, delete)));
-    assert!(cluster.object(&sites(), &key()).is_none());
-    let again = act(&mut cluster, Delete::new(&sites(), &key()));
+    assert!(cluster.object(&key()).is_none());
+    let again = act(&mut cluster, Delete::new(&key()));
     assert!(done(&again), "what is gone is deleted");
 }
 
@@ -270,18 +254,18 @@ fn a_generated_name_is_the_same_on_every_try() {
     let mut cluster = cluster();
     let two = Outcome::done().with(create()).with(create());
     assert!(
-        performed(&mut cluster, &key(), &two).iter().all(done),
+        performed(&mut cluster, &two).iter().all(done),
         "two names"
     );
-    let again = performed(&mut cluster, &key(), &two);
+    let again = performed(&mut cluster, &two);
     assert!(
         matches!(again[0], ActionResult::AlreadyExists(_)),
         "{again:?}"
     );
     assert_eq!(again[1], ActionResult::Skipped);
 
-    let names: Vec<Value> = (&cluster as &dyn Cluster)
-        .list(&config_maps(), None, &pilothouse_sdk::Filter::Everything)
+    let names: Vec<Value> = (&cluster as &dyn Host)
+        .list(CONFIG_MAPS, None, &pilothouse_sdk::Filter::Everything)
         .expect("permitted");
     assert_eq!(names.len(), 2);
     for object in names {
@@ -315,12 +299,12 @@ fn an_update_is_of_the_version_that_was_seen_and_keeps_finalizers() {
 fn a_patch_is_done_as_its_rfc_says() {
     let mut cluster = cluster().with(site(&json!({"a": {"b": 1, "c": 2}, "l": [1, 2]})));
     let merge = json!({"spec": {"a": {"b": null, "d": 3}}, "status": {"x": 1}});
-    let patch = Patch::merge(&sites(), &key(), &merge).expect("JSON is JSON");
+    let patch = Patch::merge(&key(), &merge).expect("JSON is JSON");
     assert!(done(&act(&mut cluster, patch)));
     assert_eq!(shown(&cluster)["spec"]["a"], json!({"c": 2, "d": 3}));
     assert!(shown(&cluster).get("status").is_none());
 
-    let json = |steps: Value| Patch::json(&sites(), &key(), &steps).expect("JSON is JSON");
+    let json = |steps: Value| Patch::json(&key(), &steps).expect("JSON is JSON");
     let steps = json!([
         {"op": "test", "path": "/spec/a/c", "value": 2},
         {"op": "add", "path": "/spec/l/-", "value": 3},
@@ -365,8 +349,8 @@ fn children_that_are_no_longer_wanted_are_deleted() {
     let names = |cluster: &FakeCluster| -> Vec<String> {
         let all = ["x", "y", "z", "other"].into_iter();
         let is_there = |name: &&str| {
-            let key = ObjectKey::new("default", name);
-            cluster.object(&config_maps(), &key).is_some()
+            let key = ObjectRef::new(CONFIG_MAPS, "default", name);
+            cluster.object(&key).is_some()
         };
         all.filter(is_there).map(str::to_owned).collect()
     };
@@ -377,15 +361,10 @@ fn children_that_are_no_longer_wanted_are_deleted() {
         act(&mut cluster, children(&["x", "y"])),
         ActionResult::Unchanged
     );
-    let of_another_key = ObjectKey::new("default", "b");
-    cluster.apply(&of_another_key, &Outcome::done().with(children(&["z"])));
+    let of_another_key = Outcome::done().with(children(&["z"]));
+    cluster.apply("default", "b", &of_another_key);
     assert_eq!(
-        performed(
-            &mut cluster,
-            &key(),
-            &Outcome::done().with(children(&["x"]))
-        )
-        .len(),
+        performed(&mut cluster, &Outcome::done().with(children(&["x"]))).len(),
         2,
         "x is applied, and y deleted"
     );
@@ -409,40 +388,34 @@ struct Sites;
 
 impl Controller for Sites {
     fn manifest() -> Manifest {
-        Manifest::new("sites", "1.0.0", Selection::of(&sites()))
-            .reads_whole(&sites())
-            .reads(&config_maps(), [".data"])
-            .keeps_children(&config_maps())
-            .writes(&sites(), [Verb::Patch])
-            .writes_subresource(&sites(), "status", [Verb::Apply])
+        Manifest::new("sites", "1.0.0", Selection::of(SITES))
+            .reads_whole(SITES)
+            .reads(CONFIG_MAPS, [".data"])
+            .keeps_children(CONFIG_MAPS)
+            .writes(SITES, [Verb::Patch])
+            .writes_subresource(SITES, "status", [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let key = &request.key;
-        let Some(site) = cluster.get::<Value>(&sites(), key)? else {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let key = request.key();
+        let Some(site) = request.object::<Value>()? else {
             return Ok(Outcome::done().with(Children::new::<Value>([])?));
         };
         if site["metadata"]["deletionTimestamp"].is_string() {
             return Ok(Outcome::done()
                 .with(Children::new::<Value>([])?)
-                .with(Finalizer::remove(&sites(), key, "x/f")));
+                .with(Finalizer::remove(key, "x/f")));
         }
-        let page = cluster.get::<Value>(&config_maps(), key)?;
+        let page = host.get::<Value>(&key.of_kind(CONFIG_MAPS))?;
         let status = json!({
             "apiVersion": "example.com/v1", "kind": "Site",
             "metadata": {"namespace": key.namespace, "name": key.name},
             "status": {"ready": page.is_some(), "attempt": request.attempt},
         });
         Ok(Outcome::done()
-            .with(Finalizer::add(&sites(), key, "x/f"))
+            .with(Finalizer::add(key, "x/f"))
             .with(Children::new([config_map(&key.name, &site["spec"])])?)
-            .with(Event::normal(
-                &sites(),
-                key,
-                "Reconciled",
-                "Reconcile",
-                "as wanted",
-            ))
+            .with(Event::normal(key, "Reconciled", "Reconcile", "as wanted"))
             .with(Apply::new(&status)?.subresource("status")))
     }
 }
@@ -460,23 +433,22 @@ fn turns_follow_one_another_until_all_is_as_wanted() -> Result<(), Failure> {
         shown(&cluster)["status"],
         json!({"ready": true, "attempt": 1})
     );
-    let page = cluster.object(&config_maps(), &key()).expect("a child");
+    let page = cluster
+        .object(&key().of_kind(CONFIG_MAPS))
+        .expect("a child");
     assert_eq!(page["data"], json!({"page": "hello"}));
 
     let outcome = cluster.turn::<Sites>("default", "a")?;
-    let results = performed(&mut cluster, &key(), &outcome);
+    let results = performed(&mut cluster, &outcome);
     let event = ActionResult::Done(None);
     let nothing = || ActionResult::Unchanged;
     assert_eq!(results, [nothing(), nothing(), event, nothing()]);
 
-    cluster.delete(&sites(), &key());
-    assert!(
-        cluster.object(&sites(), &key()).is_some(),
-        "the finalizer keeps it"
-    );
+    cluster.delete(&key());
+    assert!(cluster.object(&key()).is_some(), "the finalizer keeps it");
     cluster.turn::<Sites>("default", "a")?;
-    assert!(cluster.object(&sites(), &key()).is_none());
-    assert!(cluster.object(&config_maps(), &key()).is_none());
+    assert!(cluster.object(&key()).is_none());
+    assert!(cluster.object(&key().of_kind(CONFIG_MAPS)).is_none());
     Ok(())
 }
 
@@ -488,11 +460,11 @@ impl Controller for Told {
         manifest()
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
         let previous = request.previous.iter().map(|effect| &effect.outcome);
         let previous = format!("{:?}", previous.collect::<Vec<_>>());
         let attempt = request.attempt.to_string();
-        cluster.info("told", &[("attempt", &attempt), ("previous", &previous)]);
+        host.info("told", &[("attempt", &attempt), ("previous", &previous)]);
         if request.attempt == 2 {
             return Err(Failure::retry("not yet"));
         }
@@ -541,14 +513,14 @@ fn a_copy_of_a_childs_labels_is_no_child() {
     };
     let mut cluster = cluster();
     act(&mut cluster, children(&["x"]));
-    let child = |name: &str| ObjectKey::new("default", name);
+    let child = |name: &str| ObjectRef::new(CONFIG_MAPS, "default", name);
     let mut copy = config_map("copy", &json!({}));
-    let original = cluster.object(&config_maps(), &child("x"));
+    let original = cluster.object(&child("x"));
     copy["metadata"]["labels"] = original.expect("it is there")["metadata"]["labels"].clone();
     let mut cluster = cluster.with(copy);
     act(&mut cluster, children(&[]));
-    assert!(cluster.object(&config_maps(), &child("x")).is_none());
-    assert!(cluster.object(&config_maps(), &child("copy")).is_some());
+    assert!(cluster.object(&child("x")).is_none());
+    assert!(cluster.object(&child("copy")).is_some());
 }
 
 #[test]
@@ -558,19 +530,19 @@ fn a_failure_stops_what_the_contract_says_and_nothing_else() {
     let there = config_map("there", &json!({}));
     let mut cluster = cluster().with(site(&json!({}))).with(guarded).with(there);
     let create = |name: &str| Create::new(&config_map(name, &json!({}))).expect("JSON is JSON");
-    let touch = Patch::merge(&sites(), &key(), &json!({"spec": {"a": 1}}));
+    let touch = Patch::merge(&json!({"spec": {"a": 1}}));
     let outcome = Outcome::done()
-        .with(Delete::new(&sites(), &key()).uid("another"))
+        .with(Delete::new(&key()).uid("another"))
         .with(create("there"))
         .with(touch.expect("JSON is JSON"))
         .with(create("more"))
-        .with(Delete::new(&config_maps(), &ObjectKey::new("default", "x")))
+        .with(Delete::new(&key().of_kind(CONFIG_MAPS).named("x")))
         .stage()
-        .with(Finalizer::remove(&config_maps(), &key(), "x/f"))
+        .with(Finalizer::remove(&key().of_kind(CONFIG_MAPS), "x/f"))
         .always()
         .with(create("status"))
         .retry("later");
-    let results = performed(&mut cluster, &key(), &outcome);
+    let results = performed(&mut cluster, &outcome);
     assert!(
         matches!(results[0], ActionResult::Conflict(_)),
         "{results:?}"
@@ -602,7 +574,7 @@ impl Controller for Looks {
         manifest()
     }
 
-    fn reconcile(_: &Request, _: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(_: &Request, _: &dyn Host) -> Result<Outcome, Failure> {
         Ok(Outcome::done())
     }
 }
@@ -630,7 +602,7 @@ fn after_a_look(
 
 #[test]
 fn a_delete_without_preconditions_is_of_what_the_turn_saw() -> Result<(), Failure> {
-    let delete = || Delete::new(&sites(), &key());
+    let delete = || Delete::new(&key());
     for (now, delete, is_done) in [
         (("u1", "7"), delete(), true),
         (("u1", "8"), delete(), false),
@@ -644,8 +616,8 @@ fn a_delete_without_preconditions_is_of_what_the_turn_saw() -> Result<(), Failur
         let is_conflict = matches!(result, ActionResult::Conflict(_));
         assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now:?}");
     }
-    let blind = Manifest::new("test", "1.0.0", Subject::Singleton);
-    let blind = blind.writes(&sites(), [Verb::Delete]);
+    let blind = Manifest::singleton("test", "1.0.0");
+    let blind = blind.writes(SITES, [Verb::Delete]);
     let result = after_a_look(blind, site_at("u2", "8", &[]), delete())?;
     assert!(
         done(&result),
@@ -656,8 +628,8 @@ fn a_delete_without_preconditions_is_of_what_the_turn_saw() -> Result<(), Failur
 
 #[test]
 fn a_finalizer_is_changed_only_where_there_are_those_that_the_turn_saw() -> Result<(), Failure> {
-    let add = || Finalizer::add(&sites(), &key(), "x/g");
-    let remove = || Finalizer::remove(&sites(), &key(), "x/f");
+    let add = || Finalizer::add(&key(), "x/g");
+    let remove = || Finalizer::remove(&key(), "x/f");
     for action in [add as fn() -> Finalizer, remove] {
         for (now, is_done) in [
             (site_at("u1", "8", &["x/f"]), true),
@@ -670,7 +642,7 @@ fn a_finalizer_is_changed_only_where_there_are_those_that_the_turn_saw() -> Resu
             assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now}");
         }
     }
-    let again = Finalizer::add(&sites(), &key(), "x/f");
+    let again = Finalizer::add(&key(), "x/f");
     let result = after_a_look(manifest(), site_at("u1", "8", &[]), again)?;
     assert_eq!(result, ActionResult::Unchanged, "as far as the turn saw");
     Ok(())
@@ -684,11 +656,8 @@ fn a_child_that_has_changed_since_the_turn_is_not_deleted() -> Result<(), Failur
     };
     let mut cluster = cluster();
     assert!(done(&act(&mut cluster, children(&["x"]))));
-    let x = ObjectKey::new("default", "x");
-    let mut changed = cluster
-        .object(&config_maps(), &x)
-        .cloned()
-        .unwrap_or_default();
+    let x = ObjectRef::new(CONFIG_MAPS, "default", "x");
+    let mut changed = cluster.object(&x).cloned().unwrap_or_default();
     changed["metadata"]["resourceVersion"] = "5000".into();
     cluster.reconcile::<Looks>("default", "a")?;
     let mut cluster = cluster.with(changed);
@@ -706,9 +675,9 @@ impl Controller for Three {
         manifest()
     }
 
-    fn reconcile(_: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(_: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
         let all = &pilothouse_sdk::Filter::Everything;
-        let have: Vec<Value> = cluster.list(&config_maps(), Some("default"), all)?;
+        let have: Vec<Value> = host.list(CONFIG_MAPS, Some("default"), all)?;
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"namespace": "default", "generateName": "one-"},
@@ -723,8 +692,8 @@ impl Controller for Three {
 fn a_generated_name_is_none_that_an_object_has_which_the_turn_has_read() -> Result<(), Failure> {
     let mut cluster = cluster();
     let names = |cluster: &FakeCluster| -> Vec<String> {
-        let all: Vec<Value> = (cluster as &dyn Cluster)
-            .list(&config_maps(), None, &pilothouse_sdk::Filter::Everything)
+        let all: Vec<Value> = (cluster as &dyn Host)
+            .list(CONFIG_MAPS, None, &pilothouse_sdk::Filter::Everything)
             .expect("permitted");
         let names = all.iter().map(|object| object["metadata"]["name"].as_str());
         names
@@ -735,7 +704,7 @@ fn a_generated_name_is_none_that_an_object_has_which_the_turn_has_read() -> Resu
     for _ in 0..5 {
         assert_eq!(names(&cluster).len(), 3);
         let second = names(&cluster).remove(1);
-        cluster.delete(&config_maps(), &ObjectKey::new("default", &second));
+        cluster.delete(&ObjectRef::new(CONFIG_MAPS, "default", &second));
         cluster.turn::<Three>("default", "a")?;
     }
     assert_eq!(names(&cluster).len(), 3);
@@ -745,11 +714,11 @@ fn a_generated_name_is_none_that_an_object_has_which_the_turn_has_read() -> Resu
 #[test]
 fn a_second_write_is_of_the_version_that_the_first_has_left() {
     let mut cluster = cluster().with(site(&json!({"a": 1})));
-    let patch = Patch::merge(&sites(), &key(), &json!({"spec": {"b": 2}}));
+    let patch = Patch::merge(&key(), &json!({"spec": {"b": 2}}));
     let outcome = Outcome::done()
         .with(patch.expect("JSON is JSON"))
         .with(Update::new(&site(&json!({"c": 3}))).expect("JSON is JSON"));
-    let results = performed(&mut cluster, &key(), &outcome);
+    let results = performed(&mut cluster, &outcome);
     assert!(results.iter().all(done), "{results:?}");
     assert_eq!(shown(&cluster)["spec"], json!({"c": 3}));
 }
@@ -761,9 +730,9 @@ fn an_update_keeps_the_finalizers_that_the_outcome_itself_has_left() {
     let mut cluster = cluster().with(stored.clone());
     stored["spec"] = json!({"b": 2});
     let outcome = Outcome::done()
-        .with(Finalizer::remove(&sites(), &key(), "x/f"))
+        .with(Finalizer::remove(&key(), "x/f"))
         .with(Update::new(&stored).expect("JSON is JSON"));
-    let results = performed(&mut cluster, &key(), &outcome);
+    let results = performed(&mut cluster, &outcome);
     assert!(results.iter().all(done), "{results:?}");
     assert_eq!(shown(&cluster)["spec"], json!({"b": 2}));
     let left = shown(&cluster)["metadata"]["finalizers"].clone();
@@ -779,14 +748,14 @@ impl Controller for Guards {
         manifest()
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let site = cluster.get::<Value>(&sites(), &request.key)?;
-        cluster.info(
+    fn reconcile(_: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let site = host.get::<Value>(&key())?;
+        host.info(
             "saw",
             &[("spec", &site.unwrap_or_default()["spec"].to_string())],
         );
         let any = json!({"metadata": {"resourceVersion": "any"}});
-        Ok(Outcome::done().with(Patch::merge(&sites(), &request.key, &any)?))
+        Ok(Outcome::done().with(Patch::merge(&key(), &any)?))
     }
 }
 
@@ -794,13 +763,13 @@ impl Controller for Guards {
 fn a_patch_that_names_a_version_is_of_the_one_that_the_turn_saw() -> Result<(), Failure> {
     let mut cluster = cluster().with(site(&json!({"a": 1})));
     let outcome = cluster.reconcile::<Guards>("default", "a")?;
-    let results = performed(&mut cluster, &key(), &outcome);
+    let results = performed(&mut cluster, &outcome);
     assert!(results.iter().all(done), "{results:?}");
     let outcome = cluster.reconcile::<Guards>("default", "a")?;
     let mut changed = site(&json!({"a": 2}));
     changed["metadata"]["resourceVersion"] = "5000".into();
     let mut cluster = cluster.with(changed);
-    let results = performed(&mut cluster, &key(), &outcome);
+    let results = performed(&mut cluster, &outcome);
     assert!(
         matches!(results[0], ActionResult::Conflict(_)),
         "{results:?}"
@@ -812,7 +781,7 @@ fn a_patch_that_names_a_version_is_of_the_one_that_the_turn_saw() -> Result<(), 
 fn a_patch_that_names_a_uid_is_of_the_object_that_has_it() -> Result<(), Failure> {
     for (now, is_done) in [(("u1", "8"), true), (("u2", "8"), false)] {
         let patch = json!({"metadata": {"uid": "u1", "labels": {"a": "b"}}});
-        let patch = Patch::merge(&sites(), &key(), &patch)?;
+        let patch = Patch::merge(&key(), &patch)?;
         let result = after_a_look(manifest(), site_at(now.0, now.1, &[]), patch)?;
         let is_conflict = matches!(result, ActionResult::Conflict(_));
         assert_eq!((done(&result), is_conflict), (is_done, !is_done), "{now:?}");
@@ -822,9 +791,9 @@ fn a_patch_that_names_a_uid_is_of_the_object_that_has_it() -> Result<(), Failure
 
 #[test]
 fn a_refusal_quotes_the_object_only_to_a_plugin_that_reads_it_whole() {
-    let manifest = Manifest::new("test", "1.0.0", Subject::Singleton)
-        .reads(&sites(), [".metadata.labels"])
-        .writes(&sites(), [Verb::Apply]);
+    let manifest = Manifest::singleton("test", "1.0.0")
+        .reads(SITES, [".metadata.labels"])
+        .writes(SITES, [Verb::Apply]);
     let mut cluster = FakeCluster::new(manifest).with(site(&json!({"replicas": 1})));
     let wanted = applied(&json!({"spec": {"replicas": 2}}));
     let ActionResult::Conflict(reason) = act(&mut cluster, apply(&wanted)) else {
@@ -842,7 +811,7 @@ fn an_object_that_a_test_edits_is_at_a_new_version() {
     let mut edited = shown(&cluster);
     edited["spec"] = json!({"a": 2});
     let mut cluster = cluster.with(edited);
-    let stale = act(&mut cluster, Delete::new(&sites(), &key()));
+    let stale = act(&mut cluster, Delete::new(&key()));
     assert!(matches!(stale, ActionResult::Conflict(_)), "{stale:?}");
-    assert!(done(&act(&mut cluster, Delete::new(&sites(), &key()))));
+    assert!(done(&act(&mut cluster, Delete::new(&key()))));
 }

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_sdk::{
-    ActionResult, Apply, Children, Cluster, Controller, Create, Delete, Effect, Event, Failure,
-    Filter, Finalizer, Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request,
-    Selection, Update, Verb,
+    ActionResult, Apply, Children, Controller, Create, Delete, Effect, Event, Failure, Filter,
+    Finalizer, Host, Manifest, ObjectRef, Outcome, Patch, Request, Selection, Update, Verb,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,6 +72,12 @@ enum Task {
     List,
 }
 
+/// The ConfigMap in which it counts.
+#[derive(Deserialize)]
+struct Count {
+    data: BTreeMap<String, String>,
+}
+
 #[derive(Deserialize)]
 struct Named {
     metadata: Name,
@@ -83,23 +88,20 @@ struct Name {
     name: String,
 }
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
-}
+const CONFIG_MAP: &str = "v1/ConfigMap";
 
 impl Controller for Actions {
     fn manifest() -> Manifest {
-        let selection =
-            Selection::of(&config_map()).require(LabelRequirement::Exists("actions".to_owned()));
+        let selection = Selection::of(CONFIG_MAP).labels("actions");
         Manifest::new("actions", "1.0.0", selection)
-            .reads_whole(&config_map())
-            .indexes("owner", &config_map(), [".data.owner"])
-            .writes(&config_map(), [Verb::Create, Verb::Update, Verb::Patch])
-            .keeps_children(&config_map())
+            .reads_whole(CONFIG_MAP)
+            .indexes("owner", CONFIG_MAP, [".data.owner"])
+            .writes(CONFIG_MAP, [Verb::Create, Verb::Update, Verb::Patch])
+            .keeps_children(CONFIG_MAP)
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let Some(source) = cluster.get::<Source>(&config_map(), &request.key)? else {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let Some(source) = request.object::<Source>()? else {
             // The task is gone with the object. Of all tasks only `children` leaves objects to
             // remove.
             return keep(request, &[]);
@@ -113,36 +115,27 @@ impl Controller for Actions {
                 uid,
             } => match uid {
                 Some(uid) if request.attempt == 1 => delete_other(request, target, uid),
-                _ => update(request, cluster, target, value, version.as_deref()),
+                _ => update(request, host, target, value, version.as_deref()),
             },
             Task::JsonPatch { target, value } => {
                 let body = json!([{"op": "replace", "path": "/data/value", "value": value}]);
-                Ok(Outcome::done().with(Patch::json(
-                    &config_map(),
-                    &beside(request, target),
-                    &body,
-                )?))
+                Ok(Outcome::done().with(Patch::json(&beside(request, target), &body)?))
             }
             Task::MergePatch { target, value } => {
                 let body = json!({"data": {"value": value, "drop": null}});
-                Ok(Outcome::done().with(Patch::merge(
-                    &config_map(),
-                    &beside(request, target),
-                    &body,
-                )?))
+                Ok(Outcome::done().with(Patch::merge(&beside(request, target), &body)?))
             }
             Task::Delete { target } => delete(request, target),
             Task::Event => Ok(Outcome::done().with(Event::normal(
-                &config_map(),
-                &request.key,
+                request.key(),
                 "Tested",
                 "Test",
                 "as it was told",
             ))),
             Task::Finalizer => finalize(request, source.metadata.deletion_timestamp.is_some()),
             Task::Children { children } => keep(request, &children.split(',').collect::<Vec<_>>()),
-            Task::Count { until } => count(request, cluster, number(until)?),
-            Task::List => list(request, cluster),
+            Task::Count { until } => count(request, host, number(until)?),
+            Task::List => list(request, host),
         }
     }
 }
@@ -158,7 +151,7 @@ fn create(request: &Request) -> Result<Outcome, Failure> {
     {
         return report(request, "report", &json!({"previous": "already-exists"}));
     }
-    let metadata = json!({"namespace": request.key.namespace, "generateName": format!("{}-made-", request.key.name)});
+    let metadata = json!({"namespace": request.key().namespace, "generateName": format!("{}-made-", request.key().name)});
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
     Ok(Outcome::done().with(Create::new(&object)?))
 }
@@ -166,12 +159,12 @@ fn create(request: &Request) -> Result<Outcome, Failure> {
 /// Replaces the object that the snapshot shows, and writes into it how the previous attempt ended.
 fn update(
     request: &Request,
-    cluster: &dyn Cluster,
+    host: &dyn Host,
     target: &str,
     value: &str,
     version: Option<&str>,
 ) -> Result<Outcome, Failure> {
-    let target = cluster.get::<Value>(&config_map(), &beside(request, target))?;
+    let target = host.get::<Value>(&beside(request, target))?;
     let Some(mut target) = target.filter(|target| target["data"]["value"] != value) else {
         return Ok(Outcome::done());
     };
@@ -192,7 +185,7 @@ fn update(
 }
 
 fn delete_other(request: &Request, target: &str, uid: &str) -> Result<Outcome, Failure> {
-    let mut delete = Delete::new(&config_map(), &beside(request, target));
+    let mut delete = Delete::new(&beside(request, target));
     delete.uid = Some(uid.to_owned());
     Ok(Outcome::done().with(delete))
 }
@@ -200,17 +193,17 @@ fn delete_other(request: &Request, target: &str, uid: &str) -> Result<Outcome, F
 /// The report comes in a later stage than the deletion, so it is written only if the deletion
 /// succeeded.
 fn delete(request: &Request, target: &str) -> Result<Outcome, Failure> {
-    let delete = Delete::new(&config_map(), &beside(request, target));
+    let delete = Delete::new(&beside(request, target));
     let outcome = Outcome::done().with(delete).stage();
     Ok(outcome.with(reported(request, "report", &json!({}))?))
 }
 
 fn finalize(request: &Request, is_ending: bool) -> Result<Outcome, Failure> {
     if !is_ending {
-        let add = Finalizer::add(&config_map(), &request.key, FINALIZER);
+        let add = Finalizer::add(request.key(), FINALIZER);
         return Ok(Outcome::done().with(add));
     }
-    let remove = Finalizer::remove(&config_map(), &request.key, FINALIZER);
+    let remove = Finalizer::remove(request.key(), FINALIZER);
     let cleaned = report(request, "cleaned", &json!({}))?;
     Ok(cleaned.stage().with(remove))
 }
@@ -220,7 +213,7 @@ fn keep(request: &Request, names: &[&str]) -> Result<Outcome, Failure> {
         object(
             request,
             name,
-            &json!({"child-of": request.key.name.as_str()}),
+            &json!({"child-of": request.key().name.as_str()}),
         )
     });
     Ok(Outcome::done().with(Children::new(children)?))
@@ -228,13 +221,12 @@ fn keep(request: &Request, names: &[&str]) -> Result<Outcome, Failure> {
 
 /// Counts one more when a step has passed. The guest's own write wakes the key too early; only the
 /// requeue brings the next step.
-fn count(request: &Request, cluster: &dyn Cluster, until: u128) -> Result<Outcome, Failure> {
-    let key = beside(request, &format!("{}-count", request.key.name));
-    let data: BTreeMap<String, String> = cluster
-        .get_part(&config_map(), &key, "/data")?
-        .unwrap_or_default();
+fn count(request: &Request, host: &dyn Host, until: u128) -> Result<Outcome, Failure> {
+    let key = beside(request, &format!("{}-count", request.key().name));
+    let count = host.get::<Count>(&key)?;
+    let data = count.map(|count| count.data).unwrap_or_default();
     let read = |name: &str| data.get(name).map_or(Ok(0), |text| number(text));
-    let (so_far, at, now) = (read("count")?, read("at")?, cluster.now().as_millis());
+    let (so_far, at, now) = (read("count")?, read("at")?, host.now().as_millis());
     if so_far >= until {
         return Ok(Outcome::done());
     }
@@ -245,9 +237,9 @@ fn count(request: &Request, cluster: &dyn Cluster, until: u128) -> Result<Outcom
     Ok(report(request, "count", &data)?.requeue_after(STEP))
 }
 
-fn list(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-    let owned = Filter::index("owner", &request.key.name);
-    let found: Vec<Named> = cluster.list(&config_map(), Some(&request.key.namespace), &owned)?;
+fn list(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+    let owned = Filter::index("owner", &request.key().name);
+    let found: Vec<Named> = host.list(CONFIG_MAP, Some(&request.key().namespace), &owned)?;
     let names: Vec<String> = found.into_iter().map(|found| found.metadata.name).collect();
     report(request, "found", &json!({"names": names.join(",")}))
 }
@@ -258,17 +250,17 @@ fn report(request: &Request, suffix: &str, data: &Value) -> Result<Outcome, Fail
 }
 
 fn reported(request: &Request, suffix: &str, data: &Value) -> Result<Apply, Failure> {
-    let name = format!("{}-{suffix}", request.key.name);
+    let name = format!("{}-{suffix}", request.key().name);
     Ok(Apply::new(&object(request, &name, data))?)
 }
 
 fn object(request: &Request, name: &str, data: &Value) -> Value {
-    let metadata = json!({"namespace": request.key.namespace, "name": name});
+    let metadata = json!({"namespace": request.key().namespace, "name": name});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 }
 
-fn beside(request: &Request, name: &str) -> ObjectKey {
-    ObjectKey::new(&request.key.namespace, name)
+fn beside(request: &Request, name: &str) -> ObjectRef {
+    request.key().named(name)
 }
 
 fn number(text: &str) -> Result<u128, Failure> {

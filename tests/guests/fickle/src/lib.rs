@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Failure, Kind, Manifest, Outcome, Request, Selection, Verb,
+    Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
 };
 use serde_json::{Map, Value, json};
 
@@ -57,19 +57,17 @@ fn chained(length: usize, link: impl Fn(Value) -> Value) -> Value {
     json!({"$ref": format!("#/$defs/{length}"), "$defs": links})
 }
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
-}
+const CONFIG_MAP: &str = "v1/ConfigMap";
 
 impl Controller for Fickle {
     fn manifest() -> Manifest {
-        let subject = Selection::of(&config_map()).label("fickle", "true");
+        let subject = Selection::of(CONFIG_MAP).labels("fickle=true");
         let manifest = Manifest::new(value(NAME).trim_end(), value(VERSION), subject)
-            .reads(&config_map(), [".metadata", ".data"])
-            .reads(&Kind::core("v1", "Pod"), [".metadata.labels"])
-            .writes(&config_map(), [Verb::Apply]);
+            .reads(CONFIG_MAP, [".metadata", ".data"])
+            .reads("v1/Pod", [".metadata.labels"])
+            .writes(CONFIG_MAP, [Verb::Apply]);
         let manifest = match value(BEHAVIOUR).trim_end() {
-            "asks-more" => manifest.reads(&Kind::core("v1", "Service"), [".spec"]),
+            "asks-more" => manifest.reads("v1/Service", [".spec"]),
             _ => manifest,
         };
         match schema() {
@@ -78,7 +76,7 @@ impl Controller for Fickle {
         }
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
         match value(BEHAVIOUR).trim_end() {
             "trap" => panic!("as told"),
             "loop" => loop {
@@ -87,22 +85,22 @@ impl Controller for Fickle {
             "denied" => return denied(request),
             _ => {}
         }
-        let Some(subject) = cluster.get::<Value>(&config_map(), &request.key)? else {
+        let Some(subject) = request.object::<Value>()? else {
             return Ok(Outcome::done());
         };
         let config: Value = serde_json::from_str(&request.config).unwrap_or_default();
         if value(BEHAVIOUR).trim_end() == "reads-own" {
             return Ok(Outcome::done());
         }
-        let pods = cluster.get::<Value>(&Kind::core("v1", "Pod"), &request.key);
+        let pods = host.get::<Value>(&request.key().of_kind("v1/Pod"));
         if value(BEHAVIOUR).trim_end() == "reads-two" {
             return Ok(Outcome::done());
         }
         let seen = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {
-                "namespace": request.key.namespace,
-                "name": format!("{}-seen", request.key.name),
+                "namespace": request.key().namespace,
+                "name": format!("{}-seen", request.key().name),
             },
             "data": {
                 "version": value(VERSION),
@@ -119,7 +117,7 @@ impl Controller for Fickle {
 fn denied(request: &Request) -> Result<Outcome, Failure> {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret",
-        "metadata": {"namespace": request.key.namespace, "name": "stolen"},
+        "metadata": {"namespace": request.key().namespace, "name": "stolen"},
     });
     Ok(Outcome::done().with(Apply::new(&secret)?))
 }

@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pilothouse_sdk::{
-    Action, Apply, Cluster, Controller, Create, Delete, Failure, Filter, Kind, Level, Manifest,
-    ObjectKey, Outcome, Patch, Request, Selection, Update, Verb,
+    Action, Apply, Controller, Create, Delete, Failure, Filter, Host, Level, Manifest, ObjectRef,
+    Outcome, Patch, Request, Selection, Update, Verb,
 };
 use serde_json::{Value, json};
 
 struct Hostile;
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
+const CONFIG_MAP: &str = "v1/ConfigMap";
+
+fn config_map(name: &str) -> ObjectRef {
+    ObjectRef::new(CONFIG_MAP, "default", name)
 }
 
 fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {
@@ -66,13 +68,13 @@ impl Controller for Hostile {
             Verb::Patch,
             Verb::Delete,
         ];
-        Manifest::new("hostile", "1.0.0", Selection::of(&config_map()))
-            .reads_whole(&config_map())
-            .writes(&config_map(), verbs)
+        Manifest::new("hostile", "1.0.0", Selection::of(CONFIG_MAP))
+            .reads_whole(CONFIG_MAP)
+            .writes(CONFIG_MAP, verbs)
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let name = request.key.name.as_str();
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let name = request.key().name.as_str();
         json_of(name)
             .or_else(|| floods(name))
             .or_else(|| escapes(name))
@@ -80,7 +82,7 @@ impl Controller for Hostile {
             .or_else(|| preconditions(name))
             .or_else(|| identity(name))
             .or_else(|| state(name))
-            .or_else(|| reads(name, cluster))
+            .or_else(|| reads(name, host))
             .unwrap_or_else(|| apply(&named(&format!("{name}-done"))))
     }
 }
@@ -138,14 +140,7 @@ fn floods(name: &str) -> Told {
         "giant" => apply_text(with_data(&format!(r#"{{"a":"{}"}}"#, "x".repeat(3 << 20)))),
         "giant-patch" => {
             let body = json!({"data": {"a": "x".repeat(3 << 20)}});
-            let patch = Patch::merge(
-                &config_map(),
-                &ObjectKey {
-                    namespace: "default".into(),
-                    name: "x".into(),
-                },
-                &body,
-            );
+            let patch = Patch::merge(&config_map("x"), &body);
             patch
                 .map(|patch| Outcome::done().with(patch))
                 .map_err(Failure::from)
@@ -210,14 +205,11 @@ fn other_kinds(name: &str) -> Told {
 }
 
 fn preconditions(name: &str) -> Told {
-    let own = ObjectKey {
-        namespace: "default".into(),
-        name: name.into(),
-    };
+    let own = config_map(name);
     let with = |action: Action| Outcome::done().with(action);
     Some(match name {
-        "delete-by-name" => Ok(with(Action::Delete(Delete::new(&config_map(), &own)))),
-        "patch-of-another" => Patch::merge(&config_map(), &own, &named("other"))
+        "delete-by-name" => Ok(with(Action::Delete(Delete::new(&own)))),
+        "patch-of-another" => Patch::merge(&own, &named("other"))
             .map(|patch| with(Action::Patch(patch)))
             .map_err(Failure::from),
         "generate-name" => {
@@ -241,10 +233,7 @@ fn preconditions(name: &str) -> Told {
 
 /// Attempts to change an object's identity, owners or finalizers.
 fn identity(name: &str) -> Told {
-    let own = ObjectKey {
-        namespace: "default".into(),
-        name: name.into(),
-    };
+    let own = config_map(name);
     let owner = |kind: &str, uid: &str| json!({"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}]});
     let (metadata, is_update) = match name {
         "owner-unseen" => (owner("Node", "uid-owner-unseen"), false),
@@ -266,7 +255,7 @@ fn identity(name: &str) -> Told {
             };
             let body = json!([{"op": "replace", "path": path, "value": []}]);
             return Some(
-                Patch::json(&config_map(), &own, &body)
+                Patch::json(&own, &body)
                     .map(|patch| Outcome::done().with(patch))
                     .map_err(Failure::from),
             );
@@ -274,7 +263,7 @@ fn identity(name: &str) -> Told {
         "finalizer-by-merge-patch" => {
             let body = json!({"metadata": {"finalizers": null}});
             return Some(
-                Patch::merge(&config_map(), &own, &body)
+                Patch::merge(&own, &body)
                     .map(|patch| Outcome::done().with(patch))
                     .map_err(Failure::from),
             );
@@ -328,11 +317,11 @@ fn state(name: &str) -> Told {
     Some(apply_text(with_data(&json!({"seen": data}).to_string())))
 }
 
-fn reads(name: &str, cluster: &dyn Cluster) -> Told {
+fn reads(name: &str, host: &dyn Host) -> Told {
     Some(match name {
         "log-flood" => {
             for _ in 0..5_000 {
-                cluster.log(
+                host.log(
                     Level::Debug,
                     "\u{1b}[31mERROR\u{1b}[0m\nforged\0",
                     &[("\n", "\u{202e}")],
@@ -341,20 +330,17 @@ fn reads(name: &str, cluster: &dyn Cluster) -> Told {
             Ok(Outcome::done())
         }
         "time" => {
-            let seen = json!({"seen": format!("{:?}", cluster.now())});
+            let seen = json!({"seen": format!("{:?}", host.now())});
             apply_text(with_data(&seen.to_string()))
         }
-        "read-secrets" => cluster
-            .list::<Value>(&Kind::core("v1", "Secret"), None, &Filter::Everything)
+        "read-secrets" => host
+            .list::<Value>("v1/Secret", None, &Filter::Everything)
             .map(|_| Outcome::done())
             .map_err(|error| Failure::retry(error.to_string())),
         "read-flood" => (0..20_000)
             .try_for_each(|number| {
-                let key = ObjectKey {
-                    namespace: "default".into(),
-                    name: format!("n{number}"),
-                };
-                cluster.get::<Value>(&config_map(), &key).map(drop)
+                let key = config_map(&format!("n{number}"));
+                host.get::<Value>(&key).map(drop)
             })
             .map(|()| Outcome::done())
             .map_err(|error| Failure::retry(error.to_string())),

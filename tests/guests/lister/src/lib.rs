@@ -2,9 +2,11 @@
 //! decoded list, or with one get for each.
 
 use pilothouse_sdk::{
-    Cluster, Controller, Failure, Filter, Kind, Manifest, ObjectKey, Outcome, Request, Selection,
+    Controller, Failure, Filter, Host, Manifest, ObjectRef, Outcome, Query, Request, Selection,
 };
 use serde::Deserialize;
+
+const POD: &str = "v1/Pod";
 
 struct Lister;
 
@@ -51,26 +53,29 @@ struct Status {
 
 impl Controller for Lister {
     fn manifest() -> Manifest {
-        let pod = Kind::core("v1", "Pod");
-        Manifest::new("lister", "1.0.0", Selection::of(&pod))
-            .reads(&pod, [".spec.nodeName", ".status.phase", ".status.podIP"])
+        Manifest::new("lister", "1.0.0", Selection::of(POD))
+            .reads(POD, [".spec.nodeName", ".status.phase", ".status.podIP"])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let pod = Kind::core("v1", "Pod");
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let all = Query {
+            kind: POD.to_owned(),
+            namespace: None,
+            filter: Filter::Everything,
+        };
         let seen = match request.configuration::<Configuration>()?.list {
             How::Not => 1,
-            How::Text => cluster.list_json(&pod, None, &Filter::Everything)?.len(),
+            How::Text => host.list_json(&all)?.len(),
             How::OneByOne => {
                 let mut seen = 0;
                 for number in 0..1000 {
-                    let key = ObjectKey::new("default", &format!("pod-{number}"));
-                    seen += cluster.get_json(&pod, &key)?.map_or(0, |pod| pod.len());
+                    let key = ObjectRef::new(POD, "default", &format!("pod-{number}"));
+                    seen += host.get_json(&key)?.map_or(0, |pod| pod.len());
                 }
                 seen
             }
             How::Decoded => {
-                let pods: Vec<Pod> = cluster.list(&pod, None, &Filter::Everything)?;
+                let pods: Vec<Pod> = host.list(POD, None, &Filter::Everything)?;
                 let sizes = pods.iter().map(|pod| {
                     pod.metadata.name.len()
                         + pod.spec.node_name.len()

@@ -1,16 +1,13 @@
 //! For each ConfigMap labelled `misbehave`: does what its name says, or else applies `<name>-done`.
 
 use pilothouse_sdk::{
-    Action, Apply, Cluster, Controller, Failure, Kind, LabelRequirement, Manifest, Outcome,
-    Request, Selection, Verb,
+    Action, Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
 };
 use serde_json::{Value, json};
 
 struct Misbehaving;
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
-}
+const CONFIG_MAP: &str = "v1/ConfigMap";
 
 fn object(kind: &str, namespace: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name}})
@@ -18,17 +15,19 @@ fn object(kind: &str, namespace: &str, name: &str) -> Value {
 
 impl Controller for Misbehaving {
     fn manifest() -> Manifest {
-        let selection =
-            Selection::of(&config_map()).require(LabelRequirement::Exists("misbehave".to_owned()));
+        let selection = Selection::of(CONFIG_MAP).labels("misbehave");
         Manifest::new("misbehaving", "1.0.0", selection)
-            .reads(&config_map(), [".data"])
-            .writes(&config_map(), [Verb::Apply])
+            .reads(CONFIG_MAP, [".data"])
+            .writes(CONFIG_MAP, [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let (namespace, name) = (request.key.namespace.as_str(), request.key.name.as_str());
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let (namespace, name) = (
+            request.key().namespace.as_str(),
+            request.key().name.as_str(),
+        );
         let apply = |object: Value| Ok(Outcome::done().with(Apply::new(&object)?));
-        if cluster.get::<Value>(&config_map(), &request.key)?.is_none() {
+        if request.object.is_none() {
             return Ok(Outcome::done());
         }
         match name {
@@ -52,12 +51,8 @@ impl Controller for Misbehaving {
             "other-kind" => apply(object("Secret", namespace, "stolen")),
             "escape" => apply(object("ConfigMap", "x/../kube-system", "escaped")),
             "terminal" => Err(Failure::terminal("told to")),
-            "reads-secrets" => cluster
-                .list::<Value>(
-                    &Kind::core("v1", "Secret"),
-                    None,
-                    &pilothouse_sdk::Filter::Everything,
-                )
+            "reads-secrets" => host
+                .list::<Value>("v1/Secret", None, &pilothouse_sdk::Filter::Everything)
                 .map(|_| Outcome::done()),
             well => apply(object("ConfigMap", namespace, &format!("{well}-done"))),
         }

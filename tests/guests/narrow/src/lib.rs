@@ -2,30 +2,27 @@
 //! and `two`, and only their metadata.
 
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Failure, Filter, Kind, Manifest, Outcome, Read, Request, Subject,
-    Verb,
+    Apply, Controller, Failure, Filter, Host, Manifest, Outcome, Read, Request, Verb,
 };
 use serde_json::{Value, json};
 
 struct Narrow;
 
-fn pod() -> Kind {
-    Kind::core("v1", "Pod")
-}
+const POD: &str = "v1/Pod";
 
 impl Controller for Narrow {
     fn manifest() -> Manifest {
-        let web = Read::new(&pod(), [".metadata.labels"])
-            .in_namespace("two")
-            .in_namespace("one")
-            .label("app", "web");
-        Manifest::new("narrow", "1.0.0", Subject::Singleton)
+        let web = Read::new(POD, [".metadata.labels"])
+            .namespace("two")
+            .namespace("one")
+            .labels("app=web");
+        Manifest::singleton("narrow", "1.0.0")
             .reads_only(web)
-            .writes(&Kind::core("v1", "ConfigMap"), [Verb::Apply])
+            .writes("v1/ConfigMap", [Verb::Apply])
     }
 
-    fn reconcile(_: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let pods: Vec<Value> = cluster.list(&pod(), None, &Filter::Everything)?;
+    fn reconcile(_: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let pods: Vec<Value> = host.list(POD, None, &Filter::Everything)?;
         let name = |pod: &Value| {
             let metadata = &pod["metadata"];
             Some(format!(
@@ -35,7 +32,7 @@ impl Controller for Narrow {
             ))
         };
         let names: Vec<String> = pods.iter().filter_map(name).collect();
-        let elsewhere = cluster.list::<Value>(&pod(), Some("three"), &Filter::Everything);
+        let elsewhere = host.list::<Value>(POD, Some("three"), &Filter::Everything);
         let summary = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"namespace": "one", "name": "summary"},

@@ -1,6 +1,6 @@
 //! Panics when the host asks for its manifest.
 
-use pilothouse_sdk::{Cluster, Controller, Failure, Manifest, Outcome, Request};
+use pilothouse_sdk::{Controller, Failure, Host, Manifest, Outcome, Request};
 
 struct Panicking;
 
@@ -9,7 +9,7 @@ impl Controller for Panicking {
         panic!("no manifest\ntoday")
     }
 
-    fn reconcile(_: &Request, _: &dyn Cluster) -> Result<Outcome, Failure> {
+    fn reconcile(_: &Request, _: &dyn Host) -> Result<Outcome, Failure> {
         Ok(Outcome::done())
     }
 }

@@ -2,41 +2,31 @@
 //! reads only the number of available replicas.
 
 use pilothouse_sdk::{
-    Apply, Cluster, Controller, Failure, Kind, LabelRequirement, Manifest, Outcome, Request,
-    Selection, Verb,
+    Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
 };
 use serde_json::{Value, json};
 
 struct Sparse;
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
-}
+const CONFIG_MAP: &str = "v1/ConfigMap";
 
-fn deployment() -> Kind {
-    Kind {
-        group: "apps".to_owned(),
-        version: "v1".to_owned(),
-        kind: "Deployment".to_owned(),
-    }
-}
+const DEPLOYMENT: &str = "apps/v1/Deployment";
 
 impl Controller for Sparse {
     fn manifest() -> Manifest {
-        let selection =
-            Selection::of(&config_map()).require(LabelRequirement::Exists("sparse".to_owned()));
+        let selection = Selection::of(CONFIG_MAP).labels("sparse");
         Manifest::new("sparse", "1.0.0", selection)
-            .reads(&config_map(), [".metadata.labels"])
-            .reads(&deployment(), [".status.availableReplicas"])
-            .writes(&deployment(), [Verb::Apply])
+            .reads(CONFIG_MAP, [".metadata.labels"])
+            .reads(DEPLOYMENT, [".status.availableReplicas"])
+            .writes(DEPLOYMENT, [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let key = &request.key;
-        if cluster.get::<Value>(&config_map(), key)?.is_none() {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let key = request.key();
+        if request.object.is_none() {
             return Ok(Outcome::done());
         }
-        cluster.get::<Value>(&deployment(), key)?;
+        host.get::<Value>(&key.of_kind(DEPLOYMENT))?;
         let labels = json!({"app": key.name});
         let container =
             json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}});

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use pilothouse_sdk::{
-    ActionResult, Apply, Cluster, Controller, Create, Delete, Effect, EffectVerb, Failure, Filter,
-    Kind, LabelRequirement, Manifest, ObjectKey, Outcome, Patch, Request, Selection, Verb,
+    ActionResult, Apply, Controller, Create, Delete, Effect, EffectVerb, Failure, Filter, Host,
+    Manifest, Outcome, Patch, Request, Selection, Verb,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,13 +16,8 @@ const CREATES: usize = 500;
 
 struct Stages;
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
-}
-
-fn service() -> Kind {
-    Kind::core("v1", "Service")
-}
+const CONFIG_MAP: &str = "v1/ConfigMap";
+const SERVICE: &str = "v1/Service";
 
 #[derive(Deserialize)]
 struct Named {
@@ -36,24 +31,23 @@ struct Metadata {
 
 impl Controller for Stages {
     fn manifest() -> Manifest {
-        let selection =
-            Selection::of(&config_map()).require(LabelRequirement::Exists("stages".to_owned()));
+        let selection = Selection::of(CONFIG_MAP).labels("stages");
         Manifest::new("stages", "1.0.0", selection)
-            .reads(&config_map(), [".data", ".metadata.labels"])
+            .reads(CONFIG_MAP, [".data", ".metadata.labels"])
             .writes(
-                &config_map(),
+                CONFIG_MAP,
                 [Verb::Apply, Verb::Create, Verb::Patch, Verb::Delete],
             )
-            .writes_subresource(&service(), "status", [Verb::Apply])
+            .writes_subresource(SERVICE, "status", [Verb::Apply])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let Some(task) = cluster.get::<Value>(&config_map(), &request.key)? else {
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let Some(task) = request.object::<Value>()? else {
             return Ok(Outcome::done());
         };
         match task["data"]["do"].as_str().unwrap_or_default() {
-            "sweep" => sweep(request, cluster),
-            "create" => create(request, cluster),
+            "sweep" => sweep(request, host),
+            "create" => create(request, host),
             "twice" => twice(request),
             "retry" => {
                 let status = status(request, "False", &format!("attempt {}", request.attempt))?;
@@ -68,33 +62,33 @@ pilothouse_sdk::register!(Stages);
 
 /// Deletes all objects with the key's name as their label `sweep`. The one called `stuck` cannot be
 /// deleted: the precondition does not hold.
-fn sweep(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-    let label = LabelRequirement::Equals(("sweep".to_owned(), request.key.name.clone()));
-    let labelled = Filter::Labels(vec![label]);
-    let found: Vec<Named> = cluster.list(&config_map(), Some(&request.key.namespace), &labelled)?;
+fn sweep(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+    let key = request.key();
+    let labelled = Filter::match_labels([("sweep", &*key.name)]);
+    let found: Vec<Named> = host.list(CONFIG_MAP, Some(&key.namespace), &labelled)?;
     let deletes = found.iter().map(|found| {
-        let delete = Delete::new(&config_map(), &beside(request, &found.metadata.name));
+        let delete = Delete::new(&key.named(&found.metadata.name));
         if found.metadata.name == "stuck" {
             delete.uid("of-another")
         } else {
             delete
         }
     });
-    let swept = Apply::new(&object(request, &format!("{}-swept", request.key.name)))?;
+    let swept = Apply::new(&object(request, &format!("{}-swept", request.key().name)))?;
     let deletes = deletes.fold(Outcome::done(), Outcome::with);
     Ok(deletes.stage().with(swept))
 }
 
 /// Creates the objects with derived names that are missing. The second attempt says in the status
 /// what became of the first one's creates.
-fn create(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-    let labels = [("made-by".to_owned(), request.key.name.clone())];
-    let [label] = labels.clone().map(LabelRequirement::Equals);
-    let made = Filter::Labels(vec![label]);
-    let made: Vec<Named> = cluster.list(&config_map(), Some(&request.key.namespace), &made)?;
+fn create(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+    let key = request.key();
+    let labels = [("made-by", &*key.name)];
+    let made = Filter::match_labels(labels);
+    let made: Vec<Named> = host.list(CONFIG_MAP, Some(&key.namespace), &made)?;
     let metadata = json!({
-        "namespace": request.key.namespace,
-        "generateName": format!("{}-", request.key.name),
+        "namespace": request.key().namespace,
+        "generateName": format!("{}-", request.key().name),
         "labels": BTreeMap::from(labels),
     });
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
@@ -104,7 +98,7 @@ fn create(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> 
     if request.attempt > 2 {
         return Ok(outcome);
     }
-    let said = what_became(&request.previous, &request.key.name);
+    let said = what_became(&request.previous, &request.key().name);
     Ok(outcome.always().with(status(request, "False", &said)?))
 }
 
@@ -123,7 +117,7 @@ fn what_became(previous: &[Effect], prefix: &str) -> String {
             _ => {}
         }
     }
-    let is_derived = |effect: &Effect| effect.key.name.len() == prefix.len() + "-01234567".len();
+    let is_derived = |effect: &Effect| effect.object.name.len() == prefix.len() + "-01234567".len();
     let is_named = creates().all(is_derived);
     format!("{done} done, {forbidden} forbidden, {skipped} skipped, named: {is_named}")
 }
@@ -131,26 +125,23 @@ fn what_became(previous: &[Effect], prefix: &str) -> String {
 /// Two patches of one object in one stage: the second holds only after the first. There are others
 /// that may be sent beside them.
 fn twice(request: &Request) -> Result<Outcome, Failure> {
-    let others = (0..4).map(|number| format!("{}-other-{number}", request.key.name));
+    let others = (0..4).map(|number| format!("{}-other-{number}", request.key().name));
     let others = others.map(|name| Ok(Apply::new(&object(request, &name))?));
     let others = others.collect::<Result<Vec<Apply>, Failure>>()?;
-    let target = beside(request, &format!("{}-target", request.key.name));
-    let first = Patch::merge(&config_map(), &target, &json!({"data": {"step": "one"}}))?;
+    let key = request.key();
+    let target = key.named(&format!("{}-target", key.name));
+    let first = Patch::merge(&target, &json!({"data": {"step": "one"}}))?;
     let second = json!([
         {"op": "test", "path": "/data/step", "value": "one"},
         {"op": "replace", "path": "/data/step", "value": "two"},
     ]);
-    let second = Patch::json(&config_map(), &target, &second)?;
+    let second = Patch::json(&target, &second)?;
     let outcome = others.into_iter().fold(Outcome::done(), Outcome::with);
     Ok(outcome.with(first).with(second))
 }
 
-fn beside(request: &Request, name: &str) -> ObjectKey {
-    ObjectKey::new(&request.key.namespace, name)
-}
-
 fn object(request: &Request, name: &str) -> Value {
-    let metadata = json!({"namespace": request.key.namespace, "name": name});
+    let metadata = json!({"namespace": request.key().namespace, "name": name});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
 
@@ -162,7 +153,7 @@ fn status(request: &Request, is_done: &str, message: &str) -> Result<Apply, Fail
         "message": message,
         "lastTransitionTime": "2020-01-01T00:00:00Z",
     });
-    let metadata = json!({"namespace": request.key.namespace, "name": request.key.name});
+    let metadata = json!({"namespace": request.key().namespace, "name": request.key().name});
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata,
         "status": {"conditions": [condition]}});
     Ok(Apply::new(&service)?.subresource("status").force())

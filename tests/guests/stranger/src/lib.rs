@@ -5,21 +5,24 @@
 use std::time::Duration;
 
 use pilothouse_sdk::{
-    Action, Apply, Cluster, Controller, Create, Event, Failure, Filter, Kind, LabelRequirement,
-    LabelSelector, Level, Manifest, ObjectKey, Outcome, Read, Request, Selection, Verb,
+    Action, Apply, Controller, Create, Event, Failure, Filter, Host, Level, Manifest, ObjectRef,
+    Outcome, Query, Read, Request, Selection, Verb,
 };
 use serde_json::json;
 
 struct Stranger;
 
-fn config_map() -> Kind {
-    Kind::core("v1", "ConfigMap")
+const CONFIG_MAP: &str = "v1/ConfigMap";
+
+fn config_map(namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef::new(CONFIG_MAP, namespace, name)
 }
 
-fn key(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
+fn config_maps(namespace: Option<&str>, filter: Filter) -> Query {
+    Query {
+        kind: CONFIG_MAP.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        filter,
     }
 }
 
@@ -27,31 +30,31 @@ impl Controller for Stranger {
     /// Names as many namespaces as a manifest may (20); each is a list-watch.
     fn manifest() -> Manifest {
         let namespaces = (1..20).map(|number| format!("nobody-has-this-{number}"));
-        let manifest = Manifest::new("stranger", "1.0.0", Selection::of(&config_map()));
+        let manifest = Manifest::new("stranger", "1.0.0", Selection::of(CONFIG_MAP));
         let reads = namespaces.fold(
-            Read::new(&config_map(), []).in_namespace("default"),
-            |read, namespace| read.in_namespace(&namespace),
+            Read::new(CONFIG_MAP, []).namespace("default"),
+            |read, namespace| read.namespace(&namespace),
         );
         manifest
             .reads_only(reads)
-            .writes(&config_map(), [Verb::Apply, Verb::Delete])
+            .writes(CONFIG_MAP, [Verb::Apply, Verb::Delete])
     }
 
-    fn reconcile(request: &Request, cluster: &dyn Cluster) -> Result<Outcome, Failure> {
-        let name = request.key.name.as_str();
+    fn reconcile(request: &Request, host: &dyn Host) -> Result<Outcome, Failure> {
+        let name = request.key().name.as_str();
         let deed = name.split('-').next().unwrap_or_default();
         match deed {
-            "events" => return Ok(again(events(cluster))),
-            "labels" => labels(name, cluster)?,
-            "names" => names(name, cluster)?,
-            "selector" => selector(name, cluster)?,
-            "denied" => denied(cluster),
-            "log" => log(cluster, &"x".repeat(500)),
+            "events" => return Ok(again(events(host))),
+            "labels" => labels(name, host)?,
+            "names" => names(name, host)?,
+            "selector" => selector(name, host)?,
+            "denied" => denied(host),
+            "log" => log(host, &"x".repeat(500)),
             // Each of these characters takes a dozen bytes in the log.
-            "escapes" => log(cluster, &"\u{1}".repeat(4_000)),
+            "escapes" => log(host, &"\u{1}".repeat(4_000)),
             "bomb" => return bomb(),
             "doubt" => {
-                labels(name, cluster)?;
+                labels(name, host)?;
                 return Err(Failure::retry("it always fails"));
             }
             "refused" => return refused(),
@@ -72,61 +75,56 @@ fn again(outcome: Outcome) -> Outcome {
 
 /// Events about an object in `kube-system`, which has nothing to do with the plugin. The notes
 /// differ each time, so the events cannot be merged into one.
-fn events(cluster: &dyn Cluster) -> Outcome {
-    let note = format!("{:?} {}", cluster.now(), "x".repeat(900));
-    let about = key("kube-system", "x");
+fn events(host: &dyn Host) -> Outcome {
+    let note = format!("{:?} {}", host.now(), "x".repeat(900));
+    let about = config_map("kube-system", "x");
     (0..100).fold(Outcome::done(), |outcome, number| {
         let note = format!("{number} {note}");
-        outcome.with(Event::normal(&config_map(), &about, "Told", "Tell", &note))
+        outcome.with(Event::normal(&about, "Told", "Tell", &note))
     })
 }
 
 /// Registers reads that every change of the kind may affect.
-fn labels(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
+fn labels(name: &str, host: &dyn Host) -> Result<(), Failure> {
     (0..2_000).try_for_each(|number| {
-        let absent = LabelRequirement::Absent(format!("{name}-{number}"));
-        let filter = Filter::Labels(vec![absent] as LabelSelector);
-        let namespace = Some("nobody-has-this-1");
-        cluster
-            .list_json(&config_map(), namespace, &filter)
+        let absent = Filter::labels(&format!("!{name}-{number}"));
+        host.list_json(&config_maps(Some("nobody-has-this-1"), absent))
             .map(drop)
             .map_err(|error| Failure::retry(error.to_string()))
     })
 }
 
 /// Registers many reads with long names, which the host has to remember.
-fn names(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
+fn names(name: &str, host: &dyn Host) -> Result<(), Failure> {
     (0..9_000).try_for_each(|number| {
-        let absent = key("default", &format!("{name}-{number}-{}", "x".repeat(60)));
-        cluster
-            .get_json(&config_map(), &absent)
+        let absent = config_map("default", &format!("{name}-{number}-{}", "x".repeat(60)));
+        host.get_json(&absent)
             .map(drop)
             .map_err(|error| Failure::retry(error.to_string()))
     })
 }
 
 /// Lists with a selector that takes long to evaluate, although it selects little.
-fn selector(name: &str, cluster: &dyn Cluster) -> Result<(), Failure> {
-    let values = (0..900).map(|number| format!("{name}-{number}"));
-    let none = LabelRequirement::NoneOf(("app".to_owned(), values.collect()));
-    let filter = Filter::Labels(vec![none] as LabelSelector);
+fn selector(name: &str, host: &dyn Host) -> Result<(), Failure> {
+    let values: Vec<String> = (0..900).map(|number| format!("{name}-{number}")).collect();
+    let none = Filter::labels(&format!("app notin ({})", values.join(",")));
+    let query = config_maps(None, none);
     (0..200).try_for_each(|_| {
-        cluster
-            .list_json(&config_map(), None, &filter)
+        host.list_json(&query)
             .map(drop)
             .map_err(|error| Failure::retry(error.to_string()))
     })
 }
 
 /// Reads a kind that is not granted, each time with another name.
-fn denied(cluster: &dyn Cluster) {
-    let kind = Kind::new(&"x".repeat(200_000), "v1", &format!("K{:?}", cluster.now()));
-    let _ = cluster.get_json(&kind, &key("default", "x"));
+fn denied(host: &dyn Host) {
+    let kind = format!("{}/v1/K{:?}", "x".repeat(200_000), host.now());
+    let _ = host.get_json(&ObjectRef::new(&kind, "default", "x"));
 }
 
-fn log(cluster: &dyn Cluster, line: &str) {
+fn log(host: &dyn Host, line: &str) {
     for _ in 0..5_000 {
-        cluster.log(Level::Error, line, &[]);
+        host.log(Level::Error, line, &[]);
     }
 }
 

@@ -151,7 +151,7 @@ fn a_plugin_with_namespaces_sees_these_in_order_and_no_others() {
     let (all, other) = seen.lock().unwrap().pop().unwrap();
     assert_eq!(
         all,
-        r#"[{"metadata":{"namespace":"one","name":"x"}},{"metadata":{"namespace":"two","name":"x"}}]"#
+        "[\n{\"metadata\":{\"namespace\":\"one\",\"name\":\"x\"}},\n{\"metadata\":{\"namespace\":\"two\",\"name\":\"x\"}}\n]"
     );
     assert!(matches!(other, ReadError::OtherNamespace { .. }));
     let id = id_of(&rig, "v1/Pod in two");

@@ -28,26 +28,6 @@ pub(crate) fn members(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serd
     Ok(members)
 }
 
-/// The text of the value at a JSON Pointer (RFC 6901), at any depth. If several members have the
-/// same name, the last counts.
-pub(crate) fn part<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
-    let mut names = pointer.split('/').skip(1);
-    names.try_fold(json.trim_ascii(), |json, name| {
-        let name = name.replace("~1", "/").replace("~0", "~");
-        if json.starts_with('{') {
-            let mut members = members(json).ok()?.into_iter().rev();
-            return members
-                .find(|(have, _)| *have == name)
-                .map(|(_, value)| value.get());
-        }
-        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-        let is_plain = is_number && (name == "0" || !name.starts_with('0'));
-        let elements: Vec<&RawValue> = serde_json::from_str(json).ok()?;
-        let at: usize = name.parse().ok().filter(|_| is_plain)?;
-        elements.get(at).map(|element| element.get())
-    })
-}
-
 struct Members;
 
 impl<'de> DeserializeSeed<'de> for Members {

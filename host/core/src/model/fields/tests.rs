@@ -145,30 +145,6 @@ fn a_projection_of_another_shape_is_null() {
 }
 
 #[test]
-fn a_part_is_what_stands_at_the_pointer() {
-    let json = r#"{"a":{"b/c":[1, {"~":"x"}], "":2},"n":null}"#;
-    for (pointer, wanted) in [
-        ("", Some(json)),
-        ("/a/b~1c/0", Some("1")),
-        ("/a/b~1c/1/~0", Some(r#""x""#)),
-        ("/a/b~1c/1", Some(r#"{"~":"x"}"#)),
-        ("/a/", Some("2")),
-        ("/n", Some("null")),
-        ("/n/x", None),
-        ("/a/b~1c/2", None),
-        ("/a/b~1c/01", None),
-        ("/a/b~1c/+1", None),
-        ("/a/b~1c/-", None),
-        ("/missing", None),
-    ] {
-        assert_eq!(part(json, pointer), wanted, "{pointer}");
-        let value: serde_json::Value = serde_json::from_str(json).unwrap();
-        let decoded = wanted.map(|text| serde_json::from_str(text).unwrap());
-        assert_eq!(value.pointer(pointer).cloned(), decoded, "{pointer}");
-    }
-}
-
-#[test]
 fn nested_arrays_keep_their_elements_apart() {
     let cut = apply(
         &Projection::new(&[path(".a[*][*]")]),

@@ -87,15 +87,15 @@ impl Texts {
             is_short(&manifest.version),
         )?;
         if let Subject::Each(selection) = &manifest.subject {
-            texts.kind("subject", &selection.kind)?;
+            texts.kind("reconciles", &selection.kind)?;
             texts.selector(&selection.labels)?;
             texts.namespaces(&selection.namespaces)?;
             texts.long(
-                "fields of the subject",
+                "fieldSelector",
                 selection.fields.as_deref().unwrap_or(""),
             )?;
             for companion in &selection.companions {
-                texts.kind("companions", companion)?;
+                texts.kind("alsoEnqueuedBy", companion)?;
             }
         }
         for read in &manifest.reads {
@@ -103,7 +103,7 @@ impl Texts {
             texts.selector(&read.labels)?;
             texts.namespaces(&read.namespaces)?;
             texts.long(
-                "field-selector",
+                "fieldSelector",
                 read.field_selector.as_deref().unwrap_or(""),
             )?;
             for path in &read.fields {
@@ -124,7 +124,7 @@ impl Texts {
                 texts.check("writes", subresource, wanted, is_label_name(subresource))?;
             }
         }
-        count("bytes of text (without config-schema)", texts.bytes, TOTAL)
+        count("bytes of text (without configSchema)", texts.bytes, TOTAL)
     }
 
     fn check(

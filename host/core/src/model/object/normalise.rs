@@ -56,10 +56,20 @@ pub(super) fn normalise(
     }
     out.push('}');
     Ok(Normalised {
-        json: out,
+        json: on_one_line(out),
         detail,
         applied,
     })
+}
+
+/// The text without line ends, because a list has each object on a line of its own. Strings have no
+/// raw line ends in JSON, so these stand between values.
+fn on_one_line(json: String) -> String {
+    if json.contains(['\n', '\r']) {
+        json.replace(['\n', '\r'], " ")
+    } else {
+        json
+    }
 }
 
 /// Checks `apiVersion` and `kind`. List items may lack them. Where they are given they must be

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{Action, EventType, Kind, ObjectKey, PatchType, Propagation};
+use crate::{Action, EventType, ObjectRef, PatchType, Propagation};
 
 /// An action as JSON, for comparisons: `{"apply": {"object": {…}, "force": true}}`.
 ///
@@ -26,8 +26,7 @@ pub fn to_json(action: &Action) -> Value {
         Action::Patch(patch) => (
             "patch",
             json!({
-                "kind": kind(&patch.kind),
-                "key": key(&patch.key),
+                "object": object_ref(&patch.object),
                 "subresource": patch.subresource,
                 "patch-type": patch_type(patch.patch_type),
                 "body": document(&patch.body),
@@ -36,8 +35,7 @@ pub fn to_json(action: &Action) -> Value {
         Action::Delete(delete) => (
             "delete",
             json!({
-                "kind": kind(&delete.kind),
-                "key": key(&delete.key),
+                "object": object_ref(&delete.object),
                 "uid": delete.uid,
                 "resource-version": delete.resource_version,
                 "propagation": delete.propagation.map(propagation),
@@ -47,8 +45,7 @@ pub fn to_json(action: &Action) -> Value {
         Action::Event(event) => (
             "event",
             json!({
-                "kind": kind(&event.kind),
-                "key": key(&event.key),
+                "object": object_ref(&event.object),
                 "event-type": if event.event_type == EventType::Warning { "warning" } else { "normal" },
                 "reason": event.reason,
                 "action": event.action,
@@ -58,8 +55,7 @@ pub fn to_json(action: &Action) -> Value {
         Action::Finalizer(finalizer) => (
             "finalizer",
             json!({
-                "kind": kind(&finalizer.kind),
-                "key": key(&finalizer.key),
+                "object": object_ref(&finalizer.object),
                 "name": finalizer.name,
                 "present": finalizer.present,
             }),
@@ -92,12 +88,8 @@ fn given(value: Value) -> Value {
     }
 }
 
-fn kind(kind: &Kind) -> Value {
-    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
-}
-
-fn key(key: &ObjectKey) -> Value {
-    json!({"namespace": key.namespace, "name": key.name})
+fn object_ref(object: &ObjectRef) -> Value {
+    json!({"kind": object.kind, "namespace": object.namespace, "name": object.name})
 }
 
 fn patch_type(patch_type: PatchType) -> &'static str {

@@ -8,146 +8,69 @@ use pilothouse_core as host;
 
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
-    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Index, Kind, LabelRequirement,
-    LabelSelector, Limits, Manifest, Next, ObjectKey, Outcome, Read, ReadError, Request, Selection,
-    Stage, Subject, Verb, Write,
+    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Next, ObjectRef, Outcome, ReadError,
+    Request, Stage,
 };
 
-fn all<T, U: From<T>>(values: Vec<T>) -> Vec<U> {
-    values.into_iter().map(U::from).collect()
+/// A kind that a plugin names.
+///
+/// # Panics
+///
+/// It is none.
+pub(super) fn kind(kind: &str) -> host::Kind {
+    kind.parse().unwrap_or_else(stopped)
 }
 
-pub(super) fn kind(kind: &Kind) -> host::Kind {
-    host::Kind::new(&kind.group, &kind.version, &kind.kind)
+/// An object that a plugin names.
+///
+/// # Panics
+///
+/// Its kind is none.
+pub(super) fn object_ref(object: &ObjectRef) -> (host::Kind, host::ObjectKey) {
+    let key = host::ObjectKey::new(&object.namespace, &object.name);
+    (kind(&object.kind), key)
 }
 
-pub(super) fn key(key: &ObjectKey) -> host::ObjectKey {
-    host::ObjectKey::new(&key.namespace, &key.name)
-}
-
-fn selector(requirements: LabelSelector) -> host::LabelSelector {
-    host::LabelSelector {
-        requirements: all(requirements),
-    }
-}
-
-impl From<LabelRequirement> for host::Requirement {
-    fn from(requirement: LabelRequirement) -> Self {
-        match requirement {
-            LabelRequirement::Equals((key, value)) => Self::Equals(key, value),
-            LabelRequirement::OneOf((key, values)) => Self::OneOf(key, values),
-            LabelRequirement::NoneOf((key, values)) => Self::NoneOf(key, values),
-            LabelRequirement::Exists(key) => Self::Exists(key),
-            LabelRequirement::Absent(key) => Self::Absent(key),
-        }
-    }
-}
-
+/// The filter of a query.
+///
+/// # Panics
+///
+/// It has a selector that cannot be parsed.
 pub(super) fn filter(filter: &Filter) -> host::ListFilter {
     match filter.clone() {
         Filter::Everything => host::ListFilter::Everything,
-        Filter::Labels(labels) => host::ListFilter::Labels(selector(labels)),
+        Filter::Labels(selector) => {
+            host::ListFilter::Labels(host::LabelSelector::parse(&selector).unwrap_or_else(stopped))
+        }
         Filter::Index(index) => host::ListFilter::Index(index.name, index.value),
     }
 }
 
-pub(super) fn manifest(manifest: Manifest) -> host::Manifest {
-    host::Manifest {
-        name: manifest.name,
-        version: manifest.version,
-        subject: match manifest.subject {
-            Subject::Each(selected) => host::Subject::Each(selection(selected)),
-            Subject::Singleton => host::Subject::Singleton,
-        },
-        reads: all(manifest.reads),
-        indexes: all(manifest.indexes),
-        writes: all(manifest.writes),
-        limits: limits(manifest.limits),
-        config_schema: manifest.config_schema,
-    }
+/// The object of a key. A singleton has no `kind`, and its key no object.
+pub(super) fn subject(kind: Option<&host::Kind>, key: &host::ObjectKey) -> Option<ObjectRef> {
+    kind.map(|kind| ObjectRef::new(&kind.to_string(), &key.namespace, &key.name))
 }
 
-fn selection(selection: Selection) -> host::Selection {
-    host::Selection {
-        kind: kind(&selection.kind),
-        labels: selector(selection.labels),
-        fields: selection.fields,
-        namespaces: selection.namespaces,
-        companions: selection.companions.iter().map(kind).collect(),
-    }
-}
-
-impl From<Read> for host::ReadDeclaration {
-    fn from(read: Read) -> Self {
-        Self {
-            kind: kind(&read.kind),
-            fields: read.fields,
-            namespaces: read.namespaces,
-            labels: selector(read.labels),
-            field_selector: read.field_selector,
-        }
-    }
-}
-
-impl From<Index> for host::IndexDeclaration {
-    fn from(index: Index) -> Self {
-        Self {
-            name: index.name,
-            kind: kind(&index.kind),
-            paths: index.paths,
-        }
-    }
-}
-
-impl From<Write> for host::WriteDeclaration {
-    fn from(write: Write) -> Self {
-        Self {
-            kind: kind(&write.kind),
-            subresource: write.subresource,
-            verbs: all(write.verbs),
-            children: write.children,
-        }
-    }
-}
-
-impl From<Verb> for host::Verb {
-    fn from(verb: Verb) -> Self {
-        match verb {
-            Verb::Apply => Self::Apply,
-            Verb::Create => Self::Create,
-            Verb::Update => Self::Update,
-            Verb::Patch => Self::Patch,
-            Verb::Delete => Self::Delete,
-        }
-    }
-}
-
-fn limits(limits: Limits) -> host::Limits {
-    host::Limits {
-        memory_bytes: limits.memory_bytes,
-        fuel: limits.fuel,
-        timeout: limits.timeout.map(Duration::from_millis),
-        concurrency: limits.concurrency,
-    }
-}
-
-impl From<&host::Request> for Request {
-    fn from(request: &host::Request) -> Self {
-        Self {
-            key: ObjectKey::new(&request.key.namespace, &request.key.name),
-            attempt: request.attempt,
-            previous: request.previous.iter().cloned().map(Into::into).collect(),
-            config: request.config.clone(),
-        }
+/// The request for a guest. `object` is the key's own object as the guest would read it.
+pub(super) fn request(
+    request: &host::Request,
+    kind: Option<&host::Kind>,
+    object: Option<String>,
+) -> Request {
+    Request {
+        key: subject(kind, &request.key),
+        object,
+        attempt: request.attempt,
+        previous: request.previous.iter().cloned().map(Into::into).collect(),
+        config: request.config.clone(),
     }
 }
 
 impl From<host::Effect> for Effect {
     fn from(effect: host::Effect) -> Self {
-        let (kind, key) = (effect.kind, effect.key);
+        let key = &effect.key;
         Self {
-            kind: Kind::new(&kind.group, &kind.version, &kind.kind),
-            key: ObjectKey::new(&key.namespace, &key.name),
+            object: ObjectRef::new(&effect.kind.to_string(), &key.namespace, &key.name),
             verb: match effect.verb {
                 host::EffectVerb::Apply => changes::Verb::Apply,
                 host::EffectVerb::Create => changes::Verb::Create,
@@ -194,19 +117,28 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
         Host::Denied(_) | Host::NotGranted(_) | Host::OtherNamespace { .. } => {
             ReadError::Denied(text)
         }
-        Host::UnknownIndex { .. } => ReadError::UnknownIndex(text),
-        Host::InvalidPointer(_) => ReadError::InvalidPointer(text),
-        Host::OutOfFuel
+        Host::UnknownIndex { .. }
+        | Host::OutOfFuel
         | Host::TooMany
         | Host::TooLarge(_)
         | Host::Selector
-        | Host::Unreadable { .. } => panic!("the host stops the plugin: {text}"),
+        | Host::Unreadable { .. } => stopped(text),
     }
 }
 
+/// The end of a run that the host would end.
+fn stopped<T>(reason: impl std::fmt::Display) -> T {
+    panic!("the host stops the plugin: {reason}")
+}
+
+/// What a guest has returned.
+///
+/// # Panics
+///
+/// An action is on a kind that is none.
 pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
     host::Outcome {
-        stages: all(outcome.stages.clone()),
+        stages: outcome.stages.iter().cloned().map(Into::into).collect(),
         next: match outcome.next.clone() {
             Next::OnChange => host::NextRun::OnChange,
             Next::After(time) => host::NextRun::After(Duration::from_millis(time)),
@@ -218,7 +150,7 @@ pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
 impl From<Stage> for host::Stage {
     fn from(stage: Stage) -> Self {
         Self {
-            actions: all(stage.actions),
+            actions: stage.actions.into_iter().map(Into::into).collect(),
             always: stage.always,
         }
     }
@@ -249,25 +181,31 @@ impl From<Action> for host::Action {
                 object: update.object,
                 subresource: update.subresource,
             },
-            Action::Patch(patch) => Self::Patch {
-                kind: kind(&patch.kind),
-                key: key(&patch.key),
-                subresource: patch.subresource,
-                patch_type: match patch.patch_type {
-                    changes::PatchType::JsonPatch => host::PatchType::Json,
-                    changes::PatchType::MergePatch => host::PatchType::Merge,
-                    changes::PatchType::StrategicMergePatch => host::PatchType::Strategic,
-                },
-                body: patch.body,
-            },
+            Action::Patch(patch) => {
+                let (kind, key) = object_ref(&patch.object);
+                Self::Patch {
+                    kind,
+                    key,
+                    subresource: patch.subresource,
+                    patch_type: match patch.patch_type {
+                        changes::PatchType::JsonPatch => host::PatchType::Json,
+                        changes::PatchType::MergePatch => host::PatchType::Merge,
+                        changes::PatchType::StrategicMergePatch => host::PatchType::Strategic,
+                    },
+                    body: patch.body,
+                }
+            }
             Action::Delete(delete) => Self::Delete(delete.into()),
             Action::Event(event) => Self::Event(event.into()),
-            Action::Finalizer(finalizer) => Self::Finalizer {
-                kind: kind(&finalizer.kind),
-                key: key(&finalizer.key),
-                name: finalizer.name,
-                present: finalizer.present,
-            },
+            Action::Finalizer(finalizer) => {
+                let (kind, key) = object_ref(&finalizer.object);
+                Self::Finalizer {
+                    kind,
+                    key,
+                    name: finalizer.name,
+                    present: finalizer.present,
+                }
+            }
             Action::Children(children) => Self::Children {
                 objects: children.objects,
             },
@@ -277,9 +215,10 @@ impl From<Action> for host::Action {
 
 impl From<Delete> for host::Delete {
     fn from(delete: Delete) -> Self {
+        let (kind, key) = object_ref(&delete.object);
         Self {
-            kind: kind(&delete.kind),
-            key: key(&delete.key),
+            kind,
+            key,
             uid: delete.uid,
             resource_version: delete.resource_version,
             propagation: delete.propagation.map(|propagation| match propagation {
@@ -294,9 +233,10 @@ impl From<Delete> for host::Delete {
 
 impl From<Event> for host::Event {
     fn from(event: Event) -> Self {
+        let (kind, key) = object_ref(&event.object);
         Self {
-            kind: kind(&event.kind),
-            key: key(&event.key),
+            kind,
+            key,
             is_warning: matches!(event.event_type, changes::EventType::Warning),
             reason: event.reason,
             action: event.action,

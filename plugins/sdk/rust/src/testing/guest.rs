@@ -7,12 +7,10 @@ use std::time::Duration;
 use pilothouse_core as host;
 
 use super::convert;
-use crate::{
-    Cluster, Failure, Filter, Kind, Level, Manifest, ObjectKey, Outcome, ReadError, Request,
-};
+use crate::{Failure, Host, Level, ObjectRef, Outcome, Query, ReadError, Request};
 
 /// [`Controller::reconcile`](crate::Controller::reconcile) of the controller under test.
-pub(super) type Reconcile = fn(&Request, &dyn Cluster) -> Result<Outcome, Failure>;
+pub(super) type Reconcile = fn(&Request, &dyn Host) -> Result<Outcome, Failure>;
 
 /// The plugin that has joined the hub.
 pub(super) struct Guest {
@@ -48,12 +46,17 @@ impl Lines {
 }
 
 impl Guest {
-    pub fn new(manifest: Manifest) -> Self {
+    pub fn new(manifest: host::Manifest) -> Self {
         Self {
-            manifest: convert::manifest(manifest),
+            manifest,
             controller: Mutex::default(),
             lines: Lines::default(),
         }
+    }
+
+    /// The kind of the objects that the plugin reconciles. `None` for a singleton.
+    pub fn subject_kind(&self) -> Option<&host::Kind> {
+        self.manifest.subject_kind()
     }
 
     pub fn lines(&self) -> &Lines {
@@ -63,6 +66,20 @@ impl Guest {
     /// Sets what the hub runs from now on.
     pub fn set(&self, controller: Option<Reconcile>) {
         *lock(&self.controller) = controller;
+    }
+
+    /// The request for a run, with the key's own object, which counts as read.
+    pub fn request(
+        &self,
+        request: &host::Request,
+        reader: &mut host::Reader,
+    ) -> Result<Request, Failure> {
+        let kind = self.manifest.subject_kind();
+        let object = kind.map(|kind| reader.get(kind, &request.key));
+        let object = object.transpose();
+        let object = object.map_err(|error| convert::read_error(&error))?;
+        let object = object.flatten().map(str::to_owned);
+        Ok(convert::request(request, kind, object))
     }
 
     /// Runs a controller. A read that was denied fails the reconcile, even if the controller went
@@ -112,7 +129,8 @@ impl host::Plugin for Guest {
     ) -> Result<host::Outcome, host::RunError> {
         let controller = *lock(&self.controller);
         let controller = controller.expect("the hub runs nothing until a controller is set");
-        let outcome = self.run(controller, &request.into(), reader);
+        let request = self.request(request, reader);
+        let outcome = request.and_then(|request| self.run(controller, &request, reader));
         let outcome = outcome.map_err(host::Failure::from)?;
         Ok(convert::outcome(&outcome))
     }
@@ -133,33 +151,19 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Cluster for Reading<'_> {
-    fn get_json(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadError> {
+impl Host for Reading<'_> {
+    fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError> {
         let mut reader = self.reader.borrow_mut();
-        let found = reader.get(&convert::kind(kind), &convert::key(key));
+        let (kind, key) = convert::object_ref(object);
+        let found = reader.get(&kind, &key);
         let found = found.map(|json| json.map(str::to_owned));
         found.map_err(|error| convert::read_error(&error))
     }
 
-    fn get_part_json(
-        &self,
-        kind: &Kind,
-        key: &ObjectKey,
-        pointer: &str,
-    ) -> Result<Option<String>, ReadError> {
+    fn list_json(&self, query: &Query) -> Result<String, ReadError> {
         let mut reader = self.reader.borrow_mut();
-        let found = reader.get_part(&convert::kind(kind), &convert::key(key), pointer);
-        found.map_err(|error| convert::read_error(&error))
-    }
-
-    fn list_json(
-        &self,
-        kind: &Kind,
-        namespace: Option<&str>,
-        filter: &Filter,
-    ) -> Result<String, ReadError> {
-        let mut reader = self.reader.borrow_mut();
-        let found = reader.list(&convert::kind(kind), namespace, &convert::filter(filter));
+        let (kind, filter) = (convert::kind(&query.kind), convert::filter(&query.filter));
+        let found = reader.list(&kind, query.namespace.as_deref(), &filter);
         found.map_err(|error| convert::read_error(&error))
     }
 

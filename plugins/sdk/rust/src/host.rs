@@ -1,0 +1,147 @@
+//! What the host offers during one reconcile: reads of the snapshot, the time, the log.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Failure, Filter, IndexValue, Level, ObjectRef, Query, ReadError};
+
+/// The host during one reconcile. Its reads are answered from one frozen snapshot: reading the same
+/// thing twice gives the same answer.
+///
+/// The methods here return JSON text; the host or a test implements them. Controllers use the typed
+/// methods of `dyn Host` instead: [`get`](trait@Host#method.get), [`list`](trait@Host#method.list),
+/// [`info`](trait@Host#method.info) and the methods for the other log levels.
+pub trait Host {
+    /// The object as JSON, reduced to the fields that the manifest names. `None` if there is no
+    /// such object.
+    ///
+    /// # Errors
+    ///
+    /// The manifest does not declare this kind, or not in this namespace, or the operator has not
+    /// granted it.
+    fn get_json(&self, object: &ObjectRef) -> Result<Option<String>, ReadError>;
+
+    /// The matching objects, each reduced to the manifest's fields, as one JSON array ordered by
+    /// namespace and name, each on a line of its own.
+    ///
+    /// A selector that cannot be parsed, and an index that the manifest does not declare, ends the
+    /// run.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get_json`](Self::get_json).
+    fn list_json(&self, query: &Query) -> Result<String, ReadError>;
+
+    /// The time of this reconcile, since the Unix epoch. It does not advance during a reconcile,
+    /// and calling this is recorded like a read.
+    fn now(&self) -> Duration;
+
+    /// Writes a line to the host's log: a constant message, and the variable parts as fields (name,
+    /// value).
+    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
+}
+
+impl dyn Host + '_ {
+    /// Reads an object and decodes it as `T`, which needs only the fields that the controller uses.
+    /// `None` if there is no such object.
+    ///
+    /// # Errors
+    ///
+    /// The plugin may not read the object, or the object cannot be decoded as `T`.
+    pub fn get<T: DeserializeOwned>(&self, object: &ObjectRef) -> Result<Option<T>, Failure> {
+        let found = self.get_json(object)?;
+        found.map(|json| decode(&json, object)).transpose()
+    }
+
+    /// Lists the objects of a kind (`apps/v1/Deployment`) that match `filter`, ordered by namespace
+    /// and name. With `namespace` `None`: those in all namespaces that the manifest reads.
+    ///
+    /// # Errors
+    ///
+    /// The plugin may not read them, or one of the objects cannot be decoded as `T`.
+    pub fn list<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: Option<&str>,
+        filter: &Filter,
+    ) -> Result<Vec<T>, Failure> {
+        let query = Query {
+            kind: kind.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            filter: filter.clone(),
+        };
+        let list = self.list_json(&query)?;
+        serde_json::from_str(&list)
+            .map_err(|error| Failure::terminal(format!("list of {kind}: {error}")))
+    }
+
+    /// Logs a line for debugging this plugin. The host hides such lines by default.
+    pub fn debug(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Debug, message, fields);
+    }
+
+    /// Logs a line for the operator: a constant message, and the variable parts as fields.
+    pub fn info(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Info, message, fields);
+    }
+
+    /// Logs a line about a problem that does not stop this plugin from working.
+    pub fn warn(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Warn, message, fields);
+    }
+
+    /// Logs a line about a problem that stops this plugin from working. There is no need to log a
+    /// [`Failure`] that is returned: the host does that.
+    pub fn error(&self, message: &str, fields: &[(&str, &str)]) {
+        self.log(Level::Error, message, fields);
+    }
+}
+
+/// Decodes an object. The error names it.
+pub(crate) fn decode<T: DeserializeOwned>(json: &str, object: &ObjectRef) -> Result<T, Failure> {
+    serde_json::from_str(json).map_err(|error| Failure::terminal(format!("{object}: {error}")))
+}
+
+impl Filter {
+    /// Selects the objects whose labels match this selector, as kubectl writes it:
+    /// `app=web,tier in (a,b),!canary`.
+    #[must_use]
+    pub fn labels(selector: &str) -> Self {
+        Self::Labels(selector.to_owned())
+    }
+
+    /// Selects the objects that have all of these labels, as `matchLabels`, or `spec.selector` of a
+    /// Service. Without labels it selects everything.
+    pub fn match_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let labels = labels
+            .into_iter()
+            .map(|(key, value)| (key.into(), value.into().into()));
+        let labels: serde_json::Map<String, serde_json::Value> = labels.collect();
+        Self::Labels(serde_json::json!({"matchLabels": labels}).to_string())
+    }
+
+    /// Selects the objects that a LabelSelector selects, as objects hold it: `spec.selector` of a
+    /// Deployment.
+    ///
+    /// # Errors
+    ///
+    /// The selector has no JSON form. One that is no LabelSelector ends the run when it is used.
+    pub fn label_selector(selector: &impl Serialize) -> Result<Self, serde_json::Error> {
+        Ok(Self::Labels(serde_json::to_string(selector)?))
+    }
+
+    /// Selects the objects that have this value in an index of the manifest.
+    #[must_use]
+    pub fn index(name: &str, value: &str) -> Self {
+        Self::Index(IndexValue {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
