@@ -253,10 +253,7 @@ fn a_generated_name_is_the_same_on_every_try() {
     let create = || Create::new(&object).expect("JSON is JSON");
     let mut cluster = cluster();
     let two = Outcome::done().with(create()).with(create());
-    assert!(
-        performed(&mut cluster, &two).iter().all(done),
-        "two names"
-    );
+    assert!(performed(&mut cluster, &two).iter().all(done), "two names");
     let again = performed(&mut cluster, &two);
     assert!(
         matches!(again[0], ActionResult::AlreadyExists(_)),
@@ -493,8 +490,7 @@ fn a_turn_is_told_which_try_it_is_and_what_became_of_the_last() {
 #[test]
 fn a_test_says_which_try_it_is_and_what_became_of_the_last() {
     let cluster = FakeCluster::new(manifest()).attempt(3).previous([Effect {
-        kind: sites(),
-        key: key(),
+        object: key(),
         verb: EffectVerb::Apply,
         outcome: ActionResult::Skipped,
     }]);
@@ -530,7 +526,7 @@ fn a_failure_stops_what_the_contract_says_and_nothing_else() {
     let there = config_map("there", &json!({}));
     let mut cluster = cluster().with(site(&json!({}))).with(guarded).with(there);
     let create = |name: &str| Create::new(&config_map(name, &json!({}))).expect("JSON is JSON");
-    let touch = Patch::merge(&json!({"spec": {"a": 1}}));
+    let touch = Patch::merge(&key(), &json!({"spec": {"a": 1}}));
     let outcome = Outcome::done()
         .with(Delete::new(&key()).uid("another"))
         .with(create("there"))
@@ -561,7 +557,7 @@ fn a_failure_stops_what_the_contract_says_and_nothing_else() {
 #[test]
 fn an_outcome_that_asks_for_a_retry_counts_as_an_attempt() {
     let mut cluster = FakeCluster::new(manifest());
-    cluster.apply(&key(), &Outcome::done().retry("later"));
+    cluster.apply("default", "a", &Outcome::done().retry("later"));
     assert!(cluster.turn::<Told>("default", "a").is_err());
     assert_eq!(cluster.lines(), ["INFO told attempt=2 previous=[]"]);
 }

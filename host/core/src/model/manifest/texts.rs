@@ -90,10 +90,7 @@ impl Texts {
             texts.kind("reconciles", &selection.kind)?;
             texts.selector(&selection.labels)?;
             texts.namespaces(&selection.namespaces)?;
-            texts.long(
-                "fieldSelector",
-                selection.fields.as_deref().unwrap_or(""),
-            )?;
+            texts.long("fieldSelector", selection.fields.as_deref().unwrap_or(""))?;
             for companion in &selection.companions {
                 texts.kind("alsoEnqueuedBy", companion)?;
             }

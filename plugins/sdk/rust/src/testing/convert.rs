@@ -8,8 +8,8 @@ use pilothouse_core as host;
 
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
-    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Next, ObjectRef, Outcome, ReadError,
-    Request, Stage,
+    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Next, ObjectRef, Outcome,
+    ReadError, Request, Stage,
 };
 
 /// A kind that a plugin names.
