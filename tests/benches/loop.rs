@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use pilothouse_core::{
     Action, ControllerSettings, Delta, Failure, Hub, Kind, LabelSelector, ListFilter, Listing,
-    Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Request, Requirement,
-    ResourceVersion, RunError,
+    Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError,
 };
 use pilothouse_sdk as sdk;
 use pilothouse_tests::{AgainSoon, Host, Neighbour, Server, guest, plugin_directory, unwritten};
@@ -204,15 +203,18 @@ impl Plugin for Native {
     }
 
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
-        let cluster = ReaderCluster(std::cell::RefCell::new(reader));
+        let service = sdk::ObjectRef::new("v1/Service", &request.key.namespace, &request.key.name);
+        let host = ReaderHost(std::cell::RefCell::new(reader));
+        let object = sdk::Host::get_json(&host, &service);
         let request = sdk::Request {
-            key: sdk::ObjectKey::new(&request.key.namespace, &request.key.name),
+            object: object.map_err(|error| Failure::Terminal(format!("{error:?}")))?,
+            key: Some(service),
             attempt: request.attempt,
             previous: Vec::new(),
             config: request.config.clone(),
         };
         let outcome =
-            <endpoints::EndpointsController as sdk::Controller>::reconcile(&request, &cluster);
+            <endpoints::EndpointsController as sdk::Controller>::reconcile(&request, &host);
         let outcome = outcome.map_err(|failure| Failure::Terminal(format!("{failure:?}")))?;
         let stages = outcome.stages.into_iter();
         let actions = stages.flat_map(|stage| stage.actions);
@@ -231,66 +233,38 @@ fn action(action: sdk::Action) -> Action {
     }
 }
 
-/// The SDK's `Cluster`, served by the host's reader.
-struct ReaderCluster<'a>(std::cell::RefCell<&'a mut Reader>);
+/// The SDK's `Host`, served by the host's reader.
+struct ReaderHost<'a>(std::cell::RefCell<&'a mut Reader>);
 
-fn kind(kind: &sdk::Kind) -> Kind {
-    Kind::new(&kind.group, &kind.version, &kind.kind)
+fn kind(kind: &str) -> Kind {
+    kind.parse().expect("the benchmark's kinds are kinds")
 }
 
 fn filter(filter: &sdk::Filter) -> ListFilter {
     match filter {
         sdk::Filter::Labels(selector) => {
-            let requirements = selector.iter().map(|requirement| match requirement {
-                sdk::LabelRequirement::Equals((name, value)) => {
-                    Requirement::Equals(name.clone(), value.clone())
-                }
-                other => panic!("the benchmark's service needs no {other:?}"),
-            });
-            ListFilter::Labels(LabelSelector {
-                requirements: requirements.collect(),
-            })
+            let selector = LabelSelector::parse(selector);
+            ListFilter::Labels(selector.expect("the benchmark's selector is one"))
         }
         _ => ListFilter::Everything,
     }
 }
 
-impl sdk::Cluster for ReaderCluster<'_> {
-    fn get_json(
-        &self,
-        of: &sdk::Kind,
-        key: &sdk::ObjectKey,
-    ) -> Result<Option<String>, sdk::ReadError> {
-        let key = ObjectKey::new(&key.namespace, &key.name);
+impl sdk::Host for ReaderHost<'_> {
+    fn get_json(&self, object: &sdk::ObjectRef) -> Result<Option<String>, sdk::ReadError> {
+        let key = ObjectKey::new(&object.namespace, &object.name);
         let mut reader = self.0.borrow_mut();
         let found = reader
-            .get(&kind(of), &key)
+            .get(&kind(&object.kind), &key)
             .map_err(|error| sdk::ReadError::Denied(error.to_string()))?;
         Ok(found.map(str::to_owned))
     }
 
-    fn get_part_json(
-        &self,
-        of: &sdk::Kind,
-        key: &sdk::ObjectKey,
-        pointer: &str,
-    ) -> Result<Option<String>, sdk::ReadError> {
-        let key = ObjectKey::new(&key.namespace, &key.name);
-        self.0
-            .borrow_mut()
-            .get_part(&kind(of), &key, pointer)
-            .map_err(|error| sdk::ReadError::Denied(error.to_string()))
-    }
-
-    fn list_json(
-        &self,
-        of: &sdk::Kind,
-        namespace: Option<&str>,
-        by: &sdk::Filter,
-    ) -> Result<String, sdk::ReadError> {
-        self.0
-            .borrow_mut()
-            .list(&kind(of), namespace, &filter(by))
+    fn list_json(&self, query: &sdk::Query) -> Result<String, sdk::ReadError> {
+        let filter = filter(&query.filter);
+        let mut reader = self.0.borrow_mut();
+        reader
+            .list(&kind(&query.kind), query.namespace.as_deref(), &filter)
             .map_err(|error| sdk::ReadError::Denied(error.to_string()))
     }
 

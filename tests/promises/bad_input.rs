@@ -189,14 +189,14 @@ fn not_plugins(directory: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     )?;
     let whole = std::fs::read(guest("hello-rust"))?;
     std::fs::write(directory.join("cut.wasm"), &whole[..whole.len() / 2])?;
-    let newer = replace(&whole, b"pilothouse:controller/", b"@0.1.0", b"@0.9.0");
+    let newer = replace(&whole, b"pilothouse:controller/", b"@0.2.0", b"@0.9.0");
     std::fs::write(directory.join("newer.wasm"), newer)?;
     std::fs::copy(guest("hello-rust"), directory.join("twin.wasm"))?;
     Ok(vec![
         ("text.wasm", "not WebAssembly"),
         ("empty.wasm", "not WebAssembly"),
         ("module.wasm", "component-type"),
-        ("component.wasm", "describe"),
+        ("component.wasm", "pilothouse:controller/plugin@"),
         ("cut.wasm", ""),
         ("newer.wasm", "0.9.0"),
         ("twin.wasm", "already loaded"),

@@ -161,7 +161,7 @@ fn check_takes_a_directory_and_says_what_each_plugin_in_it_is() -> Result<()> {
 #[test]
 fn check_says_each_thing_once() -> Result<()> {
     let good = printed(&["check", text(&guest("hello-rust"))])?;
-    let interface = "pilothouse:controller/cluster@";
+    let interface = "pilothouse:controller/log@";
     assert_eq!(good.matches(interface).count(), 1, "{good}");
     assert!(
         !good.lines().any(|line| line.trim() == "exports"),

@@ -84,7 +84,7 @@ fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
         section(10, &[leb(functions), code].concat()),
     ]
     .concat();
-    // The component around the module, which exports the right names.
+    // The component around the module, which exports the right name.
     let mut component = b"\0asm\x0d\0\x01\0".to_vec();
     component.extend(section(1, &module));
     component.extend(section(4, &[b"\0asm\x0d\0\x01\0".as_slice()].concat()));
@@ -99,7 +99,7 @@ fn repeated(functions: usize, times: usize, step: &[u8]) -> Vec<u8> {
         ]
         .concat()
     };
-    let exports = [vec![2], export("describe"), export("reconcile")].concat();
+    let exports = [vec![1], export("pilothouse:controller/plugin@0.2.0")].concat();
     component.extend(section(11, &exports));
     component
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const BAD: &[(&str, &str)] = &[
     (
         "trap",
-        "misbehaving/src/lib.rs:35:23: told to; trap: unreachable",
+        "misbehaving/src/lib.rs:34:23: told to; trap: unreachable",
     ),
     (
         "loop",

@@ -7,15 +7,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pilothouse_core::{
-    Action, Delete, Event, IndexDeclaration, Kind, LabelSelector, Limits, Manifest, ObjectKey,
-    Outcome, PatchType, Plugin, ReadDeclaration, Reader, Request, Requirement, RunError, Selection,
-    Subject, Verb, WriteDeclaration,
+    Action, Delete, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin, Reader, Request,
+    RunError,
 };
 use pilothouse_tests::run_in_memory;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn cases(file: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/cases");
@@ -42,10 +40,74 @@ fn the_host_says_of_every_manifest_what_the_cases_say() {
     let cases = cases("manifests.json");
     assert!(cases.len() >= 50, "there are {} cases", cases.len());
     let found = disagreements(&cases, |case| {
-        let checked = manifest(&case["manifest"]).validate();
+        let read = Manifest::from_json(&document(&case["manifest"]).to_string());
+        let checked = read.and_then(|manifest| manifest.validate());
         checked.map_err(|error| error.to_string())
     });
     assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn what_the_host_accepts_the_published_schema_accepts_and_what_that_refuses_the_host_refuses() {
+    let schema = jsonschema::validator_for(&schema()).unwrap();
+    let cases = cases("manifests.json");
+    let mut refused = 0;
+    for case in &cases {
+        let errors: Vec<String> = schema
+            .iter_errors(&document(&case["manifest"]))
+            .map(|error| error.to_string())
+            .collect();
+        refused += usize::from(!errors.is_empty());
+        assert!(
+            errors.is_empty() || case["refused"].is_string(),
+            "{}: {errors:?}",
+            case["case"]
+        );
+    }
+    assert!(refused >= 25, "the schema refuses only {refused}");
+}
+
+#[test]
+fn the_published_schema_has_the_members_that_the_host_reads_and_no_others() {
+    let schema = schema();
+    let defs = &schema["$defs"];
+    for (object, document, within) in [
+        (&schema, document(&json!({})), ""),
+        (&defs["reconciles"], json!({"kind": "v1/Pod"}), "reconciles"),
+        (&defs["reads"], json!({"kind": "v1/Pod"}), "reads"),
+        (
+            &defs["index"],
+            json!({"name": "a", "kind": "v1/Pod", "paths": []}),
+            "indexes",
+        ),
+        (
+            &defs["writes"],
+            json!({"kind": "v1/Pod", "verbs": []}),
+            "writes",
+        ),
+        (&defs["limits"], json!({}), "limits"),
+    ] {
+        let wrapped = |it: &Value| match within {
+            "" => it.clone(),
+            "limits" => json!({"name": "p", "version": "1", "singleton": true, within: it}),
+            "reconciles" => json!({"name": "p", "version": "1", within: [it]}),
+            _ => json!({"name": "p", "version": "1", "singleton": true, within: [it]}),
+        };
+        let mut unknown = document;
+        unknown["unknown"] = json!(1);
+        let error = Manifest::from_json(&wrapped(&unknown).to_string()).unwrap_err();
+        let error = error.to_string();
+        let (_, expected) = error.split_once("expected ").unwrap();
+        let mut read: Vec<&str> = expected
+            .split(['`', ',', ' '])
+            .filter(|word| !["", "one", "of", "or"].contains(word))
+            .collect();
+        read.sort_unstable();
+        let properties = object["properties"].as_object().unwrap();
+        let mut published: Vec<&str> = properties.keys().map(String::as_str).collect();
+        published.sort_unstable();
+        assert_eq!(read, published, "{within}: {error}");
+    }
 }
 
 #[test]
@@ -54,7 +116,7 @@ fn the_host_says_of_every_outcome_what_the_cases_say() {
     assert!(cases.len() >= 45, "there are {} cases", cases.len());
     let found = disagreements(&cases, |case| {
         let asks = Asks {
-            manifest: manifest(&case["manifest"]),
+            manifest: Manifest::from_json(&document(&case["manifest"]).to_string()).unwrap(),
             actions: list(&case["actions"]).iter().map(action).collect(),
         };
         let objects = list(&case["objects"]);
@@ -104,109 +166,50 @@ fn optional(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn texts(value: &Value) -> Vec<String> {
-    list(value).iter().map(text).collect()
+/// The manifest of a case: a singleton that is called `p`, unless it says otherwise.
+fn document(case: &Value) -> Value {
+    let mut document = json!({"name": "p", "version": "1.0.0"});
+    if case.get("reconciles").is_none() {
+        document["singleton"] = true.into();
+    }
+    for (name, value) in case.as_object().unwrap() {
+        document[name] = repeated(value);
+    }
+    document
 }
 
-fn kind(value: &Value) -> Kind {
-    let (api_version, kind) = value
-        .as_str()
-        .and_then(|text| text.rsplit_once('/'))
-        .unwrap();
-    Kind::from_api_version(api_version, kind)
-}
-
-fn key(value: &Value) -> ObjectKey {
-    let (namespace, name) = value
-        .as_str()
-        .and_then(|text| text.split_once('/'))
-        .unwrap();
-    ObjectKey::new(namespace, name)
-}
-
-fn labels(value: &Value) -> LabelSelector {
-    let labels = value.as_object().into_iter().flatten();
-    LabelSelector {
-        requirements: labels
-            .map(|(name, value)| Requirement::Equals(name.clone(), text(value)))
+/// The value with the elements of its lists repeated as [`list`] says.
+fn repeated(value: &Value) -> Value {
+    match value {
+        Value::Array(_) => list(value).iter().map(repeated).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), repeated(value)))
             .collect(),
+        other => other.clone(),
     }
 }
 
-fn verb(value: &Value) -> Verb {
-    let verbs = [
-        Verb::Apply,
-        Verb::Create,
-        Verb::Update,
-        Verb::Patch,
-        Verb::Delete,
-    ];
-    let mut verbs = verbs.into_iter();
-    verbs.find(|verb| *value == verb.as_str()).unwrap()
+fn schema() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/manifest.schema.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn manifest(value: &Value) -> Manifest {
-    let limits = &value["limits"];
-    let concurrency = limits["concurrency"].as_u64();
-    Manifest {
-        name: value["name"].as_str().unwrap_or("p").to_owned(),
-        version: "1.0.0".into(),
-        subject: value.get("subject").map_or(Subject::Singleton, subject),
-        reads: list(&value["reads"]).iter().map(read).collect(),
-        indexes: list(&value["indexes"]).iter().map(index).collect(),
-        writes: list(&value["writes"]).iter().map(write).collect(),
-        limits: Limits {
-            memory_bytes: limits["memory-bytes"].as_u64(),
-            fuel: limits["fuel"].as_u64(),
-            timeout: limits["timeout"].as_u64().map(Duration::from_millis),
-            concurrency: concurrency.map(|number| u32::try_from(number).unwrap()),
-        },
-        config_schema: optional(&value["config-schema"]),
-    }
-}
-
-fn subject(value: &Value) -> Subject {
-    let each = &value["each"];
-    Subject::Each(Selection {
-        kind: kind(&each["kind"]),
-        labels: labels(&each["labels"]),
-        fields: optional(&each["fields"]),
-        namespaces: texts(&each["namespaces"]),
-        companions: list(&each["companions"]).iter().map(kind).collect(),
-    })
-}
-
-fn read(value: &Value) -> ReadDeclaration {
-    ReadDeclaration {
-        kind: kind(&value["kind"]),
-        fields: texts(&value["fields"]),
-        namespaces: texts(&value["namespaces"]),
-        labels: labels(&value["labels"]),
-        field_selector: optional(&value["field-selector"]),
-    }
-}
-
-fn index(value: &Value) -> IndexDeclaration {
-    IndexDeclaration {
-        name: text(&value["name"]),
-        kind: kind(&value["kind"]),
-        paths: texts(&value["paths"]),
-    }
-}
-
-fn write(value: &Value) -> WriteDeclaration {
-    WriteDeclaration {
-        kind: kind(&value["kind"]),
-        subresource: optional(&value["subresource"]),
-        verbs: list(&value["verbs"]).iter().map(verb).collect(),
-        children: value["children"] == true,
-    }
+/// An object, written as `v1/Pod default/a`.
+fn object_ref(value: &Value) -> (Kind, ObjectKey) {
+    let (kind, key) = value
+        .as_str()
+        .and_then(|text| text.split_once(' '))
+        .unwrap();
+    let (namespace, name) = key.split_once('/').unwrap();
+    (kind.parse().unwrap(), ObjectKey::new(namespace, name))
 }
 
 fn action(value: &Value) -> Action {
     let (name, value) = value.as_object().unwrap().iter().next().unwrap();
     let object = || value["object"].to_string();
     let subresource = optional(&value["subresource"]);
+    let on = || object_ref(&value["object"]);
     match name.as_str() {
         "apply" => Action::Apply {
             object: object(),
@@ -221,39 +224,51 @@ fn action(value: &Value) -> Action {
             object: object(),
             subresource,
         },
-        "patch" => Action::Patch {
-            kind: kind(&value["kind"]),
-            key: key(&value["key"]),
-            subresource,
-            patch_type: match value["patch-type"].as_str() {
-                Some("json-patch") => PatchType::Json,
-                Some("merge-patch") => PatchType::Merge,
-                _ => PatchType::Strategic,
-            },
-            body: value["body"].to_string(),
-        },
-        "delete" => Action::Delete(Delete {
-            kind: kind(&value["kind"]),
-            key: key(&value["key"]),
-            uid: None,
-            resource_version: None,
-            propagation: None,
-            grace_period_seconds: None,
-        }),
-        "event" => Action::Event(Event {
-            kind: kind(&value["kind"]),
-            key: key(&value["key"]),
-            is_warning: false,
-            reason: text(&value["reason"]),
-            action: text(&value["action"]),
-            note: text(&value["note"]),
-        }),
-        "finalizer" => Action::Finalizer {
-            kind: kind(&value["kind"]),
-            key: key(&value["key"]),
-            name: text(&value["name"]),
-            present: value["present"] == true,
-        },
+        "patch" => {
+            let (kind, key) = on();
+            Action::Patch {
+                kind,
+                key,
+                subresource,
+                patch_type: match value["patch-type"].as_str() {
+                    Some("json-patch") => PatchType::Json,
+                    Some("merge-patch") => PatchType::Merge,
+                    _ => PatchType::Strategic,
+                },
+                body: value["body"].to_string(),
+            }
+        }
+        "delete" => {
+            let (kind, key) = on();
+            Action::Delete(Delete {
+                kind,
+                key,
+                uid: None,
+                resource_version: None,
+                propagation: None,
+                grace_period_seconds: None,
+            })
+        }
+        "event" => {
+            let (kind, key) = on();
+            Action::Event(Event {
+                kind,
+                key,
+                is_warning: false,
+                reason: text(&value["reason"]),
+                action: text(&value["action"]),
+                note: text(&value["note"]),
+            })
+        }
+        "finalizer" => {
+            let (kind, key) = on();
+            Action::Finalizer {
+                kind,
+                key,
+                name: text(&value["name"]),
+                present: value["present"] == true,
+            }
+        }
         "children" => Action::Children {
             objects: list(&value["objects"])
                 .iter()

@@ -68,7 +68,7 @@ fn to_json(action: &Action) -> Value {
             json!({"apply": {"object": parse(object), "force": force}})
         }
         Action::Delete(Delete { kind, key, uid, .. }) => json!({"delete": {
-            "kind": kind_json(kind), "key": key_json(key), "uid": uid,
+            "object": object_json(kind, key), "uid": uid,
         }}),
         Action::Patch {
             kind,
@@ -77,18 +77,14 @@ fn to_json(action: &Action) -> Value {
             body,
             ..
         } => json!({"patch": {
-            "kind": kind_json(kind), "key": key_json(key), "patch-type": "merge-patch", "body": parse(body),
+            "object": object_json(kind, key), "patch-type": "merge-patch", "body": parse(body),
         }}),
         other => json!({"unexpected": format!("{other:?}")}),
     }
 }
 
-fn kind_json(kind: &Kind) -> Value {
-    json!({"group": *kind.group, "version": *kind.version, "kind": *kind.kind})
-}
-
-fn key_json(key: &ObjectKey) -> Value {
-    json!({"namespace": *key.namespace, "name": *key.name})
+fn object_json(kind: &Kind, key: &ObjectKey) -> Value {
+    json!({"kind": kind.to_string(), "namespace": *key.namespace, "name": *key.name})
 }
 
 fn cases() -> Result<BTreeMap<String, Value>> {

@@ -382,7 +382,7 @@ async fn a_plugin_runs_only_with_a_configuration_that_its_schema_takes() -> Resu
         &greeting("text"),
     ))?;
     let plugin = rig
-        .problem("running 2.0.0, NOT what is in the file: manifest: config-schema: at /properties/greeting/type")
+        .problem("running 2.0.0, NOT what is in the file: manifest: configSchema: at /properties/greeting/type")
         .await?;
     assert_eq!(plugin["version"], "2.0.0", "{plugin}");
     Ok(())

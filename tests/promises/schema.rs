@@ -13,7 +13,7 @@ const HOSTILE: [(&str, &str); 2] = [
     // Evaluates one definition 2^40 times.
     (
         "slow-schema",
-        "config-schema: evaluating it needs more than 1 s of CPU time",
+        "configSchema: evaluating it needs more than 1 s of CPU time",
     ),
     ("deep-schema", "has overflowed its stack"),
 ];
@@ -49,7 +49,7 @@ fn check_holds_the_settings_beside_a_file_against_its_schema() -> Result<()> {
     let plugin = fickle_with_schema("1.0.0", "nothing-bad", &strict());
     let (is_well, text) = check(&plugin, "[config]\ngreeting = \"hello\"")?;
     assert!(
-        is_well && text.contains("as the manifest's config-schema wants it"),
+        is_well && text.contains("as the manifest's configSchema wants it"),
         "{text}"
     );
     let text = refused(&plugin, "[config]\ngreeting = 5")?;
@@ -61,7 +61,7 @@ fn check_holds_the_settings_beside_a_file_against_its_schema() -> Result<()> {
     assert!(text.contains("'greting' was unexpected"), "{text}");
     let (is_well, text) = check(&fickle("1.0.0", "nothing-bad"), "[config]\na = 5")?;
     assert!(
-        is_well && text.contains("the manifest has no config-schema"),
+        is_well && text.contains("the manifest has no configSchema"),
         "{text}"
     );
     Ok(())
@@ -71,7 +71,7 @@ fn check_holds_the_settings_beside_a_file_against_its_schema() -> Result<()> {
 fn a_schema_that_is_none_or_refers_to_others_is_refused_with_the_manifest() -> Result<()> {
     let elsewhere = json!({"$ref": "http://127.0.0.1:9/schema"});
     for (schema, wanted) in [
-        (json!({"type": "text"}), "config-schema: at /type"),
+        (json!({"type": "text"}), "configSchema: at /type"),
         (elsewhere, "Retrieval is disabled"),
     ] {
         let text = refused(&fickle_with_schema("1.0.0", "nothing-bad", &schema), "")?;

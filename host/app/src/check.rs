@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pilothouse_core::{
-    Limits, Manifest, Plugin, Subject, escaped, lack_of_settings, settings_file_of,
+    Kind, Limits, Manifest, Plugin, Subject, escaped, lack_of_settings, settings_file_of,
 };
 use pilothouse_wasm::{
     Compiler, Engine, EngineOptions, LimitPolicy, LoadReport, RunLimits, load_with,
@@ -185,10 +185,10 @@ fn config_line(
 ) -> anyhow::Result<Option<Line>> {
     let text = match &manifest.config_schema {
         None if settings.config.is_empty() => return Ok(None),
-        None => "not checked: the manifest has no config-schema",
+        None => "not checked: the manifest has no configSchema",
         Some(schema) => {
             schemas.judge(schema, &settings.config_json())?;
-            "as the manifest's config-schema wants it"
+            "as the manifest's configSchema wants it"
         }
     };
     Ok(Some(("config", text.to_owned())))
@@ -301,6 +301,13 @@ fn subject(subject: &Subject) -> String {
             if !selection.namespaces.is_empty() {
                 let _ = write!(text, " in {}", selection.namespaces.join(", "));
             }
+            if let Some(fields) = &selection.fields {
+                let _ = write!(text, "; only {fields}");
+            }
+            if !selection.companions.is_empty() {
+                let kinds: Vec<String> = selection.companions.iter().map(Kind::to_string).collect();
+                let _ = write!(text, "; also enqueued by {}", kinds.join(", "));
+            }
             text
         }
     }
@@ -342,6 +349,20 @@ mod tests {
         assert!(text.contains(said), "{text}");
         let text = limits(&granted, &Limits::default());
         assert!(text.contains("20s of CPU time, "), "{text}");
+    }
+
+    #[test]
+    fn what_is_reconciled_is_said_with_all_that_narrows_and_widens_it() {
+        let manifest = Manifest::from_json(
+            r#"{"name": "p", "version": "1", "reconciles": [{
+                "kind": "v1/Service", "labels": "app=web", "fieldSelector": "type=ClusterIP",
+                "namespaces": ["a", "b"], "alsoEnqueuedBy": ["v1/Endpoints"]
+            }]}"#,
+        );
+        assert_eq!(
+            subject(&manifest.unwrap().subject),
+            "each v1/Service with app=web in a, b; only type=ClusterIP; also enqueued by v1/Endpoints"
+        );
     }
 
     #[test]

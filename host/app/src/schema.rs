@@ -43,7 +43,7 @@ struct Question {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The schema is invalid, or cannot be evaluated within the limits.
-    #[error("config-schema: {0}")]
+    #[error("configSchema: {0}")]
     Schema(String),
     /// Where in the configuration, and what.
     #[error("{0}")]
@@ -65,7 +65,7 @@ impl Schemas {
     /// Evaluates in processes of the host's own executable.
     pub fn of_own_executable() -> Self {
         let executable = own_executable()
-            .inspect_err(|error| warn!(%error, "cannot find the host's own executable; evaluating config-schemas in this process, without limits"));
+            .inspect_err(|error| warn!(%error, "cannot find the host's own executable; evaluating configSchemas in this process, without limits"));
         Self {
             executable: executable.ok(),
         }

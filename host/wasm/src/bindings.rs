@@ -12,6 +12,8 @@ wasmtime::component::bindgen!({
 pub const ABI_VERSION: &str = "0.2.0";
 /// The beginning of the names of the contract's interfaces.
 pub(crate) const PACKAGE: &str = "pilothouse:controller/";
+/// The interface that every plugin exports, in some version of the contract.
+pub(crate) const PLUGIN: &str = "plugin";
 
 /// True if the import is one of WASI's, so that it is not refused as foreign.
 pub(crate) fn is_wasi(import: &str) -> bool {

@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use pilothouse_core::{Manifest, one_line};
 use sha2::{Digest, Sha256};
-use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, InstancePre};
+use wasmtime::error::Context as _;
 
-use crate::bindings::ControllerPre;
+use crate::bindings::{ABI_VERSION, ControllerPre, PACKAGE, PLUGIN, plugin};
 use crate::compile::{Compiled, Compiler};
 use crate::engine::Engine;
 use crate::file::error::LoadError;
@@ -19,7 +21,7 @@ use crate::file::scan::{Scan, scan};
 use crate::file::world::check_outline;
 use crate::imports;
 use crate::run::limits::LimitPolicy;
-use crate::run::plugin::{self, WasmPlugin};
+use crate::run::plugin::{WasmPlugin, describe};
 use crate::run::report::LoadReport;
 use crate::run::state::StoreState;
 use crate::secret::Secret;
@@ -89,7 +91,7 @@ impl File {
         secret: &Secret,
     ) -> Result<WasmPlugin, LoadError> {
         let pre = link(&compiled.component)?;
-        let (manifest, describe) = plugin::describe(engine, &pre, policy, secret);
+        let (manifest, described) = describe(engine, &pre, policy, secret);
         let manifest = Manifest::from_json(&manifest.map_err(LoadError::Describe)?)?;
         manifest.validate()?;
         let report = LoadReport {
@@ -100,7 +102,7 @@ impl File {
             total: self.started.elapsed(),
             imports: self.outline.imports,
             exports: self.outline.exports,
-            describe,
+            describe: described,
         };
         tracing::debug!(
             plugin = manifest.name,
@@ -123,6 +125,30 @@ impl File {
 fn link(component: &Component) -> Result<ControllerPre<StoreState>, LoadError> {
     imports::linker_for(component)
         .and_then(|linker| linker.instantiate_pre(component))
-        .and_then(ControllerPre::new)
+        .and_then(|pre| {
+            check_types(&pre)?;
+            ControllerPre::new(pre)
+        })
         .map_err(|error| LoadError::Link(one_line(&format!("{error:#}"))))
+}
+
+/// Compares the types of the plugin's functions with the contract's, which the generated bindings
+/// do only when they make an instance.
+fn check_types(pre: &InstancePre<StoreState>) -> wasmtime::Result<()> {
+    type Answer = Result<plugin::Outcome, plugin::Failure>;
+    let types = pre.instance_type();
+    let component = pre.component();
+    let name = format!("{PACKAGE}{PLUGIN}@{ABI_VERSION}");
+    let interface = component.get_export_index(None, &name);
+    let interface = interface.with_context(|| format!("does not export {name:?}"))?;
+    let function = |name: &str| match component.get_export(Some(&interface), name) {
+        Some((ComponentItem::ComponentFunc(function), _)) => Ok(function),
+        _ => Err(wasmtime::format_err!("exports no function {name:?}")),
+    };
+    function("describe")?
+        .typecheck::<(), (String,)>(&types)
+        .context("describe")?;
+    function("reconcile")?
+        .typecheck::<(&plugin::Request,), (Answer,)>(&types)
+        .context("reconcile")
 }

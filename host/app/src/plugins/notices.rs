@@ -117,7 +117,7 @@ fn tell_installed(notice: Notice) {
         }
         Notice::UncheckedConfig { plugin, file } => warn!(
             plugin,
-            file, "the plugin has no config-schema; its configuration is passed unchecked"
+            file, "the plugin has no configSchema; its configuration is passed unchecked"
         ),
         Notice::RunsEarlier {
             plugin,

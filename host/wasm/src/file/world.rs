@@ -2,10 +2,7 @@
 
 use super::error::LoadError;
 use super::scan::Scan;
-use crate::bindings::{ABI_VERSION, PACKAGE, is_wasi};
-
-/// The interface that every plugin exports, in some version of the contract.
-const PLUGIN: &str = "plugin";
+use crate::bindings::{ABI_VERSION, PACKAGE, PLUGIN, is_wasi};
 
 /// Checks what the outline shows. Most files that are not plugins are refused here, before anything
 /// is compiled.

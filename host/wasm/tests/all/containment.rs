@@ -24,9 +24,10 @@ fn over_limit(error: RunError) -> String {
 #[test]
 fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
     let plugin = guest()
+        .of_pods()
         .with("(global $runs (mut i32) (i32.const 0))")
         // Traps for keys whose name begins with "b".
-        .reconciling("(if (i32.eq (i32.load8_u (local.get 2)) (i32.const 98)) (then unreachable))")
+        .reconciling("(if (i32.eq (i32.load8_u (local.get 5)) (i32.const 98)) (then unreachable))")
         .plugin();
     let error = plugin.reconcile(&request("b"), &mut reader()).unwrap_err();
     assert!(
@@ -38,7 +39,7 @@ fn a_trap_is_the_run_s_error_and_the_next_run_is_well() {
 
 /// Logs the reason, as the SDK's panic hook does, and then traps. The functions have the names that
 /// rustc gives them.
-const PANICS: &str = r#"(import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))
+const PANICS: &str = r#"(import "pilothouse:controller/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))
     (data (i32.const 600) "panic") (data (i32.const 610) "panicked at src/lib.rs:1:2:\0ano such image")
     (data (i32.const 700) "\58\02\00\00\05\00\00\00\62\02\00\00\29\00\00\00")
     (func $_ZN4core9panicking9panic_fmt17h0123456789abcdefE
@@ -97,8 +98,7 @@ fn what_was_read_is_given_back_also_after_a_trap() {
 }
 
 /// Gets default/default, which does not exist.
-const GET_NOTHING: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2)
-    (i32.const 72) (i32.const 3) (i32.const 80) (i32.const 7) (i32.const 80) (i32.const 7)
+const GET_NOTHING: &str = "(call $get (i32.const 64) (i32.const 6) (i32.const 80) (i32.const 7) (i32.const 80) (i32.const 7)
     (i32.const 3072))";
 const SAY_V1: &str =
     "(call $log (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 0) (i32.const 0))";

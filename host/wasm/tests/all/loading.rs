@@ -75,7 +75,7 @@ fn a_component_of_another_world_is_told_what_is_missing() {
         wat::parse_str(r#"(component (component $c) (export "run" (component $c)))"#).unwrap();
     assert_eq!(
         error_of(&component),
-        r#"does not export "describe", so it is not a plugin; it exports ["run"]"#
+        r#"does not export "pilothouse:controller/plugin@0.2.0", so it is not a plugin; it exports ["run"]"#
     );
 }
 
@@ -96,15 +96,15 @@ fn a_foreign_import_is_named() {
 
 #[test]
 fn an_unknown_version_of_the_contract_is_named_with_the_known_one() {
-    for abi in ["0.2.0", "1.0.0"] {
-        let expected = format!("speaks pilothouse:controller@{abi}; this host speaks 0.1.x");
+    for abi in ["0.1.0", "1.0.0"] {
+        let expected = format!("speaks pilothouse:controller@{abi}; this host speaks 0.2.x");
         assert_eq!(guest().of_abi(abi).load_error(), expected);
     }
 }
 
 #[test]
 fn an_older_or_newer_version_of_the_same_track_loads() {
-    guest().of_abi("0.1.9").plugin();
+    guest().of_abi("0.2.9").plugin();
 }
 
 /// A component that has the right exports and wraps a core module, instantiated `instances` times.
@@ -113,7 +113,8 @@ fn component_around(items: &str, instances: usize) -> Vec<u8> {
     let text = format!(
         r#"(component (core module $m {items} (func (export "f"))) (core instance $i (instantiate $m)) {more}
             (func $f (canon lift (core func $i "f")))
-            (export "describe" (func $f)) (export "reconcile" (func $f)))"#
+            (instance $p (export "describe" (func $f)) (export "reconcile" (func $f)))
+            (export "pilothouse:controller/plugin@0.2.0" (instance $p)))"#
     );
     wat::parse_str(text).unwrap()
 }
@@ -184,7 +185,7 @@ fn a_function_that_would_compile_for_long_is_refused_unread() {
 fn describe_may_call_no_import() {
     let error = guest().with(GET).describing(GET_A).load_error();
     assert!(
-        error.contains("cluster.get was called from describe, which may call no import but log"),
+        error.contains("snapshot.get was called from describe, which may call no import but log"),
         "{error}"
     );
 }

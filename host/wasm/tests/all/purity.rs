@@ -65,7 +65,7 @@ fn plugins_run_beside_each_other() {
 fn the_request_arrives_whole() {
     // The address and the length of the config are the last two parameters.
     let echo = guest()
-        .reconciling("(call $fail (local.get 7) (local.get 8))")
+        .reconciling("(call $fail (local.get 13) (local.get 14))")
         .plugin();
     let request = Request {
         config: r#"{"größe":1}"#.into(),
@@ -79,7 +79,7 @@ fn the_request_arrives_whole() {
 
 #[test]
 fn the_clock_stands_still_and_reading_it_is_recorded() {
-    let now = r#"(import "pilothouse:controller/clock@0.1.0" "now" (func $now (result i64)))"#;
+    let now = r#"(import "pilothouse:controller/clock@0.2.0" "now" (func $now (result i64)))"#;
     let later =
         "(i64.store (i32.const 2072) (call $now)) (i32.store8 (i32.const 2064) (i32.const 1))";
     let plugin = guest().with(now).reconciling(later).plugin();
@@ -91,19 +91,21 @@ fn the_clock_stands_still_and_reading_it_is_recorded() {
 
 #[test]
 fn a_list_is_one_json_array_and_a_kind_out_of_scope_is_denied() {
-    let list = r#"(import "pilothouse:controller/cluster@0.1.0" "list"
-        (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
-    let pods = "(call $list (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
-        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 3072))
+    let list = r#"(import "pilothouse:controller/snapshot@0.2.0" "list"
+        (func $list (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
+    let pods = "(call $list (i32.const 64) (i32.const 6) (i32.const 0) (i32.const 0) (i32.const 0)
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 3072))
         (call $fail (i32.load (i32.const 3076)) (i32.load (i32.const 3080)))";
     let text = said(guest().with(list).reconciling(pods).run_error());
     assert!(
-        text.starts_with("[{") && text.contains(r#""name":"a""#) && text.contains(r#""name":"b""#),
+        text.starts_with("[\n{")
+            && text.contains(r#""name":"a""#)
+            && text.contains(r#""name":"b""#),
         "{text}"
     );
 
     // Asks for the kind v1/Po, by passing a shorter length.
-    let denied = SAY_A.replacen("(i32.const 3)", "(i32.const 2)", 1);
+    let denied = SAY_A.replacen("(i32.const 6)", "(i32.const 5)", 1);
     let text = said(guest().with(GET).reconciling(denied.leak()).run_error());
     assert_eq!(text, "v1/Po is not among the manifest's reads");
 }

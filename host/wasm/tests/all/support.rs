@@ -21,6 +21,7 @@ pub const NOW_MS: u64 = 1_700_000_000_123;
 pub struct Guest {
     abi: &'static str,
     name: &'static str,
+    subject: &'static str,
     world: &'static str,
     packages: &'static str,
     items: &'static str,
@@ -32,8 +33,9 @@ pub struct Guest {
 
 pub fn guest() -> Guest {
     Guest {
-        abi: "0.1.0",
+        abi: "0.2.0",
         name: "guest",
+        subject: r#""singleton":true"#,
         world: "",
         packages: "",
         items: "",
@@ -52,6 +54,12 @@ impl Guest {
     /// `name` has at most 9 characters.
     pub fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
+    }
+
+    /// Lets it reconcile pods, so that it is given the key and its object.
+    pub fn of_pods(self) -> Self {
+        let subject = r#""reconciles":[{"kind":"v1/Pod"}],"reads":[{"kind":"v1/Pod"}]"#;
+        Self { subject, ..self }
     }
 
     /// Adds these lines of WIT to its world, with the packages they use.
@@ -86,18 +94,19 @@ impl Guest {
 
     /// The core module. Its memory, by address:
     ///
-    /// - 16: the name
-    /// - 32: the version
-    /// - 64: "v1"
+    /// - 64: "v1/Pod"
     /// - 72: "Pod"
     /// - 80: "default"
     /// - 96: "a"
-    /// - 1024: the manifest, a singleton that reads nothing
+    /// - 1024: the answer of `describe`, and after it the manifest: a singleton that reads nothing,
+    ///   unless it is [`of_pods`](Self::of_pods)
     /// - 2048: the answer of `reconcile`; all zero is an outcome without actions
     /// - 3072: the answers of imports
     pub fn module(&self) -> Vec<u8> {
         let Self {
+            abi,
             name,
+            subject,
             items,
             describe,
             reconcile,
@@ -105,13 +114,14 @@ impl Guest {
             pages,
             ..
         } = self;
-        let name_bytes = name.len();
+        let manifest = format!(r#"{{"name":"{name}","version":"1.0.0",{subject}}}"#);
+        let (bytes, manifest) = (manifest.len(), manifest.replace('"', "\\22"));
+        let plugin = format!("pilothouse:controller/plugin@{abi}");
         let text = format!(
             r#"(module {items}
                 (memory (export "memory") {pages})
-                (data (i32.const 16) "{name}") (data (i32.const 32) "1.0.0")
-                (data (i32.const 64) "v1") (data (i32.const 72) "Pod") (data (i32.const 80) "default") (data (i32.const 96) "a")
-                (data (i32.const 1024) "\10\00\00\00\{name_bytes:02x}\00\00\00\20\00\00\00\05\00\00\00\01")
+                (data (i32.const 64) "v1/Pod") (data (i32.const 72) "Pod") (data (i32.const 80) "default") (data (i32.const 96) "a")
+                (data (i32.const 1024) "\08\04\00\00\{bytes:02x}\00\00\00{manifest}")
                 (global $heap (mut i32) (i32.const 65536))
                 (func $alloc (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
                     {realloc}
@@ -123,8 +133,9 @@ impl Guest {
                     (i32.store8 (i32.const 2048) (i32.const 1))
                     (i32.store (i32.const 2060) (local.get $text))
                     (i32.store (i32.const 2064) (local.get $bytes)))
-                (func (export "describe") (result i32) {describe} (i32.const 1024))
-                (func (export "reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+                (func (export "{plugin}#describe") (result i32) {describe} (i32.const 1024))
+                (func (export "{plugin}#reconcile") (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)
+                    (result i32)
                     {reconcile} (i32.const 2048)))"#
         );
         let mut module = wat::parse_str(&text).unwrap();
@@ -138,8 +149,8 @@ impl Guest {
             resolve.push_source("packages.wit", self.packages).unwrap();
         }
         let wit = contract(self.abi).replacen(
-            "  import cluster;",
-            &format!("  import cluster;\n{}", self.world),
+            "  import snapshot;",
+            &format!("  import snapshot;\n{}", self.world),
             1,
         );
         let package = resolve.push_source("controller.wit", &wit).unwrap();
@@ -268,13 +279,11 @@ pub fn said(error: RunError) -> String {
 }
 
 /// Core imports and calls that several guests use.
-pub const GET: &str = r#"(import "pilothouse:controller/cluster@0.1.0" "get"
-    (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;
-pub const GET_A: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
-    (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))";
+pub const GET: &str = r#"(import "pilothouse:controller/snapshot@0.2.0" "get"
+    (func $get (param i32 i32 i32 i32 i32 i32 i32)))"#;
+pub const GET_A: &str = "(call $get (i32.const 64) (i32.const 6) (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))";
 /// Gets default/a and fails with the result as its text.
-pub const SAY_A: &str = "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
-    (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))
+pub const SAY_A: &str = "(call $get (i32.const 64) (i32.const 6) (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))
     (call $fail (i32.load (i32.const 3080)) (i32.load (i32.const 3084)))";
 pub const LOG: &str =
-    r#"(import "pilothouse:controller/log@0.1.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
+    r#"(import "pilothouse:controller/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;

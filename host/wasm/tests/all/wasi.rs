@@ -151,7 +151,7 @@ fn every_call_costs_fuel_and_each_random_byte_does() {
         let version = if module.starts_with("wasi:") {
             "0.2.6"
         } else {
-            "0.1.0"
+            "0.2.0"
         };
         let import =
             format!(r#"(import "{module}@{version}" "{function}" (func $call {returns}))"#);

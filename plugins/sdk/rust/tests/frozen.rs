@@ -1,7 +1,7 @@
 //! Checks that the contract is the one that `wit/frozen` keeps of its version: what plugins were
 //! built against does not change under them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -25,7 +25,7 @@ fn the_contract_is_the_one_that_is_frozen_under_its_version() -> Result<()> {
     let frozen = contract(&folder).unwrap_or_default();
     let differs = |name: &&String| published.get(*name) != frozen.get(*name);
     let names = published.keys().chain(frozen.keys());
-    let different: Vec<&String> = names.filter(differs).collect();
+    let different: BTreeSet<&String> = names.filter(differs).collect();
     ensure!(
         different.is_empty(),
         "{different:?} in wit/ and in wit/frozen/{track} differ. {ADVICE}"

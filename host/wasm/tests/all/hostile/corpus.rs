@@ -70,7 +70,7 @@ fn cpu() -> Vec<Hostile> {
             3,
             "an endless loop after the answer",
             FUEL,
-            guest().with(r#"(func (export "cabi_post_reconcile") (param i32) (loop $l (br $l)))"#),
+            guest().with(r#"(func (export "cabi_post_pilothouse:controller/plugin@0.2.0#reconcile") (param i32) (loop $l (br $l)))"#),
         ),
         hostile(
             7,
@@ -276,7 +276,7 @@ fn calls() -> Vec<Hostile> {
             "a call of the host from inside the host's own",
             "trap: ",
             guest().with(GET).reallocating(
-                "(call $get (i32.const 0) (i32.const 0) (i32.const 64) (i32.const 2) (i32.const 72) (i32.const 3)
+                "(call $get (i32.const 64) (i32.const 6)
                     (i32.const 80) (i32.const 7) (i32.const 96) (i32.const 1) (i32.const 3072))",
             ),
         ),

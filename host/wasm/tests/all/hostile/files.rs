@@ -105,7 +105,8 @@ fn component(items: &str) -> Vec<u8> {
     let text = format!(
         r#"(component (core module $m {items} (func (export "f"))) (core instance $i (instantiate $m))
             (func $f (canon lift (core func $i "f")))
-            (export "describe" (func $f)) (export "reconcile" (func $f)))"#
+            (instance $p (export "describe" (func $f)) (export "reconcile" (func $f)))
+            (export "pilothouse:controller/plugin@0.2.0" (instance $p)))"#
     );
     wat::parse_str(text).unwrap()
 }
@@ -206,7 +207,7 @@ fn broken() -> Vec<File> {
         file(
             28,
             "a component of another world",
-            "does not export \"describe\"",
+            "does not export \"pilothouse:controller/plugin@0.2.0\"",
             wat::parse_str("(component)").unwrap(),
         ),
         file(
