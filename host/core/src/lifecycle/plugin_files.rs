@@ -127,13 +127,18 @@ impl<H: Handles> PluginFiles<H> {
     }
 
     /// Drains a file's running plugin and drops its queued keys. Its version becomes the candidate,
-    /// if there is no other, so that it is installed again when it may run.
+    /// so that it is installed again when it may run, unless there is another one or it is being
+    /// rolled back.
     pub fn evict(&mut self, name: &str) -> Option<LifecycleEffect<H>> {
         let running = self.files.get(name)?.running.as_ref();
         let version = running.map(|running| running.version.clone());
         let drain = self.retire(name, NO_PATIENCE);
         let file = self.files.get_mut(name)?;
-        file.candidate = file.candidate.take().or(version);
+        let is_rolled_back = file.restored.is_some();
+        file.candidate = file
+            .candidate
+            .take()
+            .or(version.filter(|_| !is_rolled_back));
         drain
     }
 

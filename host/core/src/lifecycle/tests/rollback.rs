@@ -46,6 +46,26 @@ fn a_version_in_quarantine_is_rolled_back_and_its_file_is_not_tried_again() {
 }
 
 #[test]
+fn a_version_that_is_rolled_back_while_its_identity_may_read_nothing_does_not_return() {
+    let mut world = World::running("a", "1");
+    let identified = TestSettings {
+        identity: Some("ns/robot".into()),
+        ..TestSettings::default()
+    };
+    world.set(FILE, identified);
+    world.write(FILE, "a", "2");
+    world.load_all();
+    world.is_forbidden = true;
+    world.quarantine("a", "trap");
+    world.drain_all();
+    assert_eq!(world.installed(), []);
+    world.is_forbidden = false;
+    world.now += Duration::from_secs(600);
+    world.rescan();
+    assert_eq!(world.installed(), [("a", "1")]);
+}
+
+#[test]
 fn without_an_earlier_version_a_quarantine_is_told_once() {
     let mut world = World::running("a", "1");
     world.quarantine("a", "trap");
