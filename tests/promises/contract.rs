@@ -48,7 +48,7 @@ fn the_host_says_of_every_manifest_what_the_cases_say() {
 }
 
 #[test]
-fn what_the_host_accepts_the_published_schema_accepts_and_what_that_refuses_the_host_refuses() {
+fn what_the_published_schema_refuses_the_host_refuses() {
     let schema = jsonschema::validator_for(&schema()).unwrap();
     let cases = cases("manifests.json");
     let mut refused = 0;

@@ -21,8 +21,7 @@ pub const SERVICE_FIELDS: [&str; 11] = [
 ];
 
 /// The fields read of a Pod. Its labels are not among them, because the host selects pods by label.
-pub const POD_FIELDS: [&str; 16] = [
-    ".metadata.deletionTimestamp",
+pub const POD_FIELDS: [&str; 15] = [
     ".spec.nodeName",
     ".spec.hostname",
     ".spec.subdomain",

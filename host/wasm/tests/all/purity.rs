@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use pilothouse_core::{Kind, ListFilter, Plugin, ReadError, Request};
+use pilothouse_core::{Kind, ListFilter, Plugin, ReadError, Reader, Request};
 
 use crate::support::{GET, NOW_MS, SAY_A, after, guest, reader, request, said};
 
@@ -75,6 +75,39 @@ fn the_request_arrives_whole() {
         said(echo.reconcile(&request, &mut reader()).unwrap_err()),
         request.config
     );
+}
+
+#[test]
+fn a_key_arrives_with_its_object_which_counts_as_read() {
+    // The address and the length of the kind are the parameters 1 and 2, of the object 8 and 9.
+    let kind = guest()
+        .of_pods()
+        .reconciling("(call $fail (local.get 1) (local.get 2))")
+        .plugin();
+    let error = kind.reconcile(&request("a"), &mut reader()).unwrap_err();
+    assert_eq!(said(error), "v1/Pod");
+    let object = guest()
+        .of_pods()
+        .reconciling("(call $fail (local.get 8) (local.get 9))")
+        .plugin();
+    let mut reader = reader();
+    let object = said(object.reconcile(&request("a"), &mut reader).unwrap_err());
+    assert!(object.contains(r#""name":"a""#), "{object}");
+    assert_eq!(reader.into_reads().len(), 1);
+}
+
+#[test]
+fn a_key_whose_object_is_gone_arrives_without_it() {
+    // Parameter 7 says whether there is an object.
+    let plugin = guest()
+        .of_pods()
+        .reconciling("(if (local.get 7) (then unreachable))")
+        .plugin();
+    let run = |name: &str, reader: &mut Reader| plugin.reconcile(&request(name), reader);
+    assert!(run("a", &mut reader()).is_err(), "there is default/a");
+    let mut reader = reader();
+    assert!(run("gone", &mut reader).is_ok());
+    assert_eq!(reader.into_reads().len(), 1, "it runs when it comes back");
 }
 
 #[test]

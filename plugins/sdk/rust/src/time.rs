@@ -4,7 +4,7 @@ use std::time::Duration;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// A time since the Unix epoch, such as [`Cluster::now`](crate::Cluster::now), in the format that
+/// A time since the Unix epoch, such as [`Host::now`](crate::Host::now), in the format that
 /// objects use: RFC 3339, in UTC, to the second (`2026-01-02T03:04:05Z`). Parts of a second are cut
 /// off.
 #[must_use]
