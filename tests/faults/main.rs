@@ -1,7 +1,6 @@
 //! What the host does when the API server, or the way to it, fails: a module for each kind of
 //! fault.
 
-mod events;
 mod kinds;
 mod lists;
 mod proxy;
@@ -9,3 +8,5 @@ mod random;
 mod requests;
 mod server;
 mod watch;
+mod watch_events;
+mod watch_events;

@@ -22,17 +22,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::grants::Grants;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::cache::{Change, Delta, Unreadable};
+use crate::cache::{Cache, Change, Delta, Subscribed};
 use crate::hub::gate::GateId;
 use crate::model::informer_key::{Detail, InformerKey};
-use crate::model::key::{Kind, ObjectKey, ResourceVersion};
+use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
-use crate::model::object::{Object, Schema};
-use crate::plan::write::{Author, FIELD_MANAGER_PREFIX};
+use crate::model::object::Schema;
 use crate::queue::{LOW, NORMAL, Time};
 
+mod answers;
 mod changelog;
 mod controller;
 mod fetch;
@@ -46,86 +45,34 @@ mod preparation;
 mod reconcile;
 mod rehearsal;
 mod resync;
+mod settings;
 mod share;
 mod status;
 mod subject;
 mod wanted_informers;
 
-use changelog::Changelog;
+use answers::{Answered, Known};
+use changelog::{Changelog, Missed};
 pub use controller::LoopingKey;
 use controller::{Controller, KeyedChange, Work};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 pub use health::Quarantine;
 pub use joining::{Exchange, Garbage, JoinError};
+use joining::{MAX_KEYS, MAX_ROUNDS, MAX_WAITING};
+use plugin::Plugin;
 pub use preparation::Preparation;
+use preparation::{Caches, FirstKeys, Joining, PreparationStep};
 pub use reconcile::{
     Conclusion, Finished, Ran, Reconcile, ReconcileError, RunningKey, Sending, Writing,
 };
 pub use rehearsal::Rehearsal;
+pub use settings::ControllerSettings;
 pub use status::{
     BrokenKey, ControllerStatus, InformerStatus, KeysStatus, LastError, ReconcileCounts,
 };
 
 /// Identifies a plugin in a hub. Never reused.
 pub type PluginId = u64;
-
-/// How a plugin is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControllerSettings {
-    /// The plugin's configuration, as JSON.
-    pub config: String,
-    /// How many keys may run at the same time: the manifest's limit, as far as it is granted.
-    pub concurrency: u32,
-    /// The plugin's share of the workers' time, relative to the other plugins' weights.
-    pub weight: u32,
-    /// Every subject is reconciled again after one to two times this period, even if nothing has
-    /// changed. `None` disables the resync.
-    pub resync: Option<Duration>,
-    /// Whether the plugin may read the values of Secrets, if its manifest asks for them.
-    pub secret_values: bool,
-    /// The part of the manifest's requests that is granted.
-    pub grants: Grants,
-    /// While true, nothing of the plugin runs. Its caches are kept current and its keys are queued.
-    pub is_paused: bool,
-    /// Whether a version that fails on most of its keys is put in quarantine.
-    pub quarantine: bool,
-    /// The field manager of the plugin's writes. `None` means `pilothouse.dev/NAME`.
-    pub field_manager: Option<String>,
-    /// The user that the plugin's writes impersonate. `None` means the host's own user.
-    pub user: Option<String>,
-}
-
-impl ControllerSettings {
-    /// The author of the writes of a plugin with this name. No other place decides its field
-    /// manager.
-    pub fn author(&self, plugin: &str) -> Author {
-        let own = || format!("{FIELD_MANAGER_PREFIX}{plugin}");
-        Author {
-            plugin: plugin.to_owned(),
-            field_manager: self.field_manager.clone().unwrap_or_else(own),
-            user: self.user.clone(),
-        }
-    }
-}
-
-/// The default concurrency is 16: reconciles are pure, so keys do not disturb each other, and a key
-/// stays held while its writes are under way. Everything the manifest asks for is granted.
-impl Default for ControllerSettings {
-    fn default() -> Self {
-        Self {
-            config: "{}".into(),
-            concurrency: 16,
-            weight: 1,
-            resync: None,
-            secret_values: false,
-            grants: Grants::as_requested(),
-            is_paused: false,
-            quarantine: true,
-            field_manager: None,
-            user: None,
-        }
-    }
-}
 
 /// What a worker does next.
 pub enum Next {
@@ -184,6 +131,264 @@ impl Hub {
         Self {
             threads: Some(threads),
             ..Self::default()
+        }
+    }
+
+    /// Adds a plugin at once: its informers, views and indexes, and a first reconcile for every
+    /// object of its subject. Takes a second for 100,000 objects. If others wait for the hub, use
+    /// [`prepare`](Self::prepare) instead.
+    pub fn join(
+        &mut self,
+        plugin: Arc<dyn Plugin>,
+        settings: &ControllerSettings,
+        now: Time,
+    ) -> Result<PluginId, JoinError> {
+        let (id, preparation) = self.prepare(plugin, settings)?;
+        self.finish(preparation, now)?;
+        Ok(id)
+    }
+
+    /// Swaps a plugin's version at once; see [`prepare_replacement`](Self::prepare_replacement).
+    pub fn replace(
+        &mut self,
+        id: PluginId,
+        plugin: Arc<dyn Plugin>,
+        settings: &ControllerSettings,
+        now: Time,
+    ) -> Result<(), JoinError> {
+        let preparation = self.prepare_replacement(id, plugin, settings)?;
+        self.finish(preparation, now)
+    }
+
+    fn finish(&mut self, mut preparation: Preparation, now: Time) -> Result<(), JoinError> {
+        loop {
+            preparation.build(now);
+            match self.exchange(preparation, now) {
+                Exchange::Again(again) => preparation = *again,
+                Exchange::Done(_) => return Ok(()),
+                Exchange::Refused(error, _) => return Err(error),
+            }
+        }
+    }
+
+    /// Begins to add a plugin. The caller builds the preparation without the hub and then passes it
+    /// to [`exchange`](Self::exchange). Until then the hub keeps all changes.
+    pub fn prepare(
+        &mut self,
+        plugin: Arc<dyn Plugin>,
+        settings: &ControllerSettings,
+    ) -> Result<(PluginId, Preparation), JoinError> {
+        let id = self.last_plugin + 1;
+        let joining = Joining::new(id, plugin, settings, false);
+        self.check(&joining)?;
+        self.last_plugin = id;
+        Ok((id, self.begin(Some(joining))))
+    }
+
+    /// Begins to swap a plugin's version, or the settings of the same version. Running reconciles
+    /// end on the version they began on. Every key runs again on the new version. The queue stays,
+    /// and with it each key's failures and the plugin's used share of the workers' time.
+    pub fn prepare_replacement(
+        &mut self,
+        id: PluginId,
+        plugin: Arc<dyn Plugin>,
+        settings: &ControllerSettings,
+    ) -> Result<Preparation, JoinError> {
+        let joining = Joining::new(id, plugin, settings, true);
+        self.check(&joining)?;
+        Ok(self.begin(Some(joining)))
+    }
+
+    /// Begins to free what only plugins that have left needed; `None` if there is nothing to free.
+    /// The result is built and exchanged like a plugin's preparation.
+    pub fn prepare_trim(&mut self) -> Option<Preparation> {
+        let mut informers = self.snapshot.informers.iter();
+        let is_loose = informers.any(|cache| cache.is_loose());
+        is_loose.then(|| self.begin(None))
+    }
+
+    fn begin(&mut self, joining: Option<Joining>) -> Preparation {
+        self.changelog.open(self.snapshot.sequence);
+        Preparation::of_caches(self, joining)
+    }
+
+    fn check(&self, joining: &Joining) -> Result<(), JoinError> {
+        if self.is_draining {
+            return Err(JoinError::Draining);
+        }
+        let manifest = &joining.manifest;
+        let name = &manifest.name;
+        let mut others = self.controllers.iter().filter(|(id, _)| **id != joining.id);
+        if others.any(|(_, controller)| controller.name() == name) {
+            return Err(JoinError::DuplicateName(name.clone()));
+        }
+        let reads_values = manifest.reads.iter().any(|read| {
+            read.kind.is_secret() && wanted_informers::detail(manifest, read) == Detail::Full
+        });
+        if reads_values && !joining.settings.secret_values {
+            return Err(JoinError::SecretValues(name.clone()));
+        }
+        Ok(())
+    }
+
+    /// Installs what has been prepared and built. When this returns [`Exchange::Done`], the plugin
+    /// has joined.
+    pub fn exchange(&mut self, preparation: Preparation, now: Time) -> Exchange {
+        let Preparation { step, garbage } = preparation;
+        match step {
+            PreparationStep::Keys(first) => self.queue_some(first, garbage, now),
+            PreparationStep::Caches(caches) => self.exchange_caches(caches, garbage, now),
+        }
+    }
+
+    /// Queues the next of a new version's first keys.
+    fn queue_some(&mut self, mut first: FirstKeys, garbage: Garbage, now: Time) -> Exchange {
+        if first.is_built() {
+            let rest = first.keys.split_off(first.keys.len().min(MAX_KEYS));
+            let some = std::mem::replace(&mut first.keys, rest);
+            if let Some(controller) = self.controllers.get_mut(&first.plugin) {
+                controller.queue_first(&some, now);
+            }
+            if first.keys.is_empty() {
+                return Exchange::Done(garbage);
+            }
+        }
+        let step = PreparationStep::Keys(first);
+        Exchange::Again(Box::new(Preparation { step, garbage }))
+    }
+
+    fn exchange_caches(
+        &mut self,
+        mut caches: Box<Caches>,
+        mut garbage: Garbage,
+        now: Time,
+    ) -> Exchange {
+        let again = |caches, garbage| {
+            let step = PreparationStep::Caches(caches);
+            Exchange::Again(Box::new(Preparation { step, garbage }))
+        };
+        if !caches.is_built() {
+            return again(caches, garbage);
+        }
+        let missed = self.missed(&caches);
+        let joining = caches.joining.as_ref();
+        if let Some(Err(error)) = joining.map(|joining| self.check(joining)) {
+            garbage.add((caches, missed, self.changelog.trim()));
+            return Exchange::Refused(error, garbage);
+        }
+        if joining
+            .is_some_and(|joining| joining.replaces && !self.controllers.contains_key(&joining.id))
+        {
+            // The plugin has left meanwhile.
+            garbage.add((caches, missed, self.changelog.trim()));
+            return Exchange::Done(garbage);
+        }
+        let Some(missed) = missed else {
+            // `None`: what was missed is not known, so start again from the present caches.
+            let mut anew = self.begin(caches.joining.take());
+            garbage.add((caches, self.changelog.trim()));
+            anew.garbage = garbage;
+            return Exchange::Again(Box::new(anew));
+        };
+        if missed.len() > MAX_WAITING && caches.rounds < MAX_ROUNDS {
+            // Still too much to do under the lock: another round outside it. The changelog is
+            // opened at the present state before it is trimmed, so that nothing in between is lost.
+            self.changelog.open(self.snapshot.sequence);
+            let before = std::mem::replace(&mut caches.live, self.snapshot.clone());
+            garbage.add((before, self.changelog.trim()));
+            caches.missed = missed;
+            caches.rounds += 1;
+            return again(caches, garbage);
+        }
+        self.take_over(&mut caches, &missed, &mut garbage, now);
+        let joining = caches.joining.take();
+        let replacement = joining.and_then(|joining| self.controller(joining, &mut garbage, now));
+        garbage.add((caches, missed, self.changelog.trim()));
+        match replacement {
+            None => Exchange::Done(garbage),
+            Some((id, prepared)) => {
+                let keys = Preparation::of_keys(id, prepared, garbage);
+                Exchange::Again(Box::new(keys))
+            }
+        }
+    }
+
+    /// Makes the prepared caches the hub's own, after the changes that they have missed.
+    fn take_over(
+        &mut self,
+        caches: &mut Caches,
+        missed: &[(InformerId, Change)],
+        garbage: &mut Garbage,
+        now: Time,
+    ) {
+        caches.follow(missed, &self.snapshot, now);
+        let informers = Arc::make_mut(&mut self.snapshot.informers);
+        for id in &caches.informers {
+            let cache = caches.snapshot.informers[*id].clone();
+            match informers.get_mut(*id) {
+                Some(place) => garbage.add(std::mem::replace(place, cache)),
+                None => informers.push(cache),
+            }
+        }
+        self.ids = std::mem::take(&mut caches.ids);
+        self.layout += 1;
+    }
+
+    /// Installs the plugin, or swaps its version. For a swap, returns what has been prepared,
+    /// because its first keys are still to be queued.
+    fn controller(
+        &mut self,
+        joining: Joining,
+        garbage: &mut Garbage,
+        now: Time,
+    ) -> Option<(PluginId, Controller)> {
+        let prepared = joining.controller?;
+        if !joining.replaces {
+            self.controllers.insert(joining.id, prepared);
+            return None;
+        }
+        let controller = self.controllers.get_mut(&joining.id)?;
+        let subscriptions = controller.replace(&prepared, &self.snapshot, garbage, now);
+        // Only after the new version has subscribed, so that informers used by both versions stay.
+        self.release(subscriptions, garbage);
+        Some((joining.id, prepared))
+    }
+
+    /// The changes of the prepared caches since the preparation was last brought up to date. The
+    /// changelog no longer keeps them for it afterwards. `None` if more changed than is kept, or if
+    /// other plugins have joined or left: then the preparation cannot be used.
+    fn missed(&mut self, caches: &Caches) -> Option<Vec<(InformerId, Change)>> {
+        let missed = match self.changelog.close(caches.live.sequence) {
+            Missed::Changes(changes) if caches.layout == self.layout => changes,
+            _ => return None,
+        };
+        let concern = missed.filter(|(informer, _)| caches.informers.contains(informer));
+        Some(concern.map(|(id, change)| (id, change.clone())).collect())
+    }
+
+    /// Removes a plugin, whatever it has queued. What still runs may end, but has no effect any
+    /// more. An informer that no other plugin uses ends too, and its cache is emptied. What the
+    /// other caches hold for this plugin alone stays until [`prepare_trim`](Self::prepare_trim).
+    pub fn leave(&mut self, plugin: PluginId) -> Garbage {
+        let mut garbage = Garbage::default();
+        let Some(controller) = self.controllers.remove(&plugin) else {
+            return garbage;
+        };
+        self.layout += 1;
+        self.release(controller.subscriptions().clone(), &mut garbage);
+        garbage.add(controller);
+        garbage
+    }
+
+    fn release(&mut self, subscriptions: BTreeMap<InformerId, Subscribed>, garbage: &mut Garbage) {
+        for (informer, subscribed) in subscriptions {
+            let cache = self.snapshot.cache_mut(informer);
+            cache.leave(&subscribed);
+            if cache.users() == 0 {
+                let informer_key = cache.informer_key().clone();
+                self.ids.remove(&informer_key);
+                garbage.add(std::mem::replace(cache, Cache::new(informer_key)));
+            }
         }
     }
 
@@ -388,6 +593,17 @@ impl Hub {
         ran.into_writing()
     }
 
+    /// A reconcile of this key on the present caches. `None` if there is no such plugin.
+    pub fn rehearse(
+        &self,
+        plugin: PluginId,
+        key: &ObjectKey,
+        wall_clock_ms: u64,
+    ) -> Option<Rehearsal> {
+        let controller = self.controllers.get(&plugin)?;
+        Some(controller.rehearse(key, &self.snapshot, wall_clock_ms))
+    }
+
     /// Gives the key of a reconcile back. After a failure it runs again with back-off, unless the
     /// failure is terminal. If the cluster could not be reached, the plugin only tries one such key
     /// a second until one succeeds. A key whose writes were stopped on the way is queued again.
@@ -458,7 +674,11 @@ impl Hub {
         let mut is_answered = true;
         for (question, answer) in answered {
             let known = match answer {
-                Ok(found) => self.overlay(question, found.as_deref(), now),
+                Ok(found) => {
+                    let (changes, known) = self.answered(question).overlay(found.as_deref());
+                    self.spread(question.informer, changes, NORMAL, now);
+                    known
+                }
                 Err(ReadFailure::Refused(_)) => Known::All,
                 Err(ReadFailure::NoAnswer(_)) => {
                     is_answered = false;
@@ -485,10 +705,13 @@ impl Hub {
         for (question, answer) in answered {
             let is_known = match answer {
                 Ok(found) => {
+                    let answered = self.answered(question);
                     let is_known =
-                        self.is_as_asked(question) || (found.is_none() && self.is_absent(question));
-                    if is_known && self.put_right(question, found.as_deref(), now) {
-                        repaired.push(question.clone());
+                        answered.is_as_asked() || (found.is_none() && answered.is_absent());
+                    if is_known {
+                        let (change, is_repair) = answered.put_right(found.as_deref());
+                        self.spread(question.informer, change.into_iter().collect(), NORMAL, now);
+                        repaired.extend(is_repair.then(|| question.clone()));
                     }
                     is_known
                 }
@@ -510,105 +733,11 @@ impl Hub {
         repaired
     }
 
-    /// Whether a cache has no such object now.
-    fn is_absent(&self, question: &Question) -> bool {
-        let cache = &self.snapshot.informers[question.informer];
-        cache.version_of(&question.key).is_none()
-    }
-
-    /// Whether a cache still shows of an object what it showed when the question was asked. An
-    /// absent object may have come and gone since, which is ruled out only if nothing at all has
-    /// come to the cache.
-    fn is_as_asked(&self, question: &Question) -> bool {
-        let cache = &self.snapshot.informers[question.informer];
-        let is_same = cache.version_of(&question.key) == question.cached.as_ref();
-        let is_still = question.cached.is_some() || *cache.resource_version() == question.at;
-        cache.users() > 0 && is_same && is_still
-    }
-
-    /// Puts the API server's state of an object into a cache, if the cache shows something else
-    /// that is not newer. Returns whether this was a repair: the cache had already come past that
-    /// state, so it should have shown it.
-    fn put_right(&mut self, question: &Question, found: Option<&str>, now: Time) -> bool {
-        let Question {
-            informer,
-            kind,
-            key,
-            uid,
-            ..
-        } = question;
-        let cache = self.snapshot.cache_mut(*informer);
-        let repairs = cache.repairs();
-        let change = match found {
-            None => cache.repair_gone(key, uid.as_deref()),
-            Some(json) => Object::parse(kind, json, cache.schema())
-                .ok()
-                .filter(|object| object.key() == key.parts())
-                .filter(|object| cache.informer_key().selects(object, json))
-                .and_then(|object| cache.repair(object)),
-        };
-        let is_repair = cache.repairs() > repairs;
-        self.spread(*informer, change.into_iter().collect(), NORMAL, now);
-        is_repair
-    }
-
-    /// Stores a fetched state of an object in a cache. Returns how far that answers the question.
-    fn overlay(&mut self, question: &Question, found: Option<&str>, now: Time) -> Known {
-        let Question {
-            informer,
-            kind,
-            key,
-            ..
-        } = question;
-        let cache = self.snapshot.cache_mut(*informer);
-        if cache.users() == 0 {
-            return Known::All;
+    fn answered<'a>(&'a mut self, question: &'a Question) -> Answered<'a> {
+        Answered {
+            question,
+            snapshot: &mut self.snapshot,
         }
-        let state = match found.map(|json| (json, Object::parse(kind, json, cache.schema()))) {
-            None => Found::Nothing,
-            Some((json, Ok(object))) if object.key() == key.parts() => {
-                match cache.informer_key().selects(&object, json) {
-                    true => Found::Object(object),
-                    // Only the server knows what its field selectors select, so the watch must
-                    // decide.
-                    false if cache.informer_key().labels.matches(&object) => {
-                        return Known::Version(object.resource_version().clone());
-                    }
-                    // For this informer the object counts as gone, but the cache already has a
-                    // newer state.
-                    false if cache.is_newer_than(&object) => return Known::All,
-                    false => Found::Nothing,
-                }
-            }
-            Some((json, Err(error))) if is_of(json, key) => Found::Unreadable(error.to_string()),
-            Some(_) => return Known::Nothing,
-        };
-        let has_moved = cache.version_of(key) != question.cached.as_ref();
-        let changes = match state {
-            // The object is unreadable in the cache, in an unknown version, which may be newer than
-            // the answer.
-            Found::Object(_)
-                if cache.unreadable().contains_key(key)
-                    && *cache.resource_version() != question.at =>
-            {
-                return Known::Nothing;
-            }
-            Found::Object(object) => cache.apply(Delta::Read(object)),
-            // The watch has brought something since, and it is not known which of the two is older.
-            // The watch will show the write, or the question is asked again.
-            _ if has_moved => return Known::Nothing,
-            Found::Nothing => {
-                let gone = cache.overlay_gone(key, question.uid.as_deref());
-                gone.into_iter().collect()
-            }
-            Found::Unreadable(reason) => cache.apply(Delta::Unreadable(Unreadable {
-                key: key.clone(),
-                resource_version: ResourceVersion::default(),
-                reason,
-            })),
-        };
-        self.spread(*informer, changes, NORMAL, now);
-        Known::All
     }
 
     /// The cluster can be reached again: a list-watch that had failed works. Keys whose writes had
@@ -714,34 +843,6 @@ impl Hub {
 
 /// The API server's state of an object, as JSON; `None` if there is no such object.
 type Answer = Result<Option<String>, ReadFailure>;
-
-/// What an answer tells about an object that a key has written.
-enum Known {
-    /// Nothing, or nothing that is still valid.
-    Nothing,
-    /// Everything that can be known, and the cache shows it.
-    All,
-    /// The server has reached this version of the object. Once the informer has reached it too, the
-    /// cache shows the current state.
-    Version(ResourceVersion),
-}
-
-/// The result of a fetch.
-enum Found {
-    Object(Object),
-    /// There is no such object, or the informer does not select it.
-    Nothing,
-    /// The object exists, but only its name can be read. Holds the reason.
-    Unreadable(String),
-}
-
-/// Whether a text that cannot be parsed as an object at least has this key's name and namespace.
-fn is_of(json: &str, key: &ObjectKey) -> bool {
-    let object: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
-    let text = |path| object.pointer(path).and_then(serde_json::Value::as_str);
-    text("/metadata/name") == Some(&*key.name)
-        && text("/metadata/namespace").unwrap_or_default() == &*key.namespace
-}
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,8 @@ use crate::queue::backoff::Backoff;
 const REMEMBERED_KEYS: usize = 100;
 
 /// A version is quarantined only after this many consecutive faults, however large the share of
-/// failing keys. A success ends the row, and so does a failure of the guest's own.
+/// failing keys. A success ends the row, and so does a failure that the guest returns:
+/// it is the guest's way to say "not yet".
 const QUARANTINE_AFTER: u32 = 5;
 
 /// The length of a quarantine: 30 seconds at first, at most one hour.

@@ -8,9 +8,7 @@
 use std::sync::Arc;
 
 use super::reconcile::PluginVersion;
-use super::{Hub, PluginId};
 use crate::hub::plugin::Request;
-use crate::model::key::ObjectKey;
 use crate::model::outcome::Stage;
 use crate::plan::execution::Execution;
 use crate::plan::{Halt, PlanError};
@@ -24,19 +22,6 @@ pub struct Rehearsal {
     /// What the guest reads with.
     pub reader: Reader,
     version: Arc<PluginVersion>,
-}
-
-impl Hub {
-    /// A reconcile of this key on the present caches. `None` if there is no such plugin.
-    pub fn rehearse(
-        &self,
-        plugin: PluginId,
-        key: &ObjectKey,
-        wall_clock_ms: u64,
-    ) -> Option<Rehearsal> {
-        let controller = self.controllers.get(&plugin)?;
-        Some(controller.rehearse(key, &self.snapshot, wall_clock_ms))
-    }
 }
 
 impl Rehearsal {

@@ -386,7 +386,7 @@ fn an_unrelated_change_while_a_key_runs_does_not() {
     rig.finish(ran);
     assert_eq!(rig.run(), NONE);
     assert!(
-        matches!(rig.hub.changelog.close(0), changelog::Missed::TooMuch),
+        matches!(rig.hub.changelog.close(0), Missed::TooMuch),
         "nothing runs, nothing is remembered"
     );
 }

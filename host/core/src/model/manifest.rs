@@ -423,6 +423,9 @@ impl Manifest {
         Ok(())
     }
 
+    /// Any path may be indexed, annotations included, whether or not the fields of the read show
+    /// it. A path to what is normalised away (`managedFields`, the last-applied annotation) is
+    /// accepted and finds nothing.
     fn validate_indexes(&self) -> Result<(), ManifestError> {
         let mut seen = BTreeSet::new();
         for index in &self.indexes {

@@ -63,10 +63,19 @@ pub enum Failure {
 
 /// One write, as a guest asks for it.
 ///
-/// A new kind of action concerns `wit/changes.wit` and `wasm::convert` (how a guest returns it),
-/// `plan::planner` (which writes it is), `wasm::run::verify` (how two outcomes are compared) and,
-/// only if no [`Operation`](crate::plan::write::Operation) fits, `cluster::write::request`. An
-/// eviction or a binding is a `Create` of a subresource.
+/// What a new kind of action concerns:
+///
+/// - Always: `wit/changes.wit` with `wit/cases` and `wit/frozen`; `wasm::convert` (how a guest
+///   returns it) and `wasm::run::verify` (how two outcomes are compared); `plan::planner` (which
+///   writes it is: one, or many, as of `children`); the SDK's `bindings`, `changes` and `testing`.
+/// - If it needs a new [`Verb`](crate::model::manifest::Verb): `wit/manifest.schema.json`,
+///   `access::permission`, `hub::wanted_informers`, and in `app` `settings::grants`, `rbac::rules`
+///   and `check::risks`.
+/// - If no [`Operation`](crate::plan::write::Operation) fits: `cluster::write`, `plan::accepted`,
+///   `plan::words`, `plan::execution`. A write always names one object, which the order of writes,
+///   the write gate and fetches rely on.
+///
+/// An eviction or a binding is a `Create` of a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/changes.wit")]
 pub enum Action {

@@ -588,8 +588,7 @@ impl Planner<'_, '_> {
     fn children(&mut self, objects: &[String]) -> Result<Vec<Draft>, ActionError> {
         let label = self.digest(&["children"])[..32].to_owned();
         let mut steps = Vec::new();
-        // Objects that already have a step, or need none.
-        let mut settled = HashSet::new();
+        let mut wanted = HashSet::new();
         for text in objects {
             let BodyAddress { kind, key, .. } = BodyAddress::read(text)?;
             if !self.context.permissions.children.contains(&kind) {
@@ -608,11 +607,23 @@ impl Planner<'_, '_> {
             .ok_or_else(|| {
                 ActionError::Json("metadata.labels and .annotations must be objects".into())
             })?;
-            settled.insert(ObjectAddress::of(&kind, &key));
+            wanted.insert(ObjectAddress::of(&kind, &key));
             let force = self.context.permissions.may_force(&kind, &key, None);
             let apply = self.apply_unless_unchanged(&object, kind, key, &None, force);
             steps.push(apply.of_member(Member::Wanted));
         }
+        steps.extend(self.unwanted_children(label, wanted));
+        Ok(steps)
+    }
+
+    /// Deletes the objects with this label that are not `settled`, which are those that already
+    /// have a step, or need none.
+    fn unwanted_children(
+        &mut self,
+        label: String,
+        mut settled: HashSet<ObjectAddress>,
+    ) -> Vec<Draft> {
+        let mut steps = Vec::new();
         let selector = LabelSelector {
             requirements: vec![Requirement::Equals(children::LABEL.into(), label)],
         };
@@ -645,7 +656,7 @@ impl Planner<'_, '_> {
                 steps.push(delete.of_member(Member::Unwanted));
             }
         }
-        Ok(steps)
+        steps
     }
 }
 
