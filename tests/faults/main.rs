@@ -9,4 +9,3 @@ mod requests;
 mod server;
 mod watch;
 mod watch_events;
-mod watch_events;

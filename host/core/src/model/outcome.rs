@@ -68,10 +68,10 @@ pub enum Failure {
 /// - Always: `wit/changes.wit` with `wit/cases` and `wit/frozen`; `wasm::convert` (how a guest
 ///   returns it) and `wasm::run::verify` (how two outcomes are compared); `plan::planner` (which
 ///   writes it is: one, or many, as of `children`); the SDK's `bindings`, `changes` and `testing`.
-/// - If it needs a new [`Verb`](crate::model::manifest::Verb): `wit/manifest.schema.json`,
+/// - If it needs a new [`Verb`](crate::Verb): `wit/manifest.schema.json`,
 ///   `access::permission`, `hub::wanted_informers`, and in `app` `settings::grants`, `rbac::rules`
 ///   and `check::risks`.
-/// - If no [`Operation`](crate::plan::write::Operation) fits: `cluster::write`, `plan::accepted`,
+/// - If no [`Operation`](crate::Operation) fits: `cluster::write`, `plan::accepted`,
 ///   `plan::words`, `plan::execution`. A write always names one object, which the order of writes,
 ///   the write gate and fetches rely on.
 ///
