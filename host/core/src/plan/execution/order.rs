@@ -9,9 +9,9 @@ use crate::plan::{Member, ObjectAddress, Step};
 /// Steps of one object are taken in order, each when the one before has ended; steps of others in
 /// the order of the actions. What fails stops nothing else of its stage, with these exceptions:
 /// after a step that has failed or was left out, the later ones on its object are left out; after
-/// a create of an object that has failed, all creates of objects (but not those of subresources: one
-/// eviction that is refused says nothing about others); and after an apply of a `children` action that has not
-/// succeeded, the action's deletes.
+/// a create of an object that has failed, all creates of objects (but not those of subresources:
+/// one eviction that is refused says nothing about others); and after an apply of a `children`
+/// action that has not succeeded, the action's deletes.
 ///
 /// A lane with steps is in `ready`, or in `gated`, or its last taken step has not ended. So every
 /// step is taken at last if every taken one ends.
