@@ -53,8 +53,8 @@ impl Answered<'_> {
     }
 
     /// Puts the API server's state of the object into the cache, if the cache shows something else
-    /// that is not newer. Returns what changed, and whether this was a repair: the cache had already
-    /// come past that state, so it should have shown it.
+    /// that is not newer. Returns what changed, and whether this was a repair: the cache had
+    /// already come past that state, so it should have shown it.
     pub fn put_right(self, found: Option<&str>) -> (Option<Change>, bool) {
         let Question { kind, key, uid, .. } = self.question;
         let cache = self.snapshot.cache_mut(self.question.informer);

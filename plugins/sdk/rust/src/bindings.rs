@@ -488,8 +488,8 @@ pub mod pilothouse {
                 }
             }
         }
-        /// The plugin's lines in the host's log. What a guest without WASI (`wasm32-unknown-unknown`) prints
-        /// to standard output or error goes nowhere.
+        /// The plugin's lines in the host's log. What a guest without WASI (`wasm32-unknown-unknown`)
+        /// prints to standard output or error goes nowhere.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod log {
             #[used]
@@ -537,9 +537,9 @@ pub mod pilothouse {
             /// object and the run's `reconcile_id`; a field that is called so, too, is logged as
             /// `guest.NAME`.
             ///
-            /// An error with a field `panic` says why the guest is about to trap: the reconcile's error begins
-            /// with it, and so does that of `describe`, whose lines are otherwise not seen. What languages
-            /// with a WASI write to standard error before they trap does the same.
+            /// An error with a field `panic` says why the guest is about to trap: the reconcile's error
+            /// begins with it, and so does that of `describe`, whose lines are otherwise not seen. What
+            /// languages with a WASI write to standard error before they trap does the same.
             ///
             /// WASI's standard output and standard error are logged as well, line by line, as `info` and
             /// `warn`.
@@ -616,7 +616,8 @@ pub mod pilothouse {
                 }
             }
         }
-        /// Writes, as values. A reconcile returns what it wants done; the host checks all of it, and only then does it.
+        /// Writes, as values. A reconcile returns what it wants done; the host checks all of it, and only
+        /// then does it.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod changes {
             #[used]
@@ -625,7 +626,8 @@ pub mod pilothouse {
             use super::super::super::_rt;
             pub type ObjectRef = super::super::super::pilothouse::controller::types::ObjectRef;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
-            /// Server-side apply under the plugin's field manager: create the object, or make these fields so.
+            /// Server-side apply under the plugin's field manager: create the object, or make these fields
+            /// so.
             ///
             /// What is applied counts as read, whatever fields the manifest names of the kind: when somebody
             /// changes the object, the key runs again. A change of `status` counts for who has applied that.
@@ -651,10 +653,11 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Create the object, or the subresource `eviction` or `binding` of the object that `metadata` names; for these the manifest
-            /// declares the body's kind (`policy/v1/Eviction`, `v1/Binding`). With `metadata.generateName`
-            /// the host derives a name that is the same on every retry of the same state, and that none of
-            /// the objects has which this reconcile has read: who creates without looking creates once.
+            /// Create the object, or the subresource `eviction` or `binding` of the object that `metadata`
+            /// names; for these the manifest declares the body's kind (`policy/v1/Eviction`, `v1/Binding`).
+            /// With `metadata.generateName` the host derives a name that is the same on every retry of the
+            /// same state, and that none of the objects has which this reconcile has read: who creates
+            /// without looking creates once.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Create {
                 pub object: Json,
@@ -671,8 +674,9 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// Replace the object, at the version that the snapshot shows, or that an earlier action has left: if it has changed since, that is a
-            /// `conflict`, and so it is then for the earlier action. Finalizers that it does not mention stay. Of a kind that is not read,
+            /// Replace the object, at the version that the snapshot shows, or that an earlier action has
+            /// left: if it has changed since, that is a `conflict`, and so it is then for the earlier action.
+            /// Finalizers that it does not mention stay. Of a kind that is not read,
             /// `metadata.resourceVersion` must say which version.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Update {
@@ -733,9 +737,9 @@ pub mod pilothouse {
                 }
             }
             /// A merge patch that names `metadata.resourceVersion`, with any value, is of the version that
-            /// the snapshot shows, or that an earlier action has left: if the object has changed since, that is a `conflict`. One that names
-            /// `metadata.uid` is of that object alone. To give up an owner, list those that remain:
-            /// directives of a strategic merge patch are refused in `metadata`.
+            /// the snapshot shows, or that an earlier action has left: if the object has changed since, that
+            /// is a `conflict`. One that names `metadata.uid` is of that object alone. To give up an owner,
+            /// list those that remain: directives of a strategic merge patch are refused in `metadata`.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Patch {
                 pub object: ObjectRef,
@@ -854,11 +858,11 @@ pub mod pilothouse {
                     }
                 }
             }
-            /// A Kubernetes Event (`events.k8s.io/v1`) about an object of a kind that the manifest names, and that the plugin may
-            /// read or write. Events are a grant of their own. An outcome has at most 100. The host writes 25
-            /// about one object and then one each five minutes, and of one plugin 100 and then ten a second.
-            /// An Event that is not granted or cannot be
-            /// written never fails the reconcile.
+            /// A Kubernetes Event (`events.k8s.io/v1`) about an object of a kind that the manifest names, and
+            /// that the plugin may read or write. Events are a grant of their own. An outcome has at most
+            /// 100. The host writes 25 about one object and then one each five minutes, and of one plugin 100
+            /// and then ten a second. An Event that is not granted or cannot be written never fails the
+            /// reconcile.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Event {
                 pub object: ObjectRef,
@@ -906,16 +910,20 @@ pub mod pilothouse {
                         .finish()
                 }
             }
-            /// "These are all the objects I want to exist for this key." The host applies each (as `apply`, with force if that is granted) and then, if all that
-            /// has succeeded, deletes those it applied for this key before, of the kinds the manifest marks `children`, that are no longer among
-            /// them. What the operator does not grant to delete any more stays, and the log says so. Once in an outcome.
+            /// "These are all the objects I want to exist for this key." The host applies each (as `apply`,
+            /// with force if that is granted) and then, if all that has succeeded, deletes those it applied
+            /// for this key before, of the kinds the manifest marks `children`, that are no longer among
+            /// them. What the operator does not grant to delete any more stays, and the log says so. Once in
+            /// an outcome.
             ///
-            /// It tells them by a label that it gives them, `pilothouse.dev/children-of`: a digest of the plugin, the subject's kind
-            /// and the key. The annotation `pilothouse.dev/children-of-key` names plugin and key, so that what is left of a key leads
-            /// back to it. The host sets no owner: who wants the garbage collector to delete children writes `metadata.ownerReferences`.
+            /// It tells them by a label that it gives them, `pilothouse.dev/children-of`: a digest of the
+            /// plugin, the subject's kind and the key. The annotation `pilothouse.dev/children-of-key` names
+            /// plugin and key, so that what is left of a key leads back to it. The host sets no owner: who
+            /// wants the garbage collector to delete children writes `metadata.ownerReferences`.
             ///
-            /// When the key's object is gone, the empty list deletes its children; an outcome without a `children` action leaves
-            /// them. A key that has children left runs when the host starts, also when its object went while no host ran.
+            /// When the key's object is gone, the empty list deletes its children; an outcome without a
+            /// `children` action leaves them. A key that has children left runs when the host starts, also
+            /// when its object went while no host ran.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Children {
                 pub objects: _rt::Vec<Json>,
@@ -930,9 +938,10 @@ pub mod pilothouse {
             }
             /// One write.
             ///
-            /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or those that were there before. The finalizers of
-            /// an object that exists are changed by `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that of the object
-            /// the snapshot shows. `metadata.managedFields` is not looked at.
+            /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or
+            /// those that were there before. The finalizers of an object that exists are changed by
+            /// `finalizer` alone, but for an apply that leaves out what it had put there. A uid must be that
+            /// of the object the snapshot shows. `metadata.managedFields` is not looked at.
             ///
             /// What would change nothing is not sent, as far as the host can know: an `apply` of what this
             /// plugin has applied already, while the object is as that apply left it or has just these fields
@@ -986,8 +995,9 @@ pub mod pilothouse {
             /// later stage.
             ///
             /// Actions on one object are done in the order given, each after the one before. Others are sent
-            /// side by side: one at first, and one more at the same time for each that was accepted, up to 16.
-            /// A subresource with a kind of its own (`Eviction`, `Binding`, `Scale`) counts as another object.
+            /// side by side: one at first, and one more at the same time for each that was accepted, up to
+            /// 16. A subresource with a kind of its own (`Eviction`, `Binding`, `Scale`) counts as another
+            /// object.
             ///
             /// A failure stops no other action of its stage, with three exceptions. After a failed action on
             /// an object, later ones on it are skipped. After a `create` of an object that failed, no
@@ -1001,7 +1011,8 @@ pub mod pilothouse {
             #[derive(Clone, Eq, PartialEq)]
             pub struct Stage {
                 pub actions: _rt::Vec<Action>,
-                /// Begin it though something failed in a stage before: for a status that is to be written in any case.
+                /// Begin it though something failed in a stage before: for a status that is to be written in
+                /// any case.
                 pub always: bool,
             }
             impl ::core::fmt::Debug for Stage {
@@ -1063,8 +1074,8 @@ pub mod pilothouse {
             }
             /// How one write has ended.
             ///
-            /// The text of an error is for people. The server's own words, which may quote the object, are in it where the plugin reads the
-            /// object whole; else its status, as `HTTP 422 Invalid`.
+            /// The text of an error is for people. The server's own words, which may quote the object, are in
+            /// it where the plugin reads the object whole; else its status, as `HTTP 422 Invalid`.
             #[derive(Clone, Eq, PartialEq)]
             pub enum ActionResult {
                 /// Sent and accepted. The object's resourceVersion afterwards, where the server returned one.
@@ -1130,7 +1141,8 @@ pub mod pilothouse {
             /// that was to be applied or deleted.
             #[derive(Clone, Eq, PartialEq)]
             pub struct Effect {
-                /// With the name that the host derived from `generateName`. An Event's is the object it is about.
+                /// With the name that the host derived from `generateName`. An Event's is the object it is
+                /// about.
                 pub object: ObjectRef,
                 pub verb: Verb,
                 pub outcome: ActionResult,

@@ -191,8 +191,8 @@ impl Event {
     ///
     /// `reason` and `action` (what was done or attempted) are CamelCase, for machines, and have at
     /// most 128 bytes. `note` is for people and has at most 1,024 bytes. Longer texts are cut. The
-    /// manifest must declare the object's kind in its reads or writes. An Event that is not granted or cannot
-    /// be written never fails the reconcile.
+    /// manifest must declare the object's kind in its reads or writes. An Event that is not granted
+    /// or cannot be written never fails the reconcile.
     #[must_use]
     pub fn normal(object: &ObjectRef, reason: &str, action: &str, note: &str) -> Self {
         Self::new(object, EventType::Normal, reason, action, note)

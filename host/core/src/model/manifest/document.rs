@@ -1,8 +1,8 @@
 //! A manifest as the JSON document that a guest's `describe` returns. `wit/manifest.schema.json`
 //! is its schema for authors and their editors.
 //!
-//! An unknown member is refused by name, and a missing one has its default. Therefore members can be
-//! added to the contract without breaking the plugins that do not know them.
+//! An unknown member is refused by name, and a missing one has its default. Therefore members can
+//! be added to the contract without breaking the plugins that do not know them.
 
 use std::borrow::Cow;
 use std::time::Duration;
