@@ -82,7 +82,7 @@ says "$work/check.log" 'v1/Endpoints'
 begin "pilothouse rbac"
 "$pilothouse" rbac "$plugins/endpoints.wasm" >"$work/rbac.log"
 says "$work/rbac.log" 'kind: ClusterRole'
-says "$work/rbac.log" 'resources: ["services"]'
+says "$work/rbac.log" '- services'
 
 begin "an API server"
 server=$(tests/apiserver/build.sh)

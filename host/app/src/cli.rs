@@ -13,6 +13,7 @@ use pilothouse_cluster::connect;
 use pilothouse_core::is_dns_label;
 
 use crate::address::Address;
+use crate::child_args::ChildArgs;
 use crate::compile::NOWHERE;
 use crate::settings::{bytes, digest, duration};
 use crate::trust::{AcceptedStore, usual_directory};
@@ -119,14 +120,6 @@ static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// The release in `Cargo.lock`. wasmtime does not export its own version.
 const WASMTIME_VERSION: &str = "48.0.8";
-
-#[derive(Debug, Args)]
-pub struct ChildArgs {
-    /// Address space.
-    pub memory_bytes: u64,
-    /// CPU time.
-    pub cpu_seconds: u64,
-}
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {

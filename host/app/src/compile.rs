@@ -8,7 +8,7 @@ use pilothouse_confine::own_executable;
 use pilothouse_wasm::{CodeCache, CompileOptions, Compiler};
 use tracing::warn;
 
-use crate::cli::ChildArgs;
+use crate::child_args::ChildArgs;
 
 /// The value of `--code-cache` that switches the cache off.
 pub const NOWHERE: &str = "none";

@@ -3,7 +3,7 @@
 //! caught up.
 
 mod budget;
-mod errors;
+pub mod errors;
 mod incidents;
 mod limit;
 mod sink;

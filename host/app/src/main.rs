@@ -4,6 +4,7 @@ mod access;
 mod address;
 mod allocator;
 mod check;
+mod child_args;
 mod cli;
 mod client;
 mod compile;

@@ -2,6 +2,7 @@
 //! existing dashboards work. docs/metrics.md lists them. The label `controller` is the plugin's
 //! name.
 
+mod cache_labels;
 mod caches;
 mod depth;
 mod exposition;
@@ -24,7 +25,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::informers::WatchErrors;
+use crate::informers::errors::WatchErrors;
 use crate::shared::Shared;
 use caches::CacheMetrics;
 pub use exposition::Format;

@@ -9,7 +9,7 @@ mod handles;
 mod installer;
 mod loading;
 mod notices;
-mod plugin_list;
+pub mod plugin_list;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

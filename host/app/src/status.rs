@@ -10,7 +10,7 @@ use pilothouse_core::{
 use serde::Serialize;
 
 use crate::informers::{InformerError, WatchErrors};
-use crate::plugins::PluginList;
+use crate::plugins::plugin_list::PluginList;
 use crate::reach::Reached;
 use crate::shared::{Cause, Shared};
 

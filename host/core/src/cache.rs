@@ -21,7 +21,8 @@ pub mod tree;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::detail::Detail;
+use crate::model::informer_key::InformerKey;
 use crate::model::key::{KeyRef, Kind, ObjectKey, ResourceVersion};
 use crate::model::object::{IndexId, Object, Schema};
 

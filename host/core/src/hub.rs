@@ -25,7 +25,8 @@ use std::time::Duration;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::cache::{Cache, Change, Delta, Subscribed};
 use crate::hub::gate::GateId;
-use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::detail::Detail;
+use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::object::Schema;
@@ -53,7 +54,7 @@ mod wanted_informers;
 
 use answers::{Answered, Known};
 use changelog::{Changelog, Missed};
-pub use controller::LoopingKey;
+pub use controller::loops::LoopingKey;
 use controller::{Controller, KeyedChange, Work};
 pub use fetch::{Fetch, Purpose, Question, ReadFailure};
 pub use health::Quarantine;

@@ -22,8 +22,9 @@ mod queue;
 mod reads;
 
 // What everything is made of.
+pub use model::detail::Detail;
 pub use model::fields::FieldPath;
-pub use model::informer_key::{Detail, InformerKey};
+pub use model::informer_key::InformerKey;
 pub use model::key::{Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,

@@ -1,6 +1,7 @@
 //! What everything else is made of: values that are parsed, compared and shown. Nothing here
 //! decides anything or remembers anything.
 
+pub mod detail;
 pub mod fields;
 pub mod informer_key;
 pub mod key;

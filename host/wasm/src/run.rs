@@ -6,6 +6,7 @@ pub(crate) mod limits;
 pub(crate) mod plugin;
 pub(crate) mod report;
 pub(crate) mod state;
+pub(crate) mod stats;
 pub(crate) mod stopwatch;
 pub(crate) mod totals;
 mod trap;

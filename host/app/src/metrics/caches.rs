@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use pilothouse_core::{Hub, InformerKey, InformerStatus};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
+use super::cache_labels::CacheLabels;
 use super::informers::Informers;
-use crate::informers::WatchErrors;
+use crate::informers::errors::WatchErrors;
 use crate::shared::{Cause, Shared};
 
 /// The metrics of the caches.
@@ -157,37 +158,5 @@ impl PerInformer<'_> {
             value.encode(family.encode_family(&CacheLabels::of(&informer.informer_key))?)?;
         }
         Ok(())
-    }
-}
-
-/// Identifies an informer. The label of a restriction that it does not have is empty.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct CacheLabels {
-    group: String,
-    version: String,
-    kind: String,
-    namespace: String,
-    label_selector: String,
-    field_selector: String,
-}
-
-impl CacheLabels {
-    pub fn of(informer_key: &InformerKey) -> Self {
-        Self {
-            group: informer_key.kind.group.to_string(),
-            version: informer_key.kind.version.to_string(),
-            kind: informer_key.kind.kind.to_string(),
-            namespace: informer_key
-                .namespace
-                .as_deref()
-                .unwrap_or_default()
-                .to_owned(),
-            label_selector: informer_key.labels.to_string(),
-            field_selector: informer_key
-                .fields
-                .as_deref()
-                .unwrap_or_default()
-                .to_owned(),
-        }
     }
 }

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use super::Histograms;
-use super::caches::CacheLabels;
+use super::cache_labels::CacheLabels;
 
 /// The buckets of component-base's `informer_processing_latency_seconds`.
 const SECONDS: [f64; 12] = [

@@ -9,7 +9,7 @@ use pilothouse_confine::confine;
 
 use super::evaluate::evaluate;
 use super::{Fault, Question};
-use crate::cli::ChildArgs;
+use crate::child_args::ChildArgs;
 
 /// The schema is valid, and the configuration fits it.
 pub const FITS: u8 = 0;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::informer_key::Detail;
+use crate::model::detail::Detail;
 use crate::model::key::{KeyRef, ObjectKey, ResourceVersion};
 use crate::model::object::Object;
 

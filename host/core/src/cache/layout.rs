@@ -1,8 +1,8 @@
 //! The views and indexes that the objects of a cache are projected to, and how many plugins use
 //! each.
 
+use crate::model::detail::Detail;
 use crate::model::fields::{FieldPath, Projection};
-use crate::model::informer_key::Detail;
 use crate::model::object::{IndexId, Schema, ViewId, identity_paths};
 
 /// What one plugin needs of each object.

@@ -1,12 +1,14 @@
 //! One plugin's controller in the hub: the version that is installed, whether it may run, and its
 //! keys.
 
+mod changed;
 mod due;
 mod gone;
 mod installed;
 mod keys;
-mod loops;
+pub(super) mod loops;
 mod permit;
+mod present;
 mod ready;
 mod recorded;
 mod records;
@@ -28,19 +30,19 @@ use super::resync::Resync;
 use super::status::ControllerStatus;
 use super::{ControllerSettings, Fetch, Garbage, Known, PluginId, Question, Threads};
 use crate::access::scope::Scope;
+use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::cache::{Change, Subscribed};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::outcome::Effect;
 use crate::queue::{LOW, NORMAL, Priority, Time};
+pub(super) use changed::KeyedChange;
 use installed::InstalledVersion;
 use keys::{KeyWork, Keys, TakenKey};
 use permit::RunPermit;
+use present::Present;
 use tally::Tally;
 use turns::Turns;
-
-pub use loops::LoopingKey;
 
 pub(super) struct Controller {
     installed: InstalledVersion,
@@ -49,22 +51,6 @@ pub(super) struct Controller {
     resync: Option<Resync>,
     keys: Keys,
     tally: Tally,
-}
-
-/// A change of an object, with the informer that brought it and the object's key.
-#[derive(Clone, Copy)]
-pub(super) struct KeyedChange<'a> {
-    pub informer: InformerId,
-    pub key: &'a ObjectKey,
-    pub change: &'a Change,
-}
-
-/// What a plugin's keys run on: the present version, the present caches, and the time.
-#[derive(Clone, Copy)]
-struct Present<'a> {
-    installed: &'a InstalledVersion,
-    snapshot: &'a Snapshot,
-    now: Time,
 }
 
 /// What a plugin has to do next.

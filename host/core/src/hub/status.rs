@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::controller::LoopingKey;
+use super::controller::loops::LoopingKey;
 use super::health::Quarantine;
 use crate::cache::snapshot::InformerId;
-use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::detail::Detail;
+use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::queue::{Counts, Priority, Time};
 

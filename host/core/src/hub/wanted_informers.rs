@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::access::scope::{KindScope, Scope, ScopePart};
 use crate::cache::Subscription;
 use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::model::detail::Detail;
 use crate::model::fields::FieldPath;
-use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::informer_key::InformerKey;
 use crate::model::key::Kind;
 use crate::model::manifest::{Manifest, ReadDeclaration, Subject, Verb};
 

@@ -11,7 +11,7 @@ use crate::model::selector::{FieldSelector, LabelSelector};
 /// informer. Another filter is another informer, as in client-go's filtered factories.
 ///
 /// How much of each object is read is not part of the identity: one text serves every projection
-/// (see [`Detail`]).
+/// (see [`Detail`](crate::Detail)).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InformerKey {
     /// The kind.
@@ -70,37 +70,12 @@ impl fmt::Display for InformerKey {
     }
 }
 
-/// How much of each object is fetched and kept. An informer uses the most that any of its plugins
-/// reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Detail {
-    /// `apiVersion`, `kind` and `metadata`: the server is asked for PartialObjectMetadata.
-    Metadata,
-    /// Everything but `data` and `stringData`: a Secret without its values.
-    WithoutValues,
-    /// Everything.
-    #[default]
-    Full,
-}
-
-impl Detail {
-    /// True if this payload keeps the value at this path of names, given that the object has it.
-    pub fn has(self, names: &[&str]) -> bool {
-        let first = names.first().copied();
-        match self {
-            Self::Full => true,
-            Self::WithoutValues => !matches!(first, None | Some("data" | "stringData")),
-            Self::Metadata => matches!(first, Some("apiVersion" | "kind" | "metadata")),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_source_says_what_it_is_of() {
+    fn an_informer_key_says_which_objects_it_is_of() {
         let mut informer_key = InformerKey::all(Kind::new("", "v1", "Pod"));
         assert_eq!(informer_key.to_string(), "v1/Pod");
         informer_key.namespace = Some("default".into());
@@ -109,11 +84,5 @@ mod tests {
             informer_key.to_string(),
             "v1/Pod in default where spec.nodeName=a"
         );
-    }
-
-    #[test]
-    fn more_is_more() {
-        assert!(Detail::Metadata < Detail::WithoutValues);
-        assert!(Detail::WithoutValues < Detail::Full);
     }
 }

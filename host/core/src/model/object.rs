@@ -15,8 +15,8 @@ mod text;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::model::detail::Detail;
 use crate::model::fields::{FieldPath, Projection, Values, members, string};
-use crate::model::informer_key::Detail;
 use crate::model::key::{KeyRef, Kind, ResourceVersion};
 use crate::model::selector::Labels;
 

@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
-use crate::model::informer_key::Detail;
+use crate::model::detail::Detail;
 use crate::model::key::{Kind, ObjectKey, ResourceVersion};
 use crate::model::object::{Object, find_applied};
 use crate::plan::owned::is_as_applied;

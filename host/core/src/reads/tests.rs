@@ -2,8 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cache::{Cache, Delta, Subscription};
+use crate::model::detail::Detail;
 use crate::model::fields::FieldPath;
-use crate::model::informer_key::{Detail, InformerKey};
+use crate::model::informer_key::InformerKey;
 use crate::model::key::Kind;
 use crate::model::object::Object;
 use crate::model::selector::{LabelSelector, Requirement};

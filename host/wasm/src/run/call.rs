@@ -12,7 +12,7 @@ use std::time::Instant;
 use pilothouse_core::{ReadError, Reader, RunError};
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
-use super::plugin::RunStats;
+use super::stats::RunStats;
 use super::trap;
 use crate::bindings::{Controller, ControllerPre};
 use crate::engine::{Engine, IdleRoom, ticks};

@@ -3,7 +3,6 @@
 //! that run and affects nothing else.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use pilothouse_core::{
@@ -13,6 +12,7 @@ use pilothouse_core::{
 
 use wasmtime::{AsContextMut, Store};
 
+use super::stats::RunStats;
 use super::totals::RunTotals;
 
 use super::call::{Call, FreshInstance, Kept, Site};
@@ -83,23 +83,6 @@ impl Default for RunOptions {
             log_lines: 100,
         }
     }
-}
-
-/// What one run used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunStats {
-    /// Fuel used, including the instantiation. A reused instance is charged for its instantiation
-    /// in every run. The fuel of a repetition is not included.
-    pub fuel: u64,
-    /// Peak size of memories and tables, in bytes.
-    pub memory_bytes: usize,
-    /// Wall-clock time, including instantiation and disposal, and including the repetition if the
-    /// run was verified.
-    pub duration: Duration,
-    /// True if the answer came from an instance that had answered before.
-    pub is_reused: bool,
-    /// True if the run was repeated and compared.
-    pub is_verified: bool,
 }
 
 /// The result of a run, and what it used.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pilothouse_core::hex;
 
-use super::plugin::RunStats;
+use super::stats::RunStats;
 
 /// What loading a file took, and what the file contains.
 #[derive(Clone, Debug)]

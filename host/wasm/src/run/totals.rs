@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pilothouse_core::{Outcome, RunError};
 
-use super::plugin::RunStats;
+use super::stats::RunStats;
 
 /// What all runs of a plugin used together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The keys that one plugin is to run: those in its queue, those of a sweep, and what has queued
 //! them.
 
-use super::KeyedChange;
+use super::changed::KeyedChange;
 use super::loops::{LoopingKey, Loops, WrittenState};
 use super::sweep::{Sweep, SweepStep};
 use crate::cache::Change;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-use super::Present;
+use super::present::Present;
 use super::recorded::RecordedReads;
 use crate::model::key::{ObjectKey, ResourceVersion};
 use crate::queue::Time;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::KeyedChange;
+use super::changed::KeyedChange;
 use crate::access::scope::Scope;
 use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};

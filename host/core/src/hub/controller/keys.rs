@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::changed::KeyedChange;
 use super::gone::GoneKeys;
 use super::loops::{LoopingKey, WrittenState};
+use super::present::Present;
 use super::ready::{ReadyKey, ReadyKeys};
 use super::recorded::RecordedReads;
 use super::records::KeyRecords;
 use super::suspects::{SUSPECT_AFTER, Suspects};
-use super::{KeyedChange, Present};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
 use crate::hub::gate::{Awaited, GateId, Sign};

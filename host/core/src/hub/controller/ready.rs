@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::Present;
 use super::due::{DueKeys, NextKey};
+use super::present::Present;
 use super::records::KeyRecords;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::gate::{Awaited, GateId, Gates, Passage};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::KeyedChange;
+use super::changed::KeyedChange;
 use super::installed::InstalledVersion;
 use crate::cache::Change;
 use crate::cache::snapshot::{InformerId, Snapshot};

@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::Present;
+use super::present::Present;
 use super::recorded::RecordedReads;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::{Fetch, Question};

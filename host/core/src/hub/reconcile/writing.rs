@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::{ReconcileError, RunningKey};
-use crate::hub::controller::LoopingKey;
+use crate::hub::controller::loops::LoopingKey;
 use crate::model::outcome::NextRun;
 use crate::plan::execution::{Executed, Execution, PendingWrite, UnderWay};
 use crate::plan::write::WriteAnswer;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{ObjectError, applied};
+use crate::model::detail::Detail;
 use crate::model::fields::{members, push_string};
-use crate::model::informer_key::Detail;
 use crate::model::key::Kind;
 
 /// The annotation in which `kubectl apply` keeps the configuration that was last applied.

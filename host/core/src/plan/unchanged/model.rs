@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Applied, AppliedState, ApplyTarget, hash};
-use crate::model::informer_key::Detail;
+use crate::model::detail::Detail;
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::object::{Object, Schema};
 

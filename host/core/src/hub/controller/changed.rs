@@ -1,0 +1,13 @@
+//! A change as a controller is told of it.
+
+use crate::cache::Change;
+use crate::cache::snapshot::InformerId;
+use crate::model::key::ObjectKey;
+
+/// A change of an object, with the informer that brought it and the object's key.
+#[derive(Clone, Copy)]
+pub(in crate::hub) struct KeyedChange<'a> {
+    pub informer: InformerId,
+    pub key: &'a ObjectKey,
+    pub change: &'a Change,
+}
