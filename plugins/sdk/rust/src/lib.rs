@@ -158,3 +158,8 @@ macro_rules! register {
         const _: fn() -> $crate::Manifest = <$controller as $crate::Controller>::manifest;
     };
 }
+
+/// The guide's code is compiled and run as this crate's tests of documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/plugins.md")]
+struct Guide;
