@@ -116,8 +116,10 @@ pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, 
 pub use bindings::pilothouse::controller::types::ObjectRef;
 pub use host::Host;
 pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};
-pub use objects::{Condition, OwnerReference, set_condition};
-pub use time::rfc3339;
+pub use objects::{
+    Condition, OwnerReference, find_condition, is_condition_true, remove_condition, set_condition,
+};
+pub use time::{InvalidTime, Time, rfc3339};
 
 /// A plugin: a manifest, and a function that reconciles one key.
 pub trait Controller {
