@@ -8,6 +8,7 @@ mod convert;
 mod documents;
 mod guest;
 mod server;
+mod typed;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{self as host, Execution, ReadFailure, Rehearsal};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -107,14 +109,20 @@ impl FakeCluster {
         }
     }
 
-    /// Adds a whole object. It replaces an object of the same kind, namespace and name. An object
-    /// without a resourceVersion is given one.
+    /// Adds a whole object: `json!({…})`, or a type that writes its `apiVersion` and `kind`, as
+    /// those of k8s-openapi do. It replaces an object of the same kind, namespace and name. An
+    /// object without a resourceVersion is given one.
     ///
     /// # Panics
     ///
-    /// The object has no `apiVersion`, `kind` or `metadata.name`.
+    /// The object has no `apiVersion`, `kind` or `metadata.name`, or no JSON form.
     #[must_use]
-    pub fn with(mut self, object: Value) -> Self {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "an object is made for its cluster, and for nothing else"
+    )]
+    pub fn with(mut self, object: impl Serialize) -> Self {
+        let object = serde_json::to_value(&object).expect("an object has a JSON form");
         let (kind, is_older) = self.server.place(object);
         self.caches.get_mut().doubt(kind, is_older);
         self
