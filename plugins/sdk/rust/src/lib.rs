@@ -100,6 +100,8 @@ mod changes;
 #[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
 mod facade;
 mod host;
+#[cfg(feature = "k8s-openapi")]
+mod k8s;
 mod manifest;
 mod metadata;
 mod object_ref;

@@ -6,8 +6,8 @@ use serde_json::{Map, Number, Value};
 
 /// A type that stands for the objects of one kind, so that the kind is written once.
 ///
-/// `#[derive(Projection)]` with `#[projection(kind = "…")]` implements it. Other types implement it
-/// by hand:
+/// `#[derive(Projection)]` with `#[projection(kind = "…")]` implements it, and with the feature
+/// `k8s-openapi` every kind of that crate has it. Other types implement it by hand:
 ///
 /// ```
 /// use pilothouse_sdk::Kind;
@@ -20,7 +20,8 @@ use serde_json::{Map, Number, Value};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say of which kind it is",
-    note = "derive `Projection` for it, with `#[projection(kind = \"example.com/v1/Widget\")]`"
+    note = "derive `Projection` for it, with `#[projection(kind = \"example.com/v1/Widget\")]`",
+    note = "types of k8s-openapi need pilothouse-sdk's feature `k8s-openapi`"
 )]
 pub trait Kind {
     /// The kind, as `apps/v1/Deployment`.
@@ -184,6 +185,8 @@ macro_rules! whole {
         })*
     };
 }
+#[cfg(feature = "k8s-openapi")]
+pub(crate) use whole;
 
 whole!(
     bool,

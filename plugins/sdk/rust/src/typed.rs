@@ -79,8 +79,8 @@ impl Request {
 impl Apply {
     /// Server-side apply of what is set in `object`: `apiVersion` and `kind` are filled in, and
     /// members that are null or as in `T::default()` are left out. So a `Deployment` of k8s-openapi
-    /// with `spec.replicas` alone does not also set an empty `selector` and `template`, as it would
-    /// with [`Apply::new`].
+    /// with `spec.replicas` alone does not also set an empty `selector` and `template`. With
+    /// [`Apply::new`] it would, and the API server would refuse it.
     ///
     /// What is to be set to its default must be an `Option` in `T`. Lists are sent as they are.
     ///
