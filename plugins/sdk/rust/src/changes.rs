@@ -1,6 +1,8 @@
 //! Builders for actions. An action is only a value: the host checks the whole outcome before it
 //! performs any of it.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::{
@@ -178,10 +180,12 @@ impl Delete {
         self
     }
 
-    /// How long the object may take to shut down, in seconds.
+    /// How long the object may take to shut down. Kubernetes counts whole seconds: parts of one are
+    /// rounded up.
     #[must_use]
-    pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
-        self.grace_period_seconds = Some(seconds);
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        let seconds = period.as_secs() + u64::from(period.subsec_nanos() > 0);
+        self.grace_period_seconds = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
         self
     }
 }

@@ -1,6 +1,8 @@
 //! Kinds that come from types: reads, writes, owners, and the types of k8s-openapi.
 #![cfg(feature = "k8s-openapi")]
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -9,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 };
 use pilothouse_sdk::testing::{FakeCluster, to_json};
 use pilothouse_sdk::{
-    Action, Apply, Children, Controller, Failure, Filter, Host, Kind, Manifest, Metadata,
+    Action, Apply, Children, Controller, Delete, Failure, Filter, Host, Kind, Manifest, Metadata,
     ObjectRef, Outcome, Projection, Request, Selection, Verb,
 };
 use serde::{Deserialize, Serialize};
@@ -245,6 +247,17 @@ fn an_apply_of_a_status_names_the_object_and_the_subresource() {
     let node = ObjectRef::new("v1/Node", "", "n");
     let apply = Apply::status(&node, &status).expect("it has a JSON form");
     assert_eq!(object_of(apply)["metadata"], json!({"name": "n"}));
+}
+
+#[test]
+fn a_grace_period_is_rounded_up_to_seconds() {
+    let pod = ObjectRef::new(Pod::KIND, "default", "p");
+    let seconds = [0, 1, 1_000, 1_001, u64::MAX].map(|milliseconds| {
+        let period = Duration::from_millis(milliseconds);
+        Delete::new(&pod).grace_period(period).grace_period_seconds
+    });
+    let wanted = [0, 1, 1, 2, u32::MAX].map(Some);
+    assert_eq!(seconds, wanted);
 }
 
 struct Owning;
