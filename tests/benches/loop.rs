@@ -211,6 +211,7 @@ impl Plugin for Native {
             key: Some(service),
             attempt: request.attempt,
             previous: Vec::new(),
+            memo: None,
             config: request.config.clone(),
         };
         let outcome =

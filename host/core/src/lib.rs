@@ -25,15 +25,15 @@ mod reads;
 pub use model::detail::Detail;
 pub use model::fields::FieldPath;
 pub use model::informer_key::InformerKey;
-pub use model::key::{Kind, KindError, ObjectKey, ResourceVersion};
+pub use model::key::{KeyRef, Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,
     Verb, WriteDeclaration, is_dns_label,
 };
 pub use model::object::{Object, Schema};
 pub use model::outcome::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, NextRun, Outcome, PatchType,
-    Propagation, Stage,
+    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, FollowUp, NextRun, Outcome,
+    PatchType, Propagation, Stage,
 };
 pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
 pub use model::text::{cut, cut_line, escaped, hex, one_line};

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::access::permission::{Denied, Permissions};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
-use crate::model::outcome::{Action, ActionResult, EffectVerb, Stage};
+use crate::model::outcome::{Action, ActionResult, EffectVerb, Outcome};
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Write;
 use crate::reads::reader::Reader;
@@ -41,6 +41,9 @@ pub const MAX_BODY: usize = 3 * 1024 * 1024;
 /// Maximum number of stages in one outcome. Each costs a round trip and begins slowly: what needs
 /// more of them is a program that should look at the cluster in between.
 pub const MAX_STAGES: usize = 1_000;
+
+/// Maximum size of a memo in bytes. It is kept in memory, and crosses to the guest each time.
+pub const MAX_MEMO: usize = 64 << 10;
 
 /// The steps of one outcome, in order.
 #[derive(Debug, Default)]
@@ -148,6 +151,9 @@ pub enum PlanError {
     /// Too many of the actions are Events.
     #[error("{0} Events; an outcome has at most {MAX_EVENTS}")]
     TooManyEvents(usize),
+    /// The memo is too long. Holds its bytes.
+    #[error("a memo of {0} bytes; it has at most {MAX_MEMO}")]
+    Memo(usize),
     /// One action is refused.
     #[error("action {number} ({verb}): {reason}")]
     Action {
@@ -215,17 +221,17 @@ pub struct PlanContext<'a> {
     pub key: &'a ObjectKey,
 }
 
-/// Turns an outcome's stages into writes. `reader` is the reconcile's own, so what planning reads
+/// Turns an outcome into writes. `reader` is the reconcile's own, so what planning reads
 /// of the objects is recorded too.
 pub fn plan(
     context: PlanContext<'_>,
-    stages: &[Stage],
+    outcome: &Outcome,
     reader: &mut Reader,
 ) -> Result<Plan, PlanError> {
-    check_size(stages)?;
+    check_size(outcome)?;
     let mut planner = Planner::new(context, reader);
     let mut actions = 0;
-    let stages = stages.iter().map(|stage| {
+    let stages = outcome.stages.iter().map(|stage| {
         let mut planned = PlannedStage {
             steps: Vec::new(),
             is_always: stage.always,
@@ -252,7 +258,12 @@ pub fn plan(
     })
 }
 
-fn check_size(stages: &[Stage]) -> Result<(), PlanError> {
+fn check_size(outcome: &Outcome) -> Result<(), PlanError> {
+    let stages = &outcome.stages;
+    let memo = outcome.follow_up.memo.as_ref().map_or(0, |memo| memo.len());
+    if memo > MAX_MEMO {
+        return Err(PlanError::Memo(memo));
+    }
     if stages.len() > MAX_STAGES {
         return Err(PlanError::TooManyStages(stages.len()));
     }

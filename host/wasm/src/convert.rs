@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use pilothouse_core::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, Kind, KindError, NextRun,
-    ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
+    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, FollowUp, Kind, KindError,
+    NextRun, ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
 };
 
 use crate::bindings::{changes, plugin, types};
@@ -17,11 +17,13 @@ pub(crate) fn object_ref(object: &types::ObjectRef) -> Result<(Kind, ObjectKey),
     Ok((object.kind.parse()?, key))
 }
 
-/// The request for a guest. `object` is the key's own object as the guest would read it.
+/// The request for a guest. `object` is the key's own object as the guest would read it, and `memo`
+/// what the guest is given of the request's.
 pub(crate) fn request(
     request: &Request,
     kind: Option<&Kind>,
     object: Option<String>,
+    memo: Option<&str>,
 ) -> plugin::Request {
     plugin::Request {
         key: kind.map(|kind| types::ObjectRef {
@@ -32,6 +34,7 @@ pub(crate) fn request(
         object,
         attempt: request.attempt,
         previous: request.previous.iter().cloned().map(Into::into).collect(),
+        memo: memo.map(ToOwned::to_owned),
         config: request.config.clone(),
     }
 }
@@ -82,7 +85,11 @@ pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, KindError> {
     let stages = outcome.stages.into_iter().map(stage);
     Ok(Outcome {
         stages: stages.collect::<Result<_, _>>()?,
-        next: outcome.next.into(),
+        follow_up: FollowUp {
+            next: outcome.next.into(),
+            not_before: Duration::from_millis(outcome.not_before),
+            memo: outcome.memo.map(Into::into),
+        },
     })
 }
 

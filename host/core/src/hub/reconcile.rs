@@ -19,7 +19,7 @@ use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
 use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
-use crate::model::outcome::{NextRun, Stage};
+use crate::model::outcome::{FollowUp, Outcome};
 use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Author;
@@ -29,8 +29,8 @@ use crate::reads::error::ReadError;
 use crate::reads::read::Read;
 use crate::reads::reader::Reader;
 pub use error::ReconcileError;
-pub(in crate::hub) use writing::End;
 pub use writing::{Conclusion, Finished, Sending, Writing};
+pub(in crate::hub) use writing::{End, Remembered};
 
 /// What all reconciles of one plugin version have in common.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl PluginVersion {
     pub fn plan(
         &self,
         key: &ObjectKey,
-        stages: &[Stage],
+        outcome: &Outcome,
         reader: &mut Reader,
     ) -> Result<Plan, PlanError> {
         let context = PlanContext {
@@ -76,7 +76,7 @@ impl PluginVersion {
             applied: &self.applied,
             key,
         };
-        plan(context, stages, reader)
+        plan(context, outcome, reader)
     }
 
     /// Begins to carry out a plan.
@@ -194,8 +194,8 @@ impl Reconcile {
         let result = match version.plugin.reconcile(request, &mut reader) {
             Err(error) => Err(error.into()),
             Ok(outcome) => version
-                .plan(&request.key, &outcome.stages, &mut reader)
-                .map(|plan| (plan, outcome.next))
+                .plan(&request.key, &outcome, &mut reader)
+                .map(|plan| (plan, outcome.follow_up))
                 .map_err(ReconcileError::from),
         };
         Ran {
@@ -211,8 +211,8 @@ impl Reconcile {
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Ran {
     pub(super) held: RunningKey,
-    /// The writes to send and when the key runs next, or why there are none.
-    pub(super) result: Result<(Plan, NextRun), ReconcileError>,
+    /// The writes to send and what follows them, or why there are none.
+    pub(super) result: Result<(Plan, FollowUp), ReconcileError>,
     pub(super) denied: Option<ReadError>,
     pub(super) reads: BTreeSet<Read>,
 }
@@ -237,13 +237,13 @@ impl Ran {
     /// Begins to carry out the plan, or ends if there is none.
     pub(super) fn into_writing(self) -> ControlFlow<Finished, Writing> {
         let Self { held, result, .. } = self;
-        let (plan, next) = match result {
+        let (plan, follow_up) = match result {
             Ok(decided) => decided,
             Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
         };
         ControlFlow::Continue(Writing {
             execution: held.version.execution(plan, held.halt.clone()),
-            next,
+            follow_up,
             held,
         })
     }

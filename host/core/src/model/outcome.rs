@@ -1,6 +1,7 @@
 //! The result of a reconcile. Mirrors `wit/changes.wit` and `wit/world.wit`, which document the
 //! meaning.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::key::{Kind, ObjectKey};
@@ -12,7 +13,7 @@ pub struct Outcome {
     /// One after the other. All of them are checked before the first write is sent.
     pub stages: Vec<Stage>,
     /// What follows, whatever is written.
-    pub next: NextRun,
+    pub follow_up: FollowUp,
 }
 
 impl Outcome {
@@ -24,7 +25,27 @@ impl Outcome {
         };
         Self {
             stages: vec![stage],
-            next: NextRun::OnChange,
+            follow_up: FollowUp::default(),
+        }
+    }
+}
+
+/// What an outcome says of its key's later runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FollowUp {
+    /// When the key runs again.
+    pub next: NextRun,
+    /// The least time until then, whatever changes.
+    pub not_before: Duration,
+    /// What the key's next run is given back, if the host has not forgotten it.
+    pub memo: Option<Arc<str>>,
+}
+
+impl From<NextRun> for FollowUp {
+    fn from(next: NextRun) -> Self {
+        Self {
+            next,
+            ..Self::default()
         }
     }
 }

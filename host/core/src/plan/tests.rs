@@ -14,7 +14,7 @@ use crate::model::manifest::{Limits, ReadDeclaration, Selection, Subject, Verb, 
 use crate::model::object::Object;
 use crate::model::outcome::Effect;
 use crate::model::outcome::PatchType;
-use crate::model::outcome::{Delete, Event};
+use crate::model::outcome::{Delete, Event, FollowUp, Stage};
 use crate::model::selector::LabelSelector;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
@@ -126,6 +126,14 @@ impl Rig {
 
     /// Plans for a guest that has read this many other objects.
     fn plan_after(&self, reads: usize, stages: &[Stage]) -> Result<Plan, PlanError> {
+        let outcome = Outcome {
+            stages: stages.to_vec(),
+            ..Outcome::default()
+        };
+        self.plan_outcome(reads, &outcome)
+    }
+
+    fn plan_outcome(&self, reads: usize, outcome: &Outcome) -> Result<Plan, PlanError> {
         let mut whole = KindScope::whole(0);
         whole.parts[0].is_narrowed = self.is_narrowed;
         let other = self.is_of_two_versions;
@@ -161,7 +169,7 @@ impl Rig {
                 applied,
                 key: &ObjectKey::singleton(),
             },
-            stages,
+            outcome,
             &mut reader,
         )
     }
@@ -1295,4 +1303,25 @@ fn an_empty_status_in_an_apply_is_nothing_to_warn_of() {
     empty["status"] = json!({});
     let plan = Rig::new(&[]).plan(&[apply(&empty)]).unwrap();
     assert!(plan.warnings().is_empty(), "{:?}", plan.warnings());
+}
+
+#[test]
+fn a_memo_has_a_largest_size() {
+    let rig = Rig::new(&[]);
+    let plan = |bytes: usize| {
+        let follow_up = FollowUp {
+            memo: Some("x".repeat(bytes).into()),
+            ..FollowUp::default()
+        };
+        let outcome = Outcome {
+            follow_up,
+            ..Outcome::default()
+        };
+        rig.plan_outcome(0, &outcome)
+    };
+    assert!(plan(MAX_MEMO).is_ok());
+    assert_eq!(
+        plan(MAX_MEMO + 1).unwrap_err().to_string(),
+        "a memo of 65537 bytes; it has at most 65536"
+    );
 }

@@ -9,7 +9,7 @@ use super::read::{Filter, Read, candidates, matching};
 use crate::access::scope::{KindScope, Scope, ScopePart};
 use crate::cache::Cache;
 use crate::cache::snapshot::Snapshot;
-use crate::model::key::{Kind, ObjectKey};
+use crate::model::key::{KeyRef, Kind, ObjectKey};
 use crate::model::object::{Object, Side};
 use crate::model::selector::LabelSelector;
 
@@ -22,6 +22,23 @@ pub enum ListFilter {
     Labels(LabelSelector),
     /// Objects with this value (second) in the index of this name (first).
     Index(String, String),
+}
+
+/// The part of a list that is still to be read.
+struct Page<'a> {
+    /// Only objects after this key.
+    after: Option<KeyRef<'a>>,
+    /// At most this many objects.
+    left: usize,
+}
+
+impl Page<'_> {
+    fn whole() -> Self {
+        Self {
+            after: None,
+            left: usize::MAX,
+        }
+    }
 }
 
 /// Fuel for each object that a list examines. This and the following costs are chosen so that a
@@ -196,6 +213,34 @@ impl Reader {
         namespace: Option<&str>,
         filter: &ListFilter,
     ) -> Result<String, ReadError> {
+        self.list_part(kind, namespace, filter, Page::whole())
+    }
+
+    /// Those objects of a [list](Self::list) that come after this key, at most `limit` of them. The
+    /// whole list counts as read: whoever reads a page reads the others too, and all of them are
+    /// one read.
+    pub fn list_page(
+        &mut self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+        after: Option<KeyRef<'_>>,
+        limit: u32,
+    ) -> Result<String, ReadError> {
+        if limit == 0 {
+            return Err(ReadError::EmptyPage);
+        }
+        let left = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.list_part(kind, namespace, filter, Page { after, left })
+    }
+
+    fn list_part(
+        &mut self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+        mut page: Page<'_>,
+    ) -> Result<String, ReadError> {
         let scope = self.scope.clone();
         let parts = scope_of(&scope, kind).and_then(|scope| {
             let parts = scope.parts_of(namespace);
@@ -221,7 +266,7 @@ impl Reader {
                 namespace.map(Arc::from),
                 filter.clone(),
             ))?;
-            self.push_list(&mut json, part, namespace, &filter)?;
+            self.push_list(&mut json, part, namespace, &filter, &mut page)?;
             self.check_readable(kind, part, namespace)?;
         }
         if json.len() > 1 {
@@ -394,16 +439,21 @@ impl Reader {
         part: &ScopePart,
         namespace: Option<&str>,
         filter: &Filter,
+        page: &mut Page<'_>,
     ) -> Result<(), ReadError> {
         let cache = &self.snapshot.informers[part.informer];
         let per_object = FUEL_PER_OBJECT + filter.fuel();
         // All texts are found before any is copied. The processor then waits for the memory of many
         // objects at once, and not for one after the other.
         let mut views: Vec<&str> = Vec::new();
-        for object in candidates(cache, namespace, filter) {
+        for object in candidates(cache, namespace, filter, page.after) {
+            if page.left == 0 {
+                break;
+            }
             spend(&mut self.fuel, per_object)?;
             if filter.selects(object, namespace) {
                 views.push(object.view(part.subscribed.view));
+                page.left -= 1;
             }
         }
         let size: usize = views.iter().map(|view| view.len() + 2).sum();

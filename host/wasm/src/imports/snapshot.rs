@@ -2,7 +2,7 @@
 //! translates the types and charges the guest's fuel.
 
 use pilothouse_core::{
-    Kind, LabelSelector, ListFilter, ObjectKey, ReadError as CoreReadError, Reader,
+    KeyRef, Kind, LabelSelector, ListFilter, ObjectKey, ReadError as CoreReadError, Reader,
 };
 use wasmtime::component::LinkerInstance;
 use wasmtime::{StoreContextMut, Trap};
@@ -29,7 +29,21 @@ pub(super) fn define(instance: &mut LinkerInstance<'_, StoreState>) -> wasmtime:
         answer(read(cx, "snapshot.list", |reader| {
             reader.list(&kind, query.namespace.as_deref(), &filter)
         })?)
-    })
+    })?;
+    instance.func_wrap(
+        "list-page",
+        |cx, (query, after, limit): (Query, Option<ObjectRef>, u32)| {
+            let kind: Kind = query.kind.parse()?;
+            let filter = filter(query.filter)?;
+            let after = after.as_ref().map(|after| KeyRef {
+                namespace: &after.namespace,
+                name: &after.name,
+            });
+            answer(read(cx, "snapshot.list-page", |reader| {
+                reader.list_page(&kind, query.namespace.as_deref(), &filter, after, limit)
+            })?)
+        },
+    )
 }
 
 /// Reads the object of the key that is reconciled, as the guest itself would.

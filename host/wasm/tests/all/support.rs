@@ -230,6 +230,7 @@ pub fn request(name: &str) -> Request {
         key: ObjectKey::new("default", name),
         attempt: 1,
         previous: vec![],
+        memo: None,
         config: "{}".into(),
     }
 }

@@ -1195,6 +1195,9 @@ pub mod exports {
                     /// actions. Empty if there was none, or if the effects of all keys of the plugin together were
                     /// too many to keep (64 MiB).
                     pub previous: _rt::Vec<Effect>,
+                    /// What this key's last outcome gave as `memo`. None: it gave none, or the host has forgotten
+                    /// it.
+                    pub memo: Option<_rt::String>,
                     /// The plugin's configuration, a JSON object; `{}` when it has none.
                     pub config: Json,
                 }
@@ -1208,6 +1211,7 @@ pub mod exports {
                             .field("object", &self.object)
                             .field("attempt", &self.attempt)
                             .field("previous", &self.previous)
+                            .field("memo", &self.memo)
                             .field("config", &self.config)
                             .finish()
                     }
@@ -1248,6 +1252,18 @@ pub mod exports {
                     pub stages: _rt::Vec<Stage>,
                     /// When this key runs again.
                     pub next: Next,
+                    /// The least time from the end of this run to the next one, whatever changes: for what has a
+                    /// period of its own, or reads much. What changes meanwhile is not lost, the key runs then. At
+                    /// most an hour; zero asks for nothing. Another version of the plugin does not wait.
+                    pub not_before: Milliseconds,
+                    /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
+                    /// nothing.
+                    ///
+                    /// The host keeps it in memory alone and may forget it at any time: with a restart, with
+                    /// another version of the plugin or other settings, when the key's object is gone, or when the
+                    /// memos of a plugin are more than 64 MiB. A plugin must come to the same end without it; what
+                    /// must not be lost belongs into an object.
+                    pub memo: Option<_rt::String>,
                 }
                 impl ::core::fmt::Debug for Outcome {
                     fn fmt(
@@ -1257,6 +1273,8 @@ pub mod exports {
                         f.debug_struct("Outcome")
                             .field("stages", &self.stages)
                             .field("next", &self.next)
+                            .field("not-before", &self.not_before)
+                            .field("memo", &self.memo)
                             .finish()
                     }
                 }
@@ -1322,379 +1340,447 @@ pub mod exports {
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
                 pub unsafe fn _export_reconcile_cabi<T_: Guest>(
-                    arg0: i32,
-                    arg1: *mut u8,
-                    arg2: usize,
-                    arg3: *mut u8,
-                    arg4: usize,
-                    arg5: *mut u8,
-                    arg6: usize,
-                    arg7: i32,
-                    arg8: *mut u8,
-                    arg9: usize,
-                    arg10: i32,
-                    arg11: *mut u8,
-                    arg12: usize,
-                    arg13: *mut u8,
-                    arg14: usize,
+                    arg0: *mut u8,
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result40 = {
-                            let base38 = arg11;
-                            let len38 = arg12;
-                            let mut result38 = _rt::Vec::with_capacity(len38);
-                            for i in 0..len38 {
-                                let base = base38
+                        let result59 = {
+                            let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                            let l10 = i32::from(
+                                *arg0
+                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l14 = *arg0
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l15 = *arg0
+                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l16 = *arg0
+                                .add(12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base51 = l15;
+                            let len51 = l16;
+                            let mut result51 = _rt::Vec::with_capacity(len51);
+                            for i in 0..len51 {
+                                let base = base51
                                     .add(i * (11 * ::core::mem::size_of::<*const u8>()));
-                                let e38 = {
-                                    let l4 = *base.add(0).cast::<*mut u8>();
-                                    let l5 = *base
+                                let e51 = {
+                                    let l17 = *base.add(0).cast::<*mut u8>();
+                                    let l18 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len6 = l5;
-                                    let bytes6 = _rt::Vec::from_raw_parts(
-                                        l4.cast(),
-                                        len6,
-                                        len6,
+                                    let len19 = l18;
+                                    let bytes19 = _rt::Vec::from_raw_parts(
+                                        l17.cast(),
+                                        len19,
+                                        len19,
                                     );
-                                    let l7 = *base
+                                    let l20 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l8 = *base
+                                    let l21 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len9 = l8;
-                                    let bytes9 = _rt::Vec::from_raw_parts(
-                                        l7.cast(),
-                                        len9,
-                                        len9,
+                                    let len22 = l21;
+                                    let bytes22 = _rt::Vec::from_raw_parts(
+                                        l20.cast(),
+                                        len22,
+                                        len22,
                                     );
-                                    let l10 = *base
+                                    let l23 = *base
                                         .add(4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l11 = *base
+                                    let l24 = *base
                                         .add(5 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len12 = l11;
-                                    let bytes12 = _rt::Vec::from_raw_parts(
-                                        l10.cast(),
-                                        len12,
-                                        len12,
+                                    let len25 = l24;
+                                    let bytes25 = _rt::Vec::from_raw_parts(
+                                        l23.cast(),
+                                        len25,
+                                        len25,
                                     );
-                                    let l13 = i32::from(
+                                    let l26 = i32::from(
                                         *base
                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l14 = i32::from(
+                                    let l27 = i32::from(
                                         *base
                                             .add(7 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V37;
-                                    let v37 = match l14 {
+                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V50;
+                                    let v50 = match l27 {
                                         0 => {
-                                            let e37 = {
-                                                let l15 = i32::from(
+                                            let e50 = {
+                                                let l28 = i32::from(
                                                     *base
                                                         .add(8 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<u8>(),
                                                 );
-                                                match l15 {
+                                                match l28 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l16 = *base
+                                                            let l29 = *base
                                                                 .add(9 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l17 = *base
+                                                            let l30 = *base
                                                                 .add(10 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len18 = l17;
-                                                            let bytes18 = _rt::Vec::from_raw_parts(
-                                                                l16.cast(),
-                                                                len18,
-                                                                len18,
+                                                            let len31 = l30;
+                                                            let bytes31 = _rt::Vec::from_raw_parts(
+                                                                l29.cast(),
+                                                                len31,
+                                                                len31,
                                                             );
-                                                            _rt::string_lift(bytes18)
+                                                            _rt::string_lift(bytes31)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 }
                                             };
-                                            V37::Done(e37)
+                                            V50::Done(e50)
                                         }
-                                        1 => V37::Unchanged,
-                                        2 => V37::Skipped,
+                                        1 => V50::Unchanged,
+                                        2 => V50::Skipped,
                                         3 => {
-                                            let e37 = {
-                                                let l19 = *base
+                                            let e50 = {
+                                                let l32 = *base
                                                     .add(8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l20 = *base
+                                                let l33 = *base
                                                     .add(9 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len21 = l20;
-                                                let bytes21 = _rt::Vec::from_raw_parts(
-                                                    l19.cast(),
-                                                    len21,
-                                                    len21,
+                                                let len34 = l33;
+                                                let bytes34 = _rt::Vec::from_raw_parts(
+                                                    l32.cast(),
+                                                    len34,
+                                                    len34,
                                                 );
-                                                _rt::string_lift(bytes21)
+                                                _rt::string_lift(bytes34)
                                             };
-                                            V37::Conflict(e37)
+                                            V50::Conflict(e50)
                                         }
                                         4 => {
-                                            let e37 = {
-                                                let l22 = *base
+                                            let e50 = {
+                                                let l35 = *base
                                                     .add(8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l23 = *base
+                                                let l36 = *base
                                                     .add(9 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len24 = l23;
-                                                let bytes24 = _rt::Vec::from_raw_parts(
-                                                    l22.cast(),
-                                                    len24,
-                                                    len24,
+                                                let len37 = l36;
+                                                let bytes37 = _rt::Vec::from_raw_parts(
+                                                    l35.cast(),
+                                                    len37,
+                                                    len37,
                                                 );
-                                                _rt::string_lift(bytes24)
+                                                _rt::string_lift(bytes37)
                                             };
-                                            V37::AlreadyExists(e37)
+                                            V50::AlreadyExists(e50)
                                         }
                                         5 => {
-                                            let e37 = {
-                                                let l25 = *base
+                                            let e50 = {
+                                                let l38 = *base
                                                     .add(8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l26 = *base
+                                                let l39 = *base
                                                     .add(9 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len27 = l26;
-                                                let bytes27 = _rt::Vec::from_raw_parts(
-                                                    l25.cast(),
-                                                    len27,
-                                                    len27,
+                                                let len40 = l39;
+                                                let bytes40 = _rt::Vec::from_raw_parts(
+                                                    l38.cast(),
+                                                    len40,
+                                                    len40,
                                                 );
-                                                _rt::string_lift(bytes27)
+                                                _rt::string_lift(bytes40)
                                             };
-                                            V37::NotFound(e37)
+                                            V50::NotFound(e50)
                                         }
                                         6 => {
-                                            let e37 = {
-                                                let l28 = *base
+                                            let e50 = {
+                                                let l41 = *base
                                                     .add(8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l29 = *base
+                                                let l42 = *base
                                                     .add(9 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len30 = l29;
-                                                let bytes30 = _rt::Vec::from_raw_parts(
-                                                    l28.cast(),
-                                                    len30,
-                                                    len30,
+                                                let len43 = l42;
+                                                let bytes43 = _rt::Vec::from_raw_parts(
+                                                    l41.cast(),
+                                                    len43,
+                                                    len43,
                                                 );
-                                                _rt::string_lift(bytes30)
+                                                _rt::string_lift(bytes43)
                                             };
-                                            V37::Forbidden(e37)
+                                            V50::Forbidden(e50)
                                         }
                                         7 => {
-                                            let e37 = {
-                                                let l31 = *base
+                                            let e50 = {
+                                                let l44 = *base
                                                     .add(8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l32 = *base
+                                                let l45 = *base
                                                     .add(9 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len33 = l32;
-                                                let bytes33 = _rt::Vec::from_raw_parts(
-                                                    l31.cast(),
-                                                    len33,
-                                                    len33,
+                                                let len46 = l45;
+                                                let bytes46 = _rt::Vec::from_raw_parts(
+                                                    l44.cast(),
+                                                    len46,
+                                                    len46,
                                                 );
-                                                _rt::string_lift(bytes33)
+                                                _rt::string_lift(bytes46)
                                             };
-                                            V37::Invalid(e37)
+                                            V50::Invalid(e50)
                                         }
                                         n => {
                                             debug_assert_eq!(n, 8, "invalid enum discriminant");
-                                            let e37 = {
-                                                let l34 = *base
+                                            let e50 = {
+                                                let l47 = *base
                                                     .add(8 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l35 = *base
+                                                let l48 = *base
                                                     .add(9 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len36 = l35;
-                                                let bytes36 = _rt::Vec::from_raw_parts(
-                                                    l34.cast(),
-                                                    len36,
-                                                    len36,
+                                                let len49 = l48;
+                                                let bytes49 = _rt::Vec::from_raw_parts(
+                                                    l47.cast(),
+                                                    len49,
+                                                    len49,
                                                 );
-                                                _rt::string_lift(bytes36)
+                                                _rt::string_lift(bytes49)
                                             };
-                                            V37::Failed(e37)
+                                            V50::Failed(e50)
                                         }
                                     };
                                     super::super::super::super::pilothouse::controller::changes::Effect {
                                         object: super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                            kind: _rt::string_lift(bytes6),
-                                            namespace: _rt::string_lift(bytes9),
-                                            name: _rt::string_lift(bytes12),
+                                            kind: _rt::string_lift(bytes19),
+                                            namespace: _rt::string_lift(bytes22),
+                                            name: _rt::string_lift(bytes25),
                                         },
                                         verb: super::super::super::super::pilothouse::controller::changes::Verb::_lift(
-                                            l13 as u8,
+                                            l26 as u8,
                                         ),
-                                        outcome: v37,
+                                        outcome: v50,
                                     }
                                 };
-                                result38.push(e38);
+                                result51.push(e51);
                             }
                             _rt::cabi_dealloc(
-                                base38,
-                                len38 * (11 * ::core::mem::size_of::<*const u8>()),
+                                base51,
+                                len51 * (11 * ::core::mem::size_of::<*const u8>()),
                                 ::core::mem::size_of::<*const u8>(),
                             );
-                            let len39 = arg14;
-                            let bytes39 = _rt::Vec::from_raw_parts(
-                                arg13.cast(),
-                                len39,
-                                len39,
+                            let l52 = i32::from(
+                                *arg0
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l56 = *arg0
+                                .add(16 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l57 = *arg0
+                                .add(17 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len58 = l57;
+                            let bytes58 = _rt::Vec::from_raw_parts(
+                                l56.cast(),
+                                len58,
+                                len58,
                             );
                             T_::reconcile(Request {
-                                key: match arg0 {
+                                key: match l0 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let len0 = arg2;
-                                            let bytes0 = _rt::Vec::from_raw_parts(
-                                                arg1.cast(),
-                                                len0,
-                                                len0,
+                                            let l1 = *arg0
+                                                .add(::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l2 = *arg0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len3 = l2;
+                                            let bytes3 = _rt::Vec::from_raw_parts(
+                                                l1.cast(),
+                                                len3,
+                                                len3,
                                             );
-                                            let len1 = arg4;
-                                            let bytes1 = _rt::Vec::from_raw_parts(
-                                                arg3.cast(),
-                                                len1,
-                                                len1,
+                                            let l4 = *arg0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l5 = *arg0
+                                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len6 = l5;
+                                            let bytes6 = _rt::Vec::from_raw_parts(
+                                                l4.cast(),
+                                                len6,
+                                                len6,
                                             );
-                                            let len2 = arg6;
-                                            let bytes2 = _rt::Vec::from_raw_parts(
-                                                arg5.cast(),
-                                                len2,
-                                                len2,
+                                            let l7 = *arg0
+                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l8 = *arg0
+                                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len9 = l8;
+                                            let bytes9 = _rt::Vec::from_raw_parts(
+                                                l7.cast(),
+                                                len9,
+                                                len9,
                                             );
                                             super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                kind: _rt::string_lift(bytes0),
-                                                namespace: _rt::string_lift(bytes1),
-                                                name: _rt::string_lift(bytes2),
+                                                kind: _rt::string_lift(bytes3),
+                                                namespace: _rt::string_lift(bytes6),
+                                                name: _rt::string_lift(bytes9),
                                             }
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                object: match arg7 {
+                                object: match l10 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let len3 = arg9;
-                                            let bytes3 = _rt::Vec::from_raw_parts(
-                                                arg8.cast(),
-                                                len3,
-                                                len3,
+                                            let l11 = *arg0
+                                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l12 = *arg0
+                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len13 = l12;
+                                            let bytes13 = _rt::Vec::from_raw_parts(
+                                                l11.cast(),
+                                                len13,
+                                                len13,
                                             );
-                                            _rt::string_lift(bytes3)
+                                            _rt::string_lift(bytes13)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                attempt: arg10 as u32,
-                                previous: result38,
-                                config: _rt::string_lift(bytes39),
+                                attempt: l14 as u32,
+                                previous: result51,
+                                memo: match l52 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l53 = *arg0
+                                                .add(14 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l54 = *arg0
+                                                .add(15 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len55 = l54;
+                                            let bytes55 = _rt::Vec::from_raw_parts(
+                                                l53.cast(),
+                                                len55,
+                                                len55,
+                                            );
+                                            _rt::string_lift(bytes55)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                config: _rt::string_lift(bytes58),
                             })
                         };
-                        let ptr41 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        match result40 {
+                        _rt::cabi_dealloc(
+                            arg0,
+                            18 * ::core::mem::size_of::<*const u8>(),
+                            ::core::mem::size_of::<*const u8>(),
+                        );
+                        let ptr60 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result59 {
                             Ok(e) => {
-                                *ptr41.add(0).cast::<u8>() = (0i32) as u8;
-                                let Outcome { stages: stages42, next: next42 } = e;
-                                let vec86 = stages42;
-                                let len86 = vec86.len();
-                                let layout86 = _rt::alloc::Layout::from_size_align(
-                                        vec86.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                *ptr60.add(0).cast::<u8>() = (0i32) as u8;
+                                let Outcome {
+                                    stages: stages61,
+                                    next: next61,
+                                    not_before: not_before61,
+                                    memo: memo61,
+                                } = e;
+                                let vec105 = stages61;
+                                let len105 = vec105.len();
+                                let layout105 = _rt::alloc::Layout::from_size_align(
+                                        vec105.len() * (3 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result86, _cleanup86) = wit_bindgen::rt::Cleanup::new(
-                                    layout86,
+                                let (result105, _cleanup105) = wit_bindgen::rt::Cleanup::new(
+                                    layout105,
                                 );
-                                if let Some(cleanup) = _cleanup86 {
+                                if let Some(cleanup) = _cleanup105 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec86.into_iter().enumerate() {
-                                    let base = result86
+                                for (i, e) in vec105.into_iter().enumerate() {
+                                    let base = result105
                                         .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let super::super::super::super::pilothouse::controller::changes::Stage {
-                                            actions: actions43,
-                                            always: always43,
+                                            actions: actions62,
+                                            always: always62,
                                         } = e;
-                                        let vec85 = actions43;
-                                        let len85 = vec85.len();
-                                        let layout85 = _rt::alloc::Layout::from_size_align(
-                                                vec85.len()
+                                        let vec104 = actions62;
+                                        let len104 = vec104.len();
+                                        let layout104 = _rt::alloc::Layout::from_size_align(
+                                                vec104.len()
                                                     * (8 + 14 * ::core::mem::size_of::<*const u8>()),
                                                 ::core::mem::size_of::<*const u8>(),
                                             )
                                             .unwrap();
-                                        let (result85, _cleanup85) = wit_bindgen::rt::Cleanup::new(
-                                            layout85,
+                                        let (result104, _cleanup104) = wit_bindgen::rt::Cleanup::new(
+                                            layout104,
                                         );
-                                        if let Some(cleanup) = _cleanup85 {
+                                        if let Some(cleanup) = _cleanup104 {
                                             cleanup.forget();
                                         }
-                                        for (i, e) in vec85.into_iter().enumerate() {
-                                            let base = result85
+                                        for (i, e) in vec104.into_iter().enumerate() {
+                                            let base = result104
                                                 .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                use super::super::super::super::pilothouse::controller::changes::Action as V84;
+                                                use super::super::super::super::pilothouse::controller::changes::Action as V103;
                                                 match e {
-                                                    V84::Apply(e) => {
+                                                    V103::Apply(e) => {
                                                         *base.add(0).cast::<u8>() = (0i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Apply {
-                                                            object: object44,
-                                                            subresource: subresource44,
-                                                            force: force44,
+                                                            object: object63,
+                                                            subresource: subresource63,
+                                                            force: force63,
                                                         } = e;
-                                                        let vec45 = (object44.into_bytes()).into_boxed_slice();
-                                                        let ptr45 = vec45.as_ptr().cast::<u8>();
-                                                        let len45 = vec45.len();
-                                                        ::core::mem::forget(vec45);
+                                                        let vec64 = (object63.into_bytes()).into_boxed_slice();
+                                                        let ptr64 = vec64.as_ptr().cast::<u8>();
+                                                        let len64 = vec64.len();
+                                                        ::core::mem::forget(vec64);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len45;
+                                                            .cast::<usize>() = len64;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr45.cast_mut();
-                                                        match subresource44 {
+                                                            .cast::<*mut u8>() = ptr64.cast_mut();
+                                                        match subresource63 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec46 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr46 = vec46.as_ptr().cast::<u8>();
-                                                                let len46 = vec46.len();
-                                                                ::core::mem::forget(vec46);
+                                                                let vec65 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr65 = vec65.as_ptr().cast::<u8>();
+                                                                let len65 = vec65.len();
+                                                                ::core::mem::forget(vec65);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len46;
+                                                                    .cast::<usize>() = len65;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr46.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr65.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1704,42 +1790,42 @@ pub mod exports {
                                                         };
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (match force44 {
+                                                            .cast::<u8>() = (match force63 {
                                                             true => 1,
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V84::Create(e) => {
+                                                    V103::Create(e) => {
                                                         *base.add(0).cast::<u8>() = (1i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Create {
-                                                            object: object47,
-                                                            subresource: subresource47,
+                                                            object: object66,
+                                                            subresource: subresource66,
                                                         } = e;
-                                                        let vec48 = (object47.into_bytes()).into_boxed_slice();
-                                                        let ptr48 = vec48.as_ptr().cast::<u8>();
-                                                        let len48 = vec48.len();
-                                                        ::core::mem::forget(vec48);
+                                                        let vec67 = (object66.into_bytes()).into_boxed_slice();
+                                                        let ptr67 = vec67.as_ptr().cast::<u8>();
+                                                        let len67 = vec67.len();
+                                                        ::core::mem::forget(vec67);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len48;
+                                                            .cast::<usize>() = len67;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr48.cast_mut();
-                                                        match subresource47 {
+                                                            .cast::<*mut u8>() = ptr67.cast_mut();
+                                                        match subresource66 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec49 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr49 = vec49.as_ptr().cast::<u8>();
-                                                                let len49 = vec49.len();
-                                                                ::core::mem::forget(vec49);
+                                                                let vec68 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr68 = vec68.as_ptr().cast::<u8>();
+                                                                let len68 = vec68.len();
+                                                                ::core::mem::forget(vec68);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len49;
+                                                                    .cast::<usize>() = len68;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr49.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr68.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1748,37 +1834,37 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V84::Update(e) => {
+                                                    V103::Update(e) => {
                                                         *base.add(0).cast::<u8>() = (2i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Update {
-                                                            object: object50,
-                                                            subresource: subresource50,
+                                                            object: object69,
+                                                            subresource: subresource69,
                                                         } = e;
-                                                        let vec51 = (object50.into_bytes()).into_boxed_slice();
-                                                        let ptr51 = vec51.as_ptr().cast::<u8>();
-                                                        let len51 = vec51.len();
-                                                        ::core::mem::forget(vec51);
+                                                        let vec70 = (object69.into_bytes()).into_boxed_slice();
+                                                        let ptr70 = vec70.as_ptr().cast::<u8>();
+                                                        let len70 = vec70.len();
+                                                        ::core::mem::forget(vec70);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len51;
+                                                            .cast::<usize>() = len70;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr51.cast_mut();
-                                                        match subresource50 {
+                                                            .cast::<*mut u8>() = ptr70.cast_mut();
+                                                        match subresource69 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec52 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr52 = vec52.as_ptr().cast::<u8>();
-                                                                let len52 = vec52.len();
-                                                                ::core::mem::forget(vec52);
+                                                                let vec71 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr71 = vec71.as_ptr().cast::<u8>();
+                                                                let len71 = vec71.len();
+                                                                ::core::mem::forget(vec71);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len52;
+                                                                    .cast::<usize>() = len71;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr52.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr71.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1787,64 +1873,64 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V84::Patch(e) => {
+                                                    V103::Patch(e) => {
                                                         *base.add(0).cast::<u8>() = (3i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Patch {
-                                                            object: object53,
-                                                            subresource: subresource53,
-                                                            patch_type: patch_type53,
-                                                            body: body53,
+                                                            object: object72,
+                                                            subresource: subresource72,
+                                                            patch_type: patch_type72,
+                                                            body: body72,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind54,
-                                                            namespace: namespace54,
-                                                            name: name54,
-                                                        } = object53;
-                                                        let vec55 = (kind54.into_bytes()).into_boxed_slice();
-                                                        let ptr55 = vec55.as_ptr().cast::<u8>();
-                                                        let len55 = vec55.len();
-                                                        ::core::mem::forget(vec55);
+                                                            kind: kind73,
+                                                            namespace: namespace73,
+                                                            name: name73,
+                                                        } = object72;
+                                                        let vec74 = (kind73.into_bytes()).into_boxed_slice();
+                                                        let ptr74 = vec74.as_ptr().cast::<u8>();
+                                                        let len74 = vec74.len();
+                                                        ::core::mem::forget(vec74);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len55;
+                                                            .cast::<usize>() = len74;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr55.cast_mut();
-                                                        let vec56 = (namespace54.into_bytes()).into_boxed_slice();
-                                                        let ptr56 = vec56.as_ptr().cast::<u8>();
-                                                        let len56 = vec56.len();
-                                                        ::core::mem::forget(vec56);
+                                                            .cast::<*mut u8>() = ptr74.cast_mut();
+                                                        let vec75 = (namespace73.into_bytes()).into_boxed_slice();
+                                                        let ptr75 = vec75.as_ptr().cast::<u8>();
+                                                        let len75 = vec75.len();
+                                                        ::core::mem::forget(vec75);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len56;
+                                                            .cast::<usize>() = len75;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr56.cast_mut();
-                                                        let vec57 = (name54.into_bytes()).into_boxed_slice();
-                                                        let ptr57 = vec57.as_ptr().cast::<u8>();
-                                                        let len57 = vec57.len();
-                                                        ::core::mem::forget(vec57);
+                                                            .cast::<*mut u8>() = ptr75.cast_mut();
+                                                        let vec76 = (name73.into_bytes()).into_boxed_slice();
+                                                        let ptr76 = vec76.as_ptr().cast::<u8>();
+                                                        let len76 = vec76.len();
+                                                        ::core::mem::forget(vec76);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len57;
+                                                            .cast::<usize>() = len76;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr57.cast_mut();
-                                                        match subresource53 {
+                                                            .cast::<*mut u8>() = ptr76.cast_mut();
+                                                        match subresource72 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(7 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec58 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr58 = vec58.as_ptr().cast::<u8>();
-                                                                let len58 = vec58.len();
-                                                                ::core::mem::forget(vec58);
+                                                                let vec77 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr77 = vec77.as_ptr().cast::<u8>();
+                                                                let len77 = vec77.len();
+                                                                ::core::mem::forget(vec77);
                                                                 *base
                                                                     .add(9 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len58;
+                                                                    .cast::<usize>() = len77;
                                                                 *base
                                                                     .add(8 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr58.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr77.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1854,77 +1940,77 @@ pub mod exports {
                                                         };
                                                         *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (patch_type53.clone() as i32) as u8;
-                                                        let vec59 = (body53.into_bytes()).into_boxed_slice();
-                                                        let ptr59 = vec59.as_ptr().cast::<u8>();
-                                                        let len59 = vec59.len();
-                                                        ::core::mem::forget(vec59);
+                                                            .cast::<u8>() = (patch_type72.clone() as i32) as u8;
+                                                        let vec78 = (body72.into_bytes()).into_boxed_slice();
+                                                        let ptr78 = vec78.as_ptr().cast::<u8>();
+                                                        let len78 = vec78.len();
+                                                        ::core::mem::forget(vec78);
                                                         *base
                                                             .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len59;
+                                                            .cast::<usize>() = len78;
                                                         *base
                                                             .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr59.cast_mut();
+                                                            .cast::<*mut u8>() = ptr78.cast_mut();
                                                     }
-                                                    V84::Delete(e) => {
+                                                    V103::Delete(e) => {
                                                         *base.add(0).cast::<u8>() = (4i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Delete {
-                                                            object: object60,
-                                                            uid: uid60,
-                                                            resource_version: resource_version60,
-                                                            propagation: propagation60,
-                                                            grace_period_seconds: grace_period_seconds60,
+                                                            object: object79,
+                                                            uid: uid79,
+                                                            resource_version: resource_version79,
+                                                            propagation: propagation79,
+                                                            grace_period_seconds: grace_period_seconds79,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind61,
-                                                            namespace: namespace61,
-                                                            name: name61,
-                                                        } = object60;
-                                                        let vec62 = (kind61.into_bytes()).into_boxed_slice();
-                                                        let ptr62 = vec62.as_ptr().cast::<u8>();
-                                                        let len62 = vec62.len();
-                                                        ::core::mem::forget(vec62);
+                                                            kind: kind80,
+                                                            namespace: namespace80,
+                                                            name: name80,
+                                                        } = object79;
+                                                        let vec81 = (kind80.into_bytes()).into_boxed_slice();
+                                                        let ptr81 = vec81.as_ptr().cast::<u8>();
+                                                        let len81 = vec81.len();
+                                                        ::core::mem::forget(vec81);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len62;
+                                                            .cast::<usize>() = len81;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr62.cast_mut();
-                                                        let vec63 = (namespace61.into_bytes()).into_boxed_slice();
-                                                        let ptr63 = vec63.as_ptr().cast::<u8>();
-                                                        let len63 = vec63.len();
-                                                        ::core::mem::forget(vec63);
+                                                            .cast::<*mut u8>() = ptr81.cast_mut();
+                                                        let vec82 = (namespace80.into_bytes()).into_boxed_slice();
+                                                        let ptr82 = vec82.as_ptr().cast::<u8>();
+                                                        let len82 = vec82.len();
+                                                        ::core::mem::forget(vec82);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len63;
+                                                            .cast::<usize>() = len82;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr63.cast_mut();
-                                                        let vec64 = (name61.into_bytes()).into_boxed_slice();
-                                                        let ptr64 = vec64.as_ptr().cast::<u8>();
-                                                        let len64 = vec64.len();
-                                                        ::core::mem::forget(vec64);
+                                                            .cast::<*mut u8>() = ptr82.cast_mut();
+                                                        let vec83 = (name80.into_bytes()).into_boxed_slice();
+                                                        let ptr83 = vec83.as_ptr().cast::<u8>();
+                                                        let len83 = vec83.len();
+                                                        ::core::mem::forget(vec83);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len64;
+                                                            .cast::<usize>() = len83;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr64.cast_mut();
-                                                        match uid60 {
+                                                            .cast::<*mut u8>() = ptr83.cast_mut();
+                                                        match uid79 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(7 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec65 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr65 = vec65.as_ptr().cast::<u8>();
-                                                                let len65 = vec65.len();
-                                                                ::core::mem::forget(vec65);
+                                                                let vec84 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr84 = vec84.as_ptr().cast::<u8>();
+                                                                let len84 = vec84.len();
+                                                                ::core::mem::forget(vec84);
                                                                 *base
                                                                     .add(9 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len65;
+                                                                    .cast::<usize>() = len84;
                                                                 *base
                                                                     .add(8 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr65.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr84.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1932,21 +2018,21 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match resource_version60 {
+                                                        match resource_version79 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(10 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec66 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr66 = vec66.as_ptr().cast::<u8>();
-                                                                let len66 = vec66.len();
-                                                                ::core::mem::forget(vec66);
+                                                                let vec85 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr85 = vec85.as_ptr().cast::<u8>();
+                                                                let len85 = vec85.len();
+                                                                ::core::mem::forget(vec85);
                                                                 *base
                                                                     .add(12 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len66;
+                                                                    .cast::<usize>() = len85;
                                                                 *base
                                                                     .add(11 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr66.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr85.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1954,7 +2040,7 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match propagation60 {
+                                                        match propagation79 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(13 * ::core::mem::size_of::<*const u8>())
@@ -1969,7 +2055,7 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match grace_period_seconds60 {
+                                                        match grace_period_seconds79 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(4 + 13 * ::core::mem::size_of::<*const u8>())
@@ -1985,265 +2071,290 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V84::Event(e) => {
+                                                    V103::Event(e) => {
                                                         *base.add(0).cast::<u8>() = (5i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Event {
-                                                            object: object67,
-                                                            event_type: event_type67,
-                                                            reason: reason67,
-                                                            action: action67,
-                                                            note: note67,
+                                                            object: object86,
+                                                            event_type: event_type86,
+                                                            reason: reason86,
+                                                            action: action86,
+                                                            note: note86,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind68,
-                                                            namespace: namespace68,
-                                                            name: name68,
-                                                        } = object67;
-                                                        let vec69 = (kind68.into_bytes()).into_boxed_slice();
-                                                        let ptr69 = vec69.as_ptr().cast::<u8>();
-                                                        let len69 = vec69.len();
-                                                        ::core::mem::forget(vec69);
+                                                            kind: kind87,
+                                                            namespace: namespace87,
+                                                            name: name87,
+                                                        } = object86;
+                                                        let vec88 = (kind87.into_bytes()).into_boxed_slice();
+                                                        let ptr88 = vec88.as_ptr().cast::<u8>();
+                                                        let len88 = vec88.len();
+                                                        ::core::mem::forget(vec88);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len69;
+                                                            .cast::<usize>() = len88;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr69.cast_mut();
-                                                        let vec70 = (namespace68.into_bytes()).into_boxed_slice();
-                                                        let ptr70 = vec70.as_ptr().cast::<u8>();
-                                                        let len70 = vec70.len();
-                                                        ::core::mem::forget(vec70);
+                                                            .cast::<*mut u8>() = ptr88.cast_mut();
+                                                        let vec89 = (namespace87.into_bytes()).into_boxed_slice();
+                                                        let ptr89 = vec89.as_ptr().cast::<u8>();
+                                                        let len89 = vec89.len();
+                                                        ::core::mem::forget(vec89);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len70;
+                                                            .cast::<usize>() = len89;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr70.cast_mut();
-                                                        let vec71 = (name68.into_bytes()).into_boxed_slice();
-                                                        let ptr71 = vec71.as_ptr().cast::<u8>();
-                                                        let len71 = vec71.len();
-                                                        ::core::mem::forget(vec71);
+                                                            .cast::<*mut u8>() = ptr89.cast_mut();
+                                                        let vec90 = (name87.into_bytes()).into_boxed_slice();
+                                                        let ptr90 = vec90.as_ptr().cast::<u8>();
+                                                        let len90 = vec90.len();
+                                                        ::core::mem::forget(vec90);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len71;
+                                                            .cast::<usize>() = len90;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr71.cast_mut();
+                                                            .cast::<*mut u8>() = ptr90.cast_mut();
                                                         *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (event_type67.clone() as i32) as u8;
-                                                        let vec72 = (reason67.into_bytes()).into_boxed_slice();
-                                                        let ptr72 = vec72.as_ptr().cast::<u8>();
-                                                        let len72 = vec72.len();
-                                                        ::core::mem::forget(vec72);
+                                                            .cast::<u8>() = (event_type86.clone() as i32) as u8;
+                                                        let vec91 = (reason86.into_bytes()).into_boxed_slice();
+                                                        let ptr91 = vec91.as_ptr().cast::<u8>();
+                                                        let len91 = vec91.len();
+                                                        ::core::mem::forget(vec91);
                                                         *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len72;
+                                                            .cast::<usize>() = len91;
                                                         *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr72.cast_mut();
-                                                        let vec73 = (action67.into_bytes()).into_boxed_slice();
-                                                        let ptr73 = vec73.as_ptr().cast::<u8>();
-                                                        let len73 = vec73.len();
-                                                        ::core::mem::forget(vec73);
+                                                            .cast::<*mut u8>() = ptr91.cast_mut();
+                                                        let vec92 = (action86.into_bytes()).into_boxed_slice();
+                                                        let ptr92 = vec92.as_ptr().cast::<u8>();
+                                                        let len92 = vec92.len();
+                                                        ::core::mem::forget(vec92);
                                                         *base
                                                             .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len73;
+                                                            .cast::<usize>() = len92;
                                                         *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr73.cast_mut();
-                                                        let vec74 = (note67.into_bytes()).into_boxed_slice();
-                                                        let ptr74 = vec74.as_ptr().cast::<u8>();
-                                                        let len74 = vec74.len();
-                                                        ::core::mem::forget(vec74);
+                                                            .cast::<*mut u8>() = ptr92.cast_mut();
+                                                        let vec93 = (note86.into_bytes()).into_boxed_slice();
+                                                        let ptr93 = vec93.as_ptr().cast::<u8>();
+                                                        let len93 = vec93.len();
+                                                        ::core::mem::forget(vec93);
                                                         *base
                                                             .add(13 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len74;
+                                                            .cast::<usize>() = len93;
                                                         *base
                                                             .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr74.cast_mut();
+                                                            .cast::<*mut u8>() = ptr93.cast_mut();
                                                     }
-                                                    V84::Finalizer(e) => {
+                                                    V103::Finalizer(e) => {
                                                         *base.add(0).cast::<u8>() = (6i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Finalizer {
-                                                            object: object75,
-                                                            name: name75,
-                                                            present: present75,
+                                                            object: object94,
+                                                            name: name94,
+                                                            present: present94,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind76,
-                                                            namespace: namespace76,
-                                                            name: name76,
-                                                        } = object75;
-                                                        let vec77 = (kind76.into_bytes()).into_boxed_slice();
-                                                        let ptr77 = vec77.as_ptr().cast::<u8>();
-                                                        let len77 = vec77.len();
-                                                        ::core::mem::forget(vec77);
+                                                            kind: kind95,
+                                                            namespace: namespace95,
+                                                            name: name95,
+                                                        } = object94;
+                                                        let vec96 = (kind95.into_bytes()).into_boxed_slice();
+                                                        let ptr96 = vec96.as_ptr().cast::<u8>();
+                                                        let len96 = vec96.len();
+                                                        ::core::mem::forget(vec96);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len77;
+                                                            .cast::<usize>() = len96;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr77.cast_mut();
-                                                        let vec78 = (namespace76.into_bytes()).into_boxed_slice();
-                                                        let ptr78 = vec78.as_ptr().cast::<u8>();
-                                                        let len78 = vec78.len();
-                                                        ::core::mem::forget(vec78);
+                                                            .cast::<*mut u8>() = ptr96.cast_mut();
+                                                        let vec97 = (namespace95.into_bytes()).into_boxed_slice();
+                                                        let ptr97 = vec97.as_ptr().cast::<u8>();
+                                                        let len97 = vec97.len();
+                                                        ::core::mem::forget(vec97);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len78;
+                                                            .cast::<usize>() = len97;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr78.cast_mut();
-                                                        let vec79 = (name76.into_bytes()).into_boxed_slice();
-                                                        let ptr79 = vec79.as_ptr().cast::<u8>();
-                                                        let len79 = vec79.len();
-                                                        ::core::mem::forget(vec79);
+                                                            .cast::<*mut u8>() = ptr97.cast_mut();
+                                                        let vec98 = (name95.into_bytes()).into_boxed_slice();
+                                                        let ptr98 = vec98.as_ptr().cast::<u8>();
+                                                        let len98 = vec98.len();
+                                                        ::core::mem::forget(vec98);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len79;
+                                                            .cast::<usize>() = len98;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr79.cast_mut();
-                                                        let vec80 = (name75.into_bytes()).into_boxed_slice();
-                                                        let ptr80 = vec80.as_ptr().cast::<u8>();
-                                                        let len80 = vec80.len();
-                                                        ::core::mem::forget(vec80);
+                                                            .cast::<*mut u8>() = ptr98.cast_mut();
+                                                        let vec99 = (name94.into_bytes()).into_boxed_slice();
+                                                        let ptr99 = vec99.as_ptr().cast::<u8>();
+                                                        let len99 = vec99.len();
+                                                        ::core::mem::forget(vec99);
                                                         *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len80;
+                                                            .cast::<usize>() = len99;
                                                         *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr80.cast_mut();
+                                                            .cast::<*mut u8>() = ptr99.cast_mut();
                                                         *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (match present75 {
+                                                            .cast::<u8>() = (match present94 {
                                                             true => 1,
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V84::Children(e) => {
+                                                    V103::Children(e) => {
                                                         *base.add(0).cast::<u8>() = (7i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Children {
-                                                            objects: objects81,
+                                                            objects: objects100,
                                                         } = e;
-                                                        let vec83 = objects81;
-                                                        let len83 = vec83.len();
-                                                        let layout83 = _rt::alloc::Layout::from_size_align(
-                                                                vec83.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                        let vec102 = objects100;
+                                                        let len102 = vec102.len();
+                                                        let layout102 = _rt::alloc::Layout::from_size_align(
+                                                                vec102.len() * (2 * ::core::mem::size_of::<*const u8>()),
                                                                 ::core::mem::size_of::<*const u8>(),
                                                             )
                                                             .unwrap();
-                                                        let (result83, _cleanup83) = wit_bindgen::rt::Cleanup::new(
-                                                            layout83,
+                                                        let (result102, _cleanup102) = wit_bindgen::rt::Cleanup::new(
+                                                            layout102,
                                                         );
-                                                        if let Some(cleanup) = _cleanup83 {
+                                                        if let Some(cleanup) = _cleanup102 {
                                                             cleanup.forget();
                                                         }
-                                                        for (i, e) in vec83.into_iter().enumerate() {
-                                                            let base = result83
+                                                        for (i, e) in vec102.into_iter().enumerate() {
+                                                            let base = result102
                                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
                                                             {
-                                                                let vec82 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr82 = vec82.as_ptr().cast::<u8>();
-                                                                let len82 = vec82.len();
-                                                                ::core::mem::forget(vec82);
+                                                                let vec101 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr101 = vec101.as_ptr().cast::<u8>();
+                                                                let len101 = vec101.len();
+                                                                ::core::mem::forget(vec101);
                                                                 *base
                                                                     .add(::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len82;
-                                                                *base.add(0).cast::<*mut u8>() = ptr82.cast_mut();
+                                                                    .cast::<usize>() = len101;
+                                                                *base.add(0).cast::<*mut u8>() = ptr101.cast_mut();
                                                             }
                                                         }
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len83;
+                                                            .cast::<usize>() = len102;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = result83;
+                                                            .cast::<*mut u8>() = result102;
                                                     }
                                                 }
                                             }
                                         }
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len85;
-                                        *base.add(0).cast::<*mut u8>() = result85;
+                                            .cast::<usize>() = len104;
+                                        *base.add(0).cast::<*mut u8>() = result104;
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (match always43 {
+                                            .cast::<u8>() = (match always62 {
                                             true => 1,
                                             false => 0,
                                         }) as u8;
                                     }
                                 }
-                                *ptr41
+                                *ptr60
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len86;
-                                *ptr41.add(8).cast::<*mut u8>() = result86;
-                                match next42 {
+                                    .cast::<usize>() = len105;
+                                *ptr60.add(8).cast::<*mut u8>() = result105;
+                                match next61 {
                                     Next::OnChange => {
-                                        *ptr41
+                                        *ptr60
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                     Next::After(e) => {
-                                        *ptr41
+                                        *ptr60
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        *ptr41
+                                        *ptr60
                                             .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<i64>() = _rt::as_i64(e);
                                     }
                                     Next::Retry(e) => {
-                                        *ptr41
+                                        *ptr60
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
-                                        let vec87 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr87 = vec87.as_ptr().cast::<u8>();
-                                        let len87 = vec87.len();
-                                        ::core::mem::forget(vec87);
-                                        *ptr41
+                                        let vec106 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr106 = vec106.as_ptr().cast::<u8>();
+                                        let len106 = vec106.len();
+                                        ::core::mem::forget(vec106);
+                                        *ptr60
                                             .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len87;
-                                        *ptr41
+                                            .cast::<usize>() = len106;
+                                        *ptr60
                                             .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr87.cast_mut();
+                                            .cast::<*mut u8>() = ptr106.cast_mut();
                                     }
                                 }
+                                *ptr60
+                                    .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<i64>() = _rt::as_i64(not_before61);
+                                match memo61 {
+                                    Some(e) => {
+                                        *ptr60
+                                            .add(24 + 4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        let vec107 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr107 = vec107.as_ptr().cast::<u8>();
+                                        let len107 = vec107.len();
+                                        ::core::mem::forget(vec107);
+                                        *ptr60
+                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len107;
+                                        *ptr60
+                                            .add(24 + 5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr107.cast_mut();
+                                    }
+                                    None => {
+                                        *ptr60
+                                            .add(24 + 4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                };
                             }
                             Err(e) => {
-                                *ptr41.add(0).cast::<u8>() = (1i32) as u8;
+                                *ptr60.add(0).cast::<u8>() = (1i32) as u8;
                                 match e {
                                     Failure::Retry(e) => {
-                                        *ptr41.add(8).cast::<u8>() = (0i32) as u8;
-                                        let vec88 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr88 = vec88.as_ptr().cast::<u8>();
-                                        let len88 = vec88.len();
-                                        ::core::mem::forget(vec88);
-                                        *ptr41
+                                        *ptr60.add(8).cast::<u8>() = (0i32) as u8;
+                                        let vec108 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr108 = vec108.as_ptr().cast::<u8>();
+                                        let len108 = vec108.len();
+                                        ::core::mem::forget(vec108);
+                                        *ptr60
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len88;
-                                        *ptr41
+                                            .cast::<usize>() = len108;
+                                        *ptr60
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr88.cast_mut();
+                                            .cast::<*mut u8>() = ptr108.cast_mut();
                                     }
                                     Failure::Terminal(e) => {
-                                        *ptr41.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec89 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr89 = vec89.as_ptr().cast::<u8>();
-                                        let len89 = vec89.len();
-                                        ::core::mem::forget(vec89);
-                                        *ptr41
+                                        *ptr60.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec109 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr109 = vec109.as_ptr().cast::<u8>();
+                                        let len109 = vec109.len();
+                                        ::core::mem::forget(vec109);
+                                        *ptr60
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len89;
-                                        *ptr41
+                                            .cast::<usize>() = len109;
+                                        *ptr60
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr89.cast_mut();
+                                            .cast::<*mut u8>() = ptr109.cast_mut();
                                     }
                                 }
                             }
                         };
-                        ptr41
+                        ptr60
                     }
                 }
                 #[doc(hidden)]
@@ -2590,27 +2701,44 @@ pub mod exports {
                                         _rt::cabi_dealloc(l72, l73, 1);
                                     }
                                 }
-                            }
-                            _ => {
-                                let l74 = i32::from(*arg0.add(8).cast::<u8>());
+                                let l74 = i32::from(
+                                    *arg0
+                                        .add(24 + 4 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
                                 match l74 {
-                                    0 => {
+                                    0 => {}
+                                    _ => {
                                         let l75 = *arg0
-                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
                                         let l76 = *arg0
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
                                         _rt::cabi_dealloc(l75, l76, 1);
                                     }
-                                    _ => {
-                                        let l77 = *arg0
+                                }
+                            }
+                            _ => {
+                                let l77 = i32::from(*arg0.add(8).cast::<u8>());
+                                match l77 {
+                                    0 => {
+                                        let l78 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l78 = *arg0
+                                        let l79 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l77, l78, 1);
+                                        _rt::cabi_dealloc(l78, l79, 1);
+                                    }
+                                    _ => {
+                                        let l80 = *arg0
+                                            .add(8 + 1 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l81 = *arg0
+                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l80, l81, 1);
                                     }
                                 }
                             }
@@ -2647,14 +2775,9 @@ pub mod exports {
                         $($path_to_types)*:: __post_return_describe::<$ty > (arg0) } }
                         #[unsafe (export_name =
                         "pilothouse:controller/plugin@0.2.0#reconcile")] unsafe extern
-                        "C" fn export_reconcile(arg0 : i32, arg1 : * mut u8, arg2 :
-                        usize, arg3 : * mut u8, arg4 : usize, arg5 : * mut u8, arg6 :
-                        usize, arg7 : i32, arg8 : * mut u8, arg9 : usize, arg10 : i32,
-                        arg11 : * mut u8, arg12 : usize, arg13 : * mut u8, arg14 :
-                        usize,) -> * mut u8 { unsafe { $($path_to_types)*::
-                        _export_reconcile_cabi::<$ty > (arg0, arg1, arg2, arg3, arg4,
-                        arg5, arg6, arg7, arg8, arg9, arg10, arg11, arg12, arg13, arg14)
-                        } } #[unsafe (export_name =
+                        "C" fn export_reconcile(arg0 : * mut u8,) -> * mut u8 { unsafe {
+                        $($path_to_types)*:: _export_reconcile_cabi::<$ty > (arg0) } }
+                        #[unsafe (export_name =
                         "cabi_post_pilothouse:controller/plugin@0.2.0#reconcile")] unsafe
                         extern "C" fn _post_return_reconcile(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_reconcile::<$ty > (arg0) } }
@@ -2667,11 +2790,11 @@ pub mod exports {
                 struct _RetArea(
                     [::core::mem::MaybeUninit<
                         u8,
-                    >; 16 + 4 * ::core::mem::size_of::<*const u8>()],
+                    >; 32 + 6 * ::core::mem::size_of::<*const u8>()],
                 );
                 static mut _RET_AREA: _RetArea = _RetArea(
-                    [::core::mem::MaybeUninit::uninit(); 16
-                        + 4 * ::core::mem::size_of::<*const u8>()],
+                    [::core::mem::MaybeUninit::uninit(); 32
+                        + 6 * ::core::mem::size_of::<*const u8>()],
                 );
             }
         }
@@ -2825,9 +2948,9 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2209] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2236] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa0\x10\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbb\x10\x01A\x02\x01\
 A\x12\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
@@ -2866,18 +2989,19 @@ ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for
 bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
 r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
 :controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\x06effect\
-\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\x03\x04\
+\x01B\x1c\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\x03\x04\
 \0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\x02\x03\
 \x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effect\x03\0\x08\
-\x01k\x01\x01k\x03\x01p\x09\x01r\x05\x03key\x0a\x06object\x0b\x07attempty\x08pre\
-vious\x0c\x06config\x03\x04\0\x07request\x03\0\x0d\x01q\x03\x09on-change\0\0\x05\
-after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x0f\x01p\x07\x01r\x02\x06sta\
-ges\x11\x04next\x10\x04\0\x07outcome\x03\0\x12\x01q\x02\x05retry\x01s\0\x08termi\
-nal\x01s\0\x04\0\x07failure\x03\0\x14\x01@\0\0\x03\x04\0\x08describe\x01\x16\x01\
-j\x01\x13\x01\x15\x01@\x01\x07request\x0e\0\x17\x04\0\x09reconcile\x01\x18\x04\0\
-\"pilothouse:controller/plugin@0.2.0\x05\x0b\x04\0&pilothouse:controller/control\
-ler@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cproce\
-ssed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0a\x06object\x0b\x07attempty\x08\
+previous\x0c\x04memo\x0d\x06config\x03\x04\0\x07request\x03\0\x0e\x01q\x03\x09on\
+-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x10\x01p\x07\x01\
+r\x04\x06stages\x12\x04next\x11\x0anot-before\x05\x04memo\x0d\x04\0\x07outcome\x03\
+\0\x13\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x04\0\x07failure\x03\0\x15\x01\
+@\0\0\x03\x04\0\x08describe\x01\x17\x01j\x01\x14\x01\x16\x01@\x01\x07request\x0f\
+\0\x18\x04\0\x09reconcile\x01\x19\x04\0\"pilothouse:controller/plugin@0.2.0\x05\x0b\
+\x04\0&pilothouse:controller/controller@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\
+\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
+bindgen-rust\x060.60.0";
         };
     };
 }

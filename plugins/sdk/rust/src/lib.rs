@@ -127,7 +127,7 @@ pub use bindings::pilothouse::controller::changes::{
 pub use bindings::pilothouse::controller::log::Level;
 pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, ReadError};
 pub use bindings::pilothouse::controller::types::ObjectRef;
-pub use host::Host;
+pub use host::{Host, Pages};
 pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};
 pub use metadata::Metadata;
 pub use objects::{

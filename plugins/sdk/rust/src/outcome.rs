@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::host::decode;
@@ -14,6 +15,8 @@ impl Outcome {
         Self {
             stages: Vec::new(),
             next: Next::OnChange,
+            not_before: 0,
+            memo: None,
         }
     }
 
@@ -75,6 +78,26 @@ impl Outcome {
         self.next = Next::Retry(message.into());
         self
     }
+
+    /// Runs this key no earlier than this time after the end of this run, whatever changes. What
+    /// changes meanwhile is not lost: the key runs then. The host counts whole milliseconds, and
+    /// waits an hour at most.
+    #[must_use]
+    pub fn not_before(mut self, delay: Duration) -> Self {
+        self.not_before = milliseconds(delay);
+        self
+    }
+
+    /// Gives the key's next reconcile this value as [`Request::memo`], as JSON of at most 64 KiB.
+    /// The host may forget it at any time, so a controller must come to the same end without it.
+    ///
+    /// # Errors
+    ///
+    /// The value has no JSON form.
+    pub fn remember(mut self, memo: &impl Serialize) -> Result<Self, serde_json::Error> {
+        self.memo = Some(serde_json::to_string(memo)?);
+        Ok(self)
+    }
 }
 
 impl Failure {
@@ -128,6 +151,14 @@ impl Request {
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         let object = self.object.as_deref();
         object.map(|json| decode(json, self.key())).transpose()
+    }
+
+    /// What this key's last outcome asked to be [remembered](Outcome::remember), decoded as `T`.
+    /// `None`: nothing, or the host has forgotten it, or it is no `T`, as when another version of
+    /// the plugin has written it.
+    #[must_use]
+    pub fn memo<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.memo.as_deref()?).ok()
     }
 
     /// Decodes the plugin's configuration.

@@ -64,13 +64,20 @@ pub struct FakeCluster {
     guest: Arc<Guest>,
     caches: RefCell<Caches>,
     now: Duration,
-    /// The `attempt` of a key that has not been run yet.
-    attempt: u32,
-    previous: Vec<Effect>,
-    /// What the next reconcile of each key is given: `attempt` and `previous`.
-    turns: BTreeMap<host::ObjectKey, (u32, Vec<Effect>)>,
+    /// What a key that has not been run yet is given.
+    first: Told,
+    /// What the next reconcile of each key is given.
+    turns: BTreeMap<host::ObjectKey, Told>,
     /// The last reconcile, until its outcome is performed.
     seen: RefCell<Option<Rehearsal>>,
+}
+
+/// What a reconcile is given of the ones before.
+#[derive(Clone)]
+struct Told {
+    attempt: u32,
+    previous: Vec<Effect>,
+    memo: Option<String>,
 }
 
 /// One reconcile of [`FakeCluster::run_due`].
@@ -102,8 +109,11 @@ impl FakeCluster {
             caches: RefCell::new(Caches::new(&guest)),
             guest,
             now: Duration::ZERO,
-            attempt: 1,
-            previous: Vec::new(),
+            first: Told {
+                attempt: 1,
+                previous: Vec::new(),
+                memo: None,
+            },
             turns: BTreeMap::new(),
             seen: RefCell::default(),
         }
@@ -148,7 +158,7 @@ impl FakeCluster {
     /// failure. Also forgets what earlier reconciles have left for later ones.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
-        self.attempt = attempt;
+        self.first.attempt = attempt;
         self.turns.clear();
         self
     }
@@ -157,8 +167,30 @@ impl FakeCluster {
     /// earlier reconciles have left for later ones.
     #[must_use]
     pub fn previous(mut self, effects: impl IntoIterator<Item = Effect>) -> Self {
-        self.previous = effects.into_iter().collect();
+        self.first.previous = effects.into_iter().collect();
         self.turns.clear();
+        self
+    }
+
+    /// Sets the [memo](Outcome::remember) that the next reconcile of each key gets. Also forgets
+    /// what earlier reconciles have left for later ones.
+    ///
+    /// # Panics
+    ///
+    /// The value has no JSON form.
+    #[must_use]
+    pub fn memo(mut self, memo: &impl Serialize) -> Self {
+        let memo = serde_json::to_string(memo).expect("a memo has a JSON form");
+        self.first.memo = Some(memo);
+        self.turns.clear();
+        self
+    }
+
+    /// From now on no reconcile is given a memo. The host may forget memos at any time, so a test
+    /// should come to the same end with this.
+    #[must_use]
+    pub fn forgetting_memos(self) -> Self {
+        self.guest.forget_memos();
         self
     }
 
@@ -181,7 +213,11 @@ impl FakeCluster {
     ) -> Result<Outcome, Failure> {
         let key = host::ObjectKey::new(namespace, name);
         let mut rehearsal = self.rehearse(&key);
-        let (attempt, previous) = self.told(&key);
+        let Told {
+            attempt,
+            previous,
+            memo,
+        } = self.told(&key);
         self.seen.take();
         let request = self
             .guest
@@ -189,6 +225,7 @@ impl FakeCluster {
         let request = Request {
             attempt,
             previous,
+            memo: memo.filter(|_| !self.guest.forgets_memos()),
             ..request
         };
         let outcome = self
@@ -196,7 +233,7 @@ impl FakeCluster {
             .run(C::reconcile, &request, &mut rehearsal.reader);
         self.seen.replace(Some(rehearsal.clone()));
         let outcome = outcome?;
-        let checked = rehearsal.execution(&convert::outcome(&outcome).stages);
+        let checked = rehearsal.execution(&convert::outcome(&outcome));
         let checked = checked.map(drop);
         checked.map_err(|reason| Failure::Terminal(reason.to_string()))?;
         Ok(outcome)
@@ -218,8 +255,9 @@ impl FakeCluster {
             Ok(outcome) => drop(self.apply(namespace, name, outcome)),
             Err(_) => {
                 let key = host::ObjectKey::new(namespace, name);
-                let (attempt, previous) = self.told(&key);
-                self.turns.insert(key, (attempt + 1, previous));
+                let mut told = self.told(&key);
+                told.attempt += 1;
+                self.turns.insert(key, told);
             }
         }
         outcome
@@ -257,14 +295,23 @@ impl FakeCluster {
         let key = host::ObjectKey::new(namespace, name);
         let seen = self.seen.take().filter(|seen| seen.request.key == key);
         let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
-        let execution = rehearsal.execution(&convert::outcome(outcome).stages);
+        let is_gone = rehearsal.is_gone();
+        let execution = rehearsal.execution(&convert::outcome(outcome));
         let execution =
             execution.unwrap_or_else(|reason| panic!("the host refuses the outcome: {reason}"));
         let executed = self.perform(execution);
         let effects: Vec<Effect> = executed.effects.into_iter().map(Into::into).collect();
         let is_failure = executed.failure.is_some() || matches!(outcome.next, Next::Retry(_));
-        let attempt = if is_failure { self.told(&key).0 + 1 } else { 1 };
-        self.turns.insert(key, (attempt, effects.clone()));
+        let told = Told {
+            attempt: if is_failure {
+                self.told(&key).attempt + 1
+            } else {
+                1
+            },
+            previous: effects.clone(),
+            memo: outcome.memo.clone().filter(|_| !is_gone),
+        };
+        self.turns.insert(key, told);
         effects
     }
 
@@ -341,10 +388,9 @@ impl FakeCluster {
         caches.rehearse(key, self.now)
     }
 
-    /// What the next reconcile of this key is given: `attempt` and `previous`.
-    fn told(&self, key: &host::ObjectKey) -> (u32, Vec<Effect>) {
-        let told = self.turns.get(key).cloned();
-        told.unwrap_or_else(|| (self.attempt, self.previous.clone()))
+    /// What the next reconcile of this key is given of the ones before.
+    fn told(&self, key: &host::ObjectKey) -> Told {
+        self.turns.get(key).unwrap_or(&self.first).clone()
     }
 
     /// Sends the writes of an outcome, and answers each before the next is begun.
@@ -437,6 +483,15 @@ impl Host for FakeCluster {
 
     fn list_json(&self, query: &Query) -> Result<String, ReadError> {
         self.read(|reading| reading.list_json(query))
+    }
+
+    fn list_page_json(
+        &self,
+        query: &Query,
+        after: Option<&ObjectRef>,
+        limit: u32,
+    ) -> Result<String, ReadError> {
+        self.read(|reading| reading.list_page_json(query, after, limit))
     }
 
     fn now(&self) -> Duration {

@@ -1,6 +1,7 @@
 //! The keys of one plugin, from being queued until a reconcile of them has ended.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::changed::KeyedChange;
@@ -14,7 +15,7 @@ use super::suspects::{SUSPECT_AFTER, Suspects};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
 use crate::hub::gate::{Awaited, GateId, Sign};
-use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, RunningKey};
+use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, Remembered, RunningKey};
 use crate::hub::status::{BrokenKey, KeysStatus, MAX_LISTED};
 use crate::hub::subject::SubjectKind;
 use crate::hub::{Fetch, Garbage, Known, PluginId, Purpose, Question};
@@ -53,6 +54,8 @@ pub(super) struct TakenKey {
     pub is_self_triggered: bool,
     /// What became of the writes of its last outcome.
     pub previous: Vec<Effect>,
+    /// What its last outcome asked to be kept.
+    pub memo: Option<Arc<str>>,
 }
 
 impl Keys {
@@ -86,6 +89,7 @@ impl Keys {
     /// kind.
     pub fn replace(&mut self, present: Present<'_>, garbage: &mut Garbage) {
         garbage.add(self.reads.take());
+        self.records.forget_memos();
         self.ready.replace(present);
         // Nothing else wakes these keys soon: their read sets are gone, and there may be no object
         // of their names.
@@ -207,6 +211,7 @@ impl Keys {
             is_probe: self.ready.is_cut_off(),
             is_self_triggered: self.ready.due.begin(&taken.key),
             previous: self.effects(&taken.key).to_vec(),
+            memo: self.memo(&taken.key),
             taken,
         }
     }
@@ -214,6 +219,11 @@ impl Keys {
     /// What became of the writes of a key's last outcome.
     pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
         self.records.effects(key)
+    }
+
+    /// What a key's last outcome asked to be kept.
+    pub fn memo(&self, key: &ObjectKey) -> Option<Arc<str>> {
+        self.records.memo(key).cloned()
     }
 
     /// The next fetch of what failing keys have read, if one is due.
@@ -300,8 +310,12 @@ impl Keys {
         let Finished {
             held,
             end,
+            remembered,
             executed,
         } = finished;
+        if let Some(remembered) = remembered.filter(|_| present.installed.is_of(&held)) {
+            self.remember(&held, remembered, present.now);
+        }
         match end {
             End::Done(requeue_after) => {
                 return self.settle(&held, requeue_after, executed, present);
@@ -310,6 +324,15 @@ impl Keys {
             End::Halted => self.run_again(&held, executed, present),
         }
         None
+    }
+
+    /// Stores what an outcome of the present version asks to be remembered of its key. What is gone
+    /// has no memo: the next object of this name is another one.
+    fn remember(&mut self, held: &RunningKey, remembered: Remembered, now: Time) {
+        let (key, queue) = (&held.request.key, &mut self.ready.due.queue);
+        queue.set_not_before(key, now + remembered.not_before);
+        let memo = remembered.memo.filter(|_| !held.is_gone);
+        self.records.set_memo(key, memo);
     }
 
     fn settle(

@@ -51,17 +51,20 @@ pub(super) fn subject(kind: Option<&host::Kind>, key: &host::ObjectKey) -> Optio
     kind.map(|kind| ObjectRef::new(&kind.to_string(), &key.namespace, &key.name))
 }
 
-/// The request for a guest. `object` is the key's own object as the guest would read it.
+/// The request for a guest. `object` is the key's own object as the guest would read it, and `memo`
+/// what the guest is given of the request's.
 pub(super) fn request(
     request: &host::Request,
     kind: Option<&host::Kind>,
     object: Option<String>,
+    memo: Option<&str>,
 ) -> Request {
     Request {
         key: subject(kind, &request.key),
         object,
         attempt: request.attempt,
         previous: request.previous.iter().cloned().map(Into::into).collect(),
+        memo: memo.map(ToOwned::to_owned),
         config: request.config.clone(),
     }
 }
@@ -122,6 +125,7 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
         | Host::TooMany
         | Host::TooLarge(_)
         | Host::Selector
+        | Host::EmptyPage
         | Host::Unreadable { .. } => stopped(text),
     }
 }
@@ -139,10 +143,14 @@ fn stopped<T>(reason: impl std::fmt::Display) -> T {
 pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
     host::Outcome {
         stages: outcome.stages.iter().cloned().map(Into::into).collect(),
-        next: match outcome.next.clone() {
-            Next::OnChange => host::NextRun::OnChange,
-            Next::After(time) => host::NextRun::After(Duration::from_millis(time)),
-            Next::Retry(text) => host::NextRun::Retry(text),
+        follow_up: host::FollowUp {
+            next: match outcome.next.clone() {
+                Next::OnChange => host::NextRun::OnChange,
+                Next::After(time) => host::NextRun::After(Duration::from_millis(time)),
+                Next::Retry(text) => host::NextRun::Retry(text),
+            },
+            not_before: Duration::from_millis(outcome.not_before),
+            memo: outcome.memo.as_deref().map(Into::into),
         },
     }
 }
