@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_core::{
-    Action, Delete, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin, Reader, Request,
+    Action, Delete, DeleteAll, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin, Reader, Request,
     RunError,
 };
 use pilothouse_tests::run_in_memory;
@@ -210,6 +210,7 @@ fn action(value: &Value) -> Action {
     let object = || value["object"].to_string();
     let subresource = optional(&value["subresource"]);
     let on = || object_ref(&value["object"]);
+    let text = |name: &str| optional(&value[name]).unwrap_or_default();
     match name.as_str() {
         "apply" => Action::Apply {
             object: object(),
@@ -249,6 +250,12 @@ fn action(value: &Value) -> Action {
                 grace_period_seconds: None,
             })
         }
+        "delete-all" => Action::DeleteAll(DeleteAll {
+            kind: text("kind").parse().unwrap(),
+            namespace: text("namespace"),
+            labels: optional(&value["labels"]),
+            propagation: None,
+        }),
         "event" => {
             let (kind, key) = on();
             Action::Event(Event {

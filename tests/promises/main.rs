@@ -18,6 +18,8 @@ mod languages;
 mod metrics;
 mod plugins;
 mod pure;
+mod purge;
+mod remember;
 mod schema;
 mod selectors;
 mod sharing;

@@ -172,6 +172,12 @@ impl Cache {
         self.objects.list(namespace, None)
     }
 
+    /// The first object after this key, in the order of namespace and name. Without a key, the
+    /// first object.
+    pub fn after(&self, key: Option<KeyRef<'_>>) -> Option<&Arc<Object>> {
+        self.objects.after(key)
+    }
+
     /// As [`list`](Self::list), but only the objects after this key.
     pub fn list_after<'a>(
         &'a self,

@@ -32,8 +32,8 @@ pub use model::manifest::{
 };
 pub use model::object::{Object, Schema};
 pub use model::outcome::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, FollowUp, NextRun, Outcome,
-    PatchType, Propagation, Stage,
+    Action, ActionResult, Delete, DeleteAll, Effect, EffectVerb, Event, Failure, FollowUp, NextRun,
+    Outcome, PatchType, Propagation, Stage,
 };
 pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
 pub use model::text::{cut, cut_line, escaped, hex, one_line};

@@ -22,6 +22,7 @@ use crate::access::permission::{Denied, Permissions};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::outcome::{Action, ActionResult, EffectVerb, Outcome};
+use crate::model::selector::LabelSelectorError;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Write;
 use crate::reads::reader::Reader;
@@ -178,6 +179,9 @@ pub enum ActionError {
     /// An outcome may have only one `children` action.
     #[error("an outcome has one children action; list all of them in it")]
     SecondChildren,
+    /// Not a label selector.
+    #[error("labels: {0}")]
+    Labels(#[from] LabelSelectorError),
     /// Too large for the API server.
     #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
     TooLarge(usize),
@@ -287,6 +291,7 @@ fn verb_of(action: &Action) -> &'static str {
         Action::Update { .. } => "update",
         Action::Patch { .. } => "patch",
         Action::Delete(_) => "delete",
+        Action::DeleteAll(_) => "delete-all",
         Action::Event(_) => "event",
         Action::Finalizer { .. } => "finalizer",
         Action::Children { .. } => "children",

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use pilothouse_core::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, FollowUp, Kind, KindError,
-    NextRun, ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
+    Action, ActionResult, Delete, DeleteAll, Effect, EffectVerb, Event, Failure, FollowUp, Kind,
+    KindError, NextRun, ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
 };
 
 use crate::bindings::{changes, plugin, types};
@@ -53,6 +53,7 @@ impl From<Effect> for changes::Effect {
                 EffectVerb::Update => changes::Verb::Update,
                 EffectVerb::Patch => changes::Verb::Patch,
                 EffectVerb::Delete => changes::Verb::Delete,
+                EffectVerb::DeleteAll => changes::Verb::DeleteAll,
                 EffectVerb::Event => changes::Verb::Event,
                 EffectVerb::Finalizer => changes::Verb::Finalizer,
             },
@@ -80,8 +81,17 @@ impl From<ActionResult> for changes::ActionResult {
     }
 }
 
-/// The outcome that a guest has returned. An action on a kind that is none fails the run.
-pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, KindError> {
+/// A guest has returned what is no outcome of this host's.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContractError {
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    #[error("this host offers no calls")]
+    Call,
+}
+
+/// The outcome that a guest has returned.
+pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, ContractError> {
     let stages = outcome.stages.into_iter().map(stage);
     Ok(Outcome {
         stages: stages.collect::<Result<_, _>>()?,
@@ -93,7 +103,7 @@ pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, KindError> {
     })
 }
 
-fn stage(stage: changes::Stage) -> Result<Stage, KindError> {
+fn stage(stage: changes::Stage) -> Result<Stage, ContractError> {
     let actions = stage.actions.into_iter().map(action);
     Ok(Stage {
         actions: actions.collect::<Result<_, _>>()?,
@@ -120,7 +130,7 @@ impl From<plugin::Failure> for Failure {
     }
 }
 
-fn action(action: changes::Action) -> Result<Action, KindError> {
+fn action(action: changes::Action) -> Result<Action, ContractError> {
     use changes::Action as Wit;
     Ok(match action {
         Wit::Apply(changes::Apply {
@@ -161,6 +171,7 @@ fn action(action: changes::Action) -> Result<Action, KindError> {
             }
         }
         Wit::Delete(it) => Action::Delete(delete(it)?),
+        Wit::DeleteAll(it) => Action::DeleteAll(delete_all(it)?),
         Wit::Event(it) => Action::Event(event(it)?),
         Wit::Finalizer(finalizer) => {
             let (kind, key) = object_ref(&finalizer.object)?;
@@ -172,6 +183,7 @@ fn action(action: changes::Action) -> Result<Action, KindError> {
             }
         }
         Wit::Children(changes::Children { objects }) => Action::Children { objects },
+        Wit::Call(_) => return Err(ContractError::Call),
     })
 }
 
@@ -182,13 +194,28 @@ fn delete(delete: changes::Delete) -> Result<Delete, KindError> {
         key,
         uid: delete.uid,
         resource_version: delete.resource_version,
-        propagation: delete.propagation.map(|propagation| match propagation {
-            changes::Propagation::Background => Propagation::Background,
-            changes::Propagation::Foreground => Propagation::Foreground,
-            changes::Propagation::Orphan => Propagation::Orphan,
-        }),
+        propagation: delete.propagation.map(Into::into),
         grace_period_seconds: delete.grace_period_seconds,
     })
+}
+
+fn delete_all(all: changes::DeleteAll) -> Result<DeleteAll, ContractError> {
+    Ok(DeleteAll {
+        kind: all.kind.parse()?,
+        namespace: all.namespace,
+        labels: all.labels,
+        propagation: all.propagation.map(Into::into),
+    })
+}
+
+impl From<changes::Propagation> for Propagation {
+    fn from(propagation: changes::Propagation) -> Self {
+        match propagation {
+            changes::Propagation::Background => Self::Background,
+            changes::Propagation::Foreground => Self::Foreground,
+            changes::Propagation::Orphan => Self::Orphan,
+        }
+    }
 }
 
 fn event(event: changes::Event) -> Result<Event, KindError> {

@@ -69,6 +69,16 @@ impl StoredObjects {
         self.objects.equal(order).map(|entry| &entry.0)
     }
 
+    /// The first object after this key, in the order of namespace and name. Without a key, the
+    /// first object.
+    pub fn after(&self, key: Option<KeyRef<'_>>) -> Option<&Arc<Object>> {
+        let order = |have: Key<'_, CacheEntry>| match key {
+            Some(key) if CacheEntry::key(have) <= key => Ordering::Less,
+            _ => Ordering::Equal,
+        };
+        self.objects.equal(order).next().map(|entry| &entry.0)
+    }
+
     /// The objects that have this value in an index, ordered by namespace and name. With `after`,
     /// only those after this key.
     pub fn list_by_index<'a>(

@@ -54,7 +54,7 @@ impl SubjectKind {
             _ => true,
         };
         let key = key.map(ObjectKey::parts);
-        let next = caches.filter(may_have).filter_map(|cache| cache.list_after(None, key).next());
+        let next = caches.filter(may_have).filter_map(|cache| cache.after(key));
         next.min_by_key(|object| object.key())
     }
 

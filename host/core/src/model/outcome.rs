@@ -93,8 +93,9 @@ pub enum Failure {
 ///   `access::permission`, `hub::wanted_informers`, and in `app` `settings::grants`, `rbac::rules`
 ///   and `check::risks`.
 /// - If no [`Operation`](crate::Operation) fits: `cluster::write`, `plan::accepted`,
-///   `plan::words`, `plan::execution`. A write always names one object, which the order of writes,
-///   the write gate and fetches rely on.
+///   `plan::words`, `plan::execution`. A write names one object, or (without a name) all of a kind
+///   in a namespace, which the order of writes relies on. What is awaited and fetched is always one
+///   object: see [`WriteAnswer::deleted`](crate::WriteAnswer::deleted).
 ///
 /// An eviction or a binding is a `Create` of a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +122,7 @@ pub enum Action {
         body: String,
     },
     Delete(Delete),
+    DeleteAll(DeleteAll),
     Event(Event),
     Finalizer {
         kind: Kind,
@@ -165,6 +167,16 @@ pub struct Delete {
     pub grace_period_seconds: Option<u32>,
 }
 
+/// A deletion of all objects of a kind in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/changes.wit")]
+pub struct DeleteAll {
+    pub kind: Kind,
+    pub namespace: String,
+    pub labels: Option<String>,
+    pub propagation: Option<Propagation>,
+}
+
 /// A Kubernetes Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/changes.wit")]
@@ -183,7 +195,7 @@ pub struct Effect {
     /// The kind of the object.
     pub kind: Kind,
     /// The object, with the name that the host has derived. For an Event, the object that it is
-    /// about.
+    /// about. For a deletion of all objects of a namespace, without a name.
     pub key: ObjectKey,
     /// What was to be done.
     pub verb: EffectVerb,
@@ -200,6 +212,7 @@ pub enum EffectVerb {
     Update,
     Patch,
     Delete,
+    DeleteAll,
     Event,
     Finalizer,
 }

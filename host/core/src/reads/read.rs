@@ -179,7 +179,8 @@ pub fn matching<'a>(
     namespace: Option<&'a str>,
     filter: &'a Filter,
 ) -> impl Iterator<Item = &'a Arc<Object>> {
-    candidates(cache, namespace, filter, None).filter(move |object| filter.selects(object, namespace))
+    candidates(cache, namespace, filter, None)
+        .filter(move |object| filter.selects(object, namespace))
 }
 
 /// The objects that are examined for a list, or for what comes after this key in it. Not all of

@@ -139,7 +139,10 @@ fn text(action: &Action) -> Option<&str> {
         | Action::Update { object, .. } => Some(object),
         Action::Patch { body, .. } => Some(body),
         Action::Event(event) => Some(&event.note),
-        Action::Delete(_) | Action::Finalizer { .. } | Action::Children { .. } => None,
+        Action::Delete(_)
+        | Action::DeleteAll(_)
+        | Action::Finalizer { .. }
+        | Action::Children { .. } => None,
     }
 }
 

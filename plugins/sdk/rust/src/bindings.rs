@@ -460,6 +460,217 @@ pub mod pilothouse {
                     result20
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Those objects of the same array that come after this one, at most `limit` of them, for a guest
+            /// that cannot hold all of them at once. Of `after` the namespace and the name count; none:
+            /// from the first. Fewer than `limit` objects are the last ones. The pages of one reconcile agree
+            /// with each other, and all of them are one read: that of the whole list. A `limit` of 0 is a
+            /// mistake.
+            #[allow(async_fn_in_trait)]
+            pub fn list_page(
+                query: &Query,
+                after: Option<&ObjectRef>,
+                limit: u32,
+            ) -> Result<Json, ReadError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 18 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 18
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let Query { kind: kind1, namespace: namespace1, filter: filter1 } = query;
+                    let vec2 = kind1;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+                    *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                    *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                    match namespace1 {
+                        Some(e) => {
+                            *ptr0
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let vec3 = e;
+                            let ptr3 = vec3.as_ptr().cast::<u8>();
+                            let len3 = vec3.len();
+                            *ptr0
+                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len3;
+                            *ptr0
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr3.cast_mut();
+                        }
+                        None => {
+                            *ptr0
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    match filter1 {
+                        Filter::Everything => {
+                            *ptr0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                        Filter::Labels(e) => {
+                            *ptr0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let vec4 = e;
+                            let ptr4 = vec4.as_ptr().cast::<u8>();
+                            let len4 = vec4.len();
+                            *ptr0
+                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len4;
+                            *ptr0
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr4.cast_mut();
+                        }
+                        Filter::Index(e) => {
+                            *ptr0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (2i32) as u8;
+                            let IndexValue { name: name5, value: value5 } = e;
+                            let vec6 = name5;
+                            let ptr6 = vec6.as_ptr().cast::<u8>();
+                            let len6 = vec6.len();
+                            *ptr0
+                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len6;
+                            *ptr0
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr6.cast_mut();
+                            let vec7 = value5;
+                            let ptr7 = vec7.as_ptr().cast::<u8>();
+                            let len7 = vec7.len();
+                            *ptr0
+                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len7;
+                            *ptr0
+                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr7.cast_mut();
+                        }
+                    }
+                    match after {
+                        Some(e) => {
+                            *ptr0
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let super::super::super::pilothouse::controller::types::ObjectRef {
+                                kind: kind8,
+                                namespace: namespace8,
+                                name: name8,
+                            } = e;
+                            let vec9 = kind8;
+                            let ptr9 = vec9.as_ptr().cast::<u8>();
+                            let len9 = vec9.len();
+                            *ptr0
+                                .add(12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len9;
+                            *ptr0
+                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr9.cast_mut();
+                            let vec10 = namespace8;
+                            let ptr10 = vec10.as_ptr().cast::<u8>();
+                            let len10 = vec10.len();
+                            *ptr0
+                                .add(14 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len10;
+                            *ptr0
+                                .add(13 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr10.cast_mut();
+                            let vec11 = name8;
+                            let ptr11 = vec11.as_ptr().cast::<u8>();
+                            let len11 = vec11.len();
+                            *ptr0
+                                .add(16 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len11;
+                            *ptr0
+                                .add(15 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr11.cast_mut();
+                        }
+                        None => {
+                            *ptr0
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    *ptr0.add(17 * ::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(
+                        &limit,
+                    );
+                    let ptr12 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pilothouse:controller/snapshot@0.2.0")]
+                    unsafe extern "C" {
+                        #[link_name = "list-page"]
+                        fn wit_import13(_: *mut u8, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import13(_: *mut u8, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import13(ptr0, ptr12);
+                    let l14 = i32::from(*ptr12.add(0).cast::<u8>());
+                    let result23 = match l14 {
+                        0 => {
+                            let e = {
+                                let l15 = *ptr12
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l16 = *ptr12
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len17 = l16;
+                                let bytes17 = _rt::Vec::from_raw_parts(
+                                    l15.cast(),
+                                    len17,
+                                    len17,
+                                );
+                                _rt::string_lift(bytes17)
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l18 = i32::from(
+                                    *ptr12.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let v22 = match l18 {
+                                    n => {
+                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
+                                        let e22 = {
+                                            let l19 = *ptr12
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l20 = *ptr12
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len21 = l20;
+                                            let bytes21 = _rt::Vec::from_raw_parts(
+                                                l19.cast(),
+                                                len21,
+                                                len21,
+                                            );
+                                            _rt::string_lift(bytes21)
+                                        };
+                                        ReadError::Denied(e22)
+                                    }
+                                };
+                                v22
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result23
+                }
+            }
         }
         /// Time, as a value of the reconcile: it does not pass while a reconcile runs.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -624,8 +835,10 @@ pub mod pilothouse {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
+            pub type Kind = super::super::super::pilothouse::controller::types::Kind;
             pub type ObjectRef = super::super::super::pilothouse::controller::types::ObjectRef;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
+            pub type Milliseconds = super::super::super::pilothouse::controller::types::Milliseconds;
             /// Server-side apply under the plugin's field manager: create the object, or make these fields
             /// so.
             ///
@@ -826,6 +1039,33 @@ pub mod pilothouse {
                         .finish()
                 }
             }
+            /// Delete all objects of a kind in a namespace, as they are on the server: also those that the
+            /// snapshot does not show. The verb to ask for is `deletecollection`, which a grant of all that is
+            /// requested does not include. No precondition holds. In the order of actions it counts as an
+            /// object of its own: what must come before it, or after it, belongs in another stage.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct DeleteAll {
+                pub kind: Kind,
+                /// Empty for a kind without namespaces. All namespaces at once are not possible.
+                pub namespace: _rt::String,
+                /// Only objects whose labels match: a selector as in `snapshot.filter`. None: all.
+                pub labels: Option<_rt::String>,
+                /// None: the kind's default.
+                pub propagation: Option<Propagation>,
+            }
+            impl ::core::fmt::Debug for DeleteAll {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("DeleteAll")
+                        .field("kind", &self.kind)
+                        .field("namespace", &self.namespace)
+                        .field("labels", &self.labels)
+                        .field("propagation", &self.propagation)
+                        .finish()
+                }
+            }
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum EventType {
@@ -936,6 +1176,30 @@ pub mod pilothouse {
                     f.debug_struct("Children").field("objects", &self.objects).finish()
                 }
             }
+            /// A request with an effect outside of the cluster, to a source of the manifest. One without an
+            /// answer may have been done. Not offered yet.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Call {
+                pub source: _rt::String,
+                /// An HTTP method: `POST`.
+                pub method: _rt::String,
+                /// Path and query below the source.
+                pub path: _rt::String,
+                pub body: Option<Json>,
+            }
+            impl ::core::fmt::Debug for Call {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Call")
+                        .field("source", &self.source)
+                        .field("method", &self.method)
+                        .field("path", &self.path)
+                        .field("body", &self.body)
+                        .finish()
+                }
+            }
             /// One write.
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or
@@ -954,9 +1218,12 @@ pub mod pilothouse {
                 Update(Update),
                 Patch(Patch),
                 Delete(Delete),
+                DeleteAll(DeleteAll),
                 Event(Event),
                 Finalizer(Finalizer),
                 Children(Children),
+                /// Not offered yet: an outcome with a call is refused.
+                Call(Call),
             }
             impl ::core::fmt::Debug for Action {
                 fn fmt(
@@ -979,6 +1246,9 @@ pub mod pilothouse {
                         Action::Delete(e) => {
                             f.debug_tuple("Action::Delete").field(e).finish()
                         }
+                        Action::DeleteAll(e) => {
+                            f.debug_tuple("Action::DeleteAll").field(e).finish()
+                        }
                         Action::Event(e) => {
                             f.debug_tuple("Action::Event").field(e).finish()
                         }
@@ -987,6 +1257,9 @@ pub mod pilothouse {
                         }
                         Action::Children(e) => {
                             f.debug_tuple("Action::Children").field(e).finish()
+                        }
+                        Action::Call(e) => {
+                            f.debug_tuple("Action::Call").field(e).finish()
                         }
                     }
                 }
@@ -1026,6 +1299,27 @@ pub mod pilothouse {
                         .finish()
                 }
             }
+            /// What a source has answered to a call.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Answer {
+                /// HTTP's status code.
+                pub status: u16,
+                pub body: _rt::String,
+                /// When the answer came, in milliseconds since the Unix epoch.
+                pub at: Milliseconds,
+            }
+            impl ::core::fmt::Debug for Answer {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Answer")
+                        .field("status", &self.status)
+                        .field("body", &self.body)
+                        .field("at", &self.at)
+                        .finish()
+                }
+            }
             /// What was to be done with the object.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
@@ -1035,8 +1329,10 @@ pub mod pilothouse {
                 Update,
                 Patch,
                 Delete,
+                DeleteAll,
                 Event,
                 Finalizer,
+                Call,
             }
             impl ::core::fmt::Debug for Verb {
                 fn fmt(
@@ -1049,8 +1345,10 @@ pub mod pilothouse {
                         Verb::Update => f.debug_tuple("Verb::Update").finish(),
                         Verb::Patch => f.debug_tuple("Verb::Patch").finish(),
                         Verb::Delete => f.debug_tuple("Verb::Delete").finish(),
+                        Verb::DeleteAll => f.debug_tuple("Verb::DeleteAll").finish(),
                         Verb::Event => f.debug_tuple("Verb::Event").finish(),
                         Verb::Finalizer => f.debug_tuple("Verb::Finalizer").finish(),
+                        Verb::Call => f.debug_tuple("Verb::Call").finish(),
                     }
                 }
             }
@@ -1066,8 +1364,10 @@ pub mod pilothouse {
                         2 => Verb::Update,
                         3 => Verb::Patch,
                         4 => Verb::Delete,
-                        5 => Verb::Event,
-                        6 => Verb::Finalizer,
+                        5 => Verb::DeleteAll,
+                        6 => Verb::Event,
+                        7 => Verb::Finalizer,
+                        8 => Verb::Call,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
@@ -1098,6 +1398,8 @@ pub mod pilothouse {
                 Invalid(_rt::String),
                 /// Anything else, timeouts included. The write may or may not have happened.
                 Failed(_rt::String),
+                /// What the source of a call has answered, whatever its status.
+                Answered(Answer),
             }
             impl ::core::fmt::Debug for ActionResult {
                 fn fmt(
@@ -1134,6 +1436,9 @@ pub mod pilothouse {
                         ActionResult::Failed(e) => {
                             f.debug_tuple("ActionResult::Failed").field(e).finish()
                         }
+                        ActionResult::Answered(e) => {
+                            f.debug_tuple("ActionResult::Answered").field(e).finish()
+                        }
                     }
                 }
             }
@@ -1142,7 +1447,7 @@ pub mod pilothouse {
             #[derive(Clone, Eq, PartialEq)]
             pub struct Effect {
                 /// With the name that the host derived from `generateName`. An Event's is the object it is
-                /// about.
+                /// about. That of `delete-all` has no name, and that of `call` only a name: the source.
                 pub object: ObjectRef,
                 pub verb: Verb,
                 pub outcome: ActionResult,
@@ -1344,7 +1649,7 @@ pub mod exports {
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result59 = {
+                        let result64 = {
                             let l0 = i32::from(*arg0.add(0).cast::<u8>());
                             let l10 = i32::from(
                                 *arg0
@@ -1360,13 +1665,13 @@ pub mod exports {
                             let l16 = *arg0
                                 .add(12 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let base51 = l15;
-                            let len51 = l16;
-                            let mut result51 = _rt::Vec::with_capacity(len51);
-                            for i in 0..len51 {
-                                let base = base51
-                                    .add(i * (11 * ::core::mem::size_of::<*const u8>()));
-                                let e51 = {
+                            let base56 = l15;
+                            let len56 = l16;
+                            let mut result56 = _rt::Vec::with_capacity(len56);
+                            for i in 0..len56 {
+                                let base = base56
+                                    .add(i * (32 + 8 * ::core::mem::size_of::<*const u8>()));
+                                let e56 = {
                                     let l17 = *base.add(0).cast::<*mut u8>();
                                     let l18 = *base
                                         .add(::core::mem::size_of::<*const u8>())
@@ -1408,16 +1713,16 @@ pub mod exports {
                                     );
                                     let l27 = i32::from(
                                         *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .add(8 + 6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V50;
-                                    let v50 = match l27 {
+                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V55;
+                                    let v55 = match l27 {
                                         0 => {
-                                            let e50 = {
+                                            let e55 = {
                                                 let l28 = i32::from(
                                                     *base
-                                                        .add(8 * ::core::mem::size_of::<*const u8>())
+                                                        .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<u8>(),
                                                 );
                                                 match l28 {
@@ -1425,10 +1730,10 @@ pub mod exports {
                                                     1 => {
                                                         let e = {
                                                             let l29 = *base
-                                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
                                                             let l30 = *base
-                                                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                                                .add(16 + 8 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
                                                             let len31 = l30;
                                                             let bytes31 = _rt::Vec::from_raw_parts(
@@ -1443,17 +1748,17 @@ pub mod exports {
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 }
                                             };
-                                            V50::Done(e50)
+                                            V55::Done(e55)
                                         }
-                                        1 => V50::Unchanged,
-                                        2 => V50::Skipped,
+                                        1 => V55::Unchanged,
+                                        2 => V55::Skipped,
                                         3 => {
-                                            let e50 = {
+                                            let e55 = {
                                                 let l32 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l33 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len34 = l33;
                                                 let bytes34 = _rt::Vec::from_raw_parts(
@@ -1463,15 +1768,15 @@ pub mod exports {
                                                 );
                                                 _rt::string_lift(bytes34)
                                             };
-                                            V50::Conflict(e50)
+                                            V55::Conflict(e55)
                                         }
                                         4 => {
-                                            let e50 = {
+                                            let e55 = {
                                                 let l35 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l36 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len37 = l36;
                                                 let bytes37 = _rt::Vec::from_raw_parts(
@@ -1481,15 +1786,15 @@ pub mod exports {
                                                 );
                                                 _rt::string_lift(bytes37)
                                             };
-                                            V50::AlreadyExists(e50)
+                                            V55::AlreadyExists(e55)
                                         }
                                         5 => {
-                                            let e50 = {
+                                            let e55 = {
                                                 let l38 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l39 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len40 = l39;
                                                 let bytes40 = _rt::Vec::from_raw_parts(
@@ -1499,15 +1804,15 @@ pub mod exports {
                                                 );
                                                 _rt::string_lift(bytes40)
                                             };
-                                            V50::NotFound(e50)
+                                            V55::NotFound(e55)
                                         }
                                         6 => {
-                                            let e50 = {
+                                            let e55 = {
                                                 let l41 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l42 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len43 = l42;
                                                 let bytes43 = _rt::Vec::from_raw_parts(
@@ -1517,15 +1822,15 @@ pub mod exports {
                                                 );
                                                 _rt::string_lift(bytes43)
                                             };
-                                            V50::Forbidden(e50)
+                                            V55::Forbidden(e55)
                                         }
                                         7 => {
-                                            let e50 = {
+                                            let e55 = {
                                                 let l44 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l45 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len46 = l45;
                                                 let bytes46 = _rt::Vec::from_raw_parts(
@@ -1535,16 +1840,15 @@ pub mod exports {
                                                 );
                                                 _rt::string_lift(bytes46)
                                             };
-                                            V50::Invalid(e50)
+                                            V55::Invalid(e55)
                                         }
-                                        n => {
-                                            debug_assert_eq!(n, 8, "invalid enum discriminant");
-                                            let e50 = {
+                                        8 => {
+                                            let e55 = {
                                                 let l47 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
                                                 let l48 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
                                                 let len49 = l48;
                                                 let bytes49 = _rt::Vec::from_raw_parts(
@@ -1554,7 +1858,38 @@ pub mod exports {
                                                 );
                                                 _rt::string_lift(bytes49)
                                             };
-                                            V50::Failed(e50)
+                                            V55::Failed(e55)
+                                        }
+                                        n => {
+                                            debug_assert_eq!(n, 9, "invalid enum discriminant");
+                                            let e55 = {
+                                                let l50 = i32::from(
+                                                    *base
+                                                        .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u16>(),
+                                                );
+                                                let l51 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l52 = *base
+                                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len53 = l52;
+                                                let bytes53 = _rt::Vec::from_raw_parts(
+                                                    l51.cast(),
+                                                    len53,
+                                                    len53,
+                                                );
+                                                let l54 = *base
+                                                    .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i64>();
+                                                super::super::super::super::pilothouse::controller::changes::Answer {
+                                                    status: l50 as u16,
+                                                    body: _rt::string_lift(bytes53),
+                                                    at: l54 as u64,
+                                                }
+                                            };
+                                            V55::Answered(e55)
                                         }
                                     };
                                     super::super::super::super::pilothouse::controller::changes::Effect {
@@ -1566,32 +1901,32 @@ pub mod exports {
                                         verb: super::super::super::super::pilothouse::controller::changes::Verb::_lift(
                                             l26 as u8,
                                         ),
-                                        outcome: v50,
+                                        outcome: v55,
                                     }
                                 };
-                                result51.push(e51);
+                                result56.push(e56);
                             }
                             _rt::cabi_dealloc(
-                                base51,
-                                len51 * (11 * ::core::mem::size_of::<*const u8>()),
-                                ::core::mem::size_of::<*const u8>(),
+                                base56,
+                                len56 * (32 + 8 * ::core::mem::size_of::<*const u8>()),
+                                8,
                             );
-                            let l52 = i32::from(
+                            let l57 = i32::from(
                                 *arg0
                                     .add(13 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>(),
                             );
-                            let l56 = *arg0
+                            let l61 = *arg0
                                 .add(16 * ::core::mem::size_of::<*const u8>())
                                 .cast::<*mut u8>();
-                            let l57 = *arg0
+                            let l62 = *arg0
                                 .add(17 * ::core::mem::size_of::<*const u8>())
                                 .cast::<usize>();
-                            let len58 = l57;
-                            let bytes58 = _rt::Vec::from_raw_parts(
-                                l56.cast(),
-                                len58,
-                                len58,
+                            let len63 = l62;
+                            let bytes63 = _rt::Vec::from_raw_parts(
+                                l61.cast(),
+                                len63,
+                                len63,
                             );
                             T_::reconcile(Request {
                                 key: match l0 {
@@ -1667,30 +2002,30 @@ pub mod exports {
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
                                 attempt: l14 as u32,
-                                previous: result51,
-                                memo: match l52 {
+                                previous: result56,
+                                memo: match l57 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let l53 = *arg0
+                                            let l58 = *arg0
                                                 .add(14 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<*mut u8>();
-                                            let l54 = *arg0
+                                            let l59 = *arg0
                                                 .add(15 * ::core::mem::size_of::<*const u8>())
                                                 .cast::<usize>();
-                                            let len55 = l54;
-                                            let bytes55 = _rt::Vec::from_raw_parts(
-                                                l53.cast(),
-                                                len55,
-                                                len55,
+                                            let len60 = l59;
+                                            let bytes60 = _rt::Vec::from_raw_parts(
+                                                l58.cast(),
+                                                len60,
+                                                len60,
                                             );
-                                            _rt::string_lift(bytes55)
+                                            _rt::string_lift(bytes60)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                config: _rt::string_lift(bytes58),
+                                config: _rt::string_lift(bytes63),
                             })
                         };
                         _rt::cabi_dealloc(
@@ -1698,89 +2033,89 @@ pub mod exports {
                             18 * ::core::mem::size_of::<*const u8>(),
                             ::core::mem::size_of::<*const u8>(),
                         );
-                        let ptr60 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        match result59 {
+                        let ptr65 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result64 {
                             Ok(e) => {
-                                *ptr60.add(0).cast::<u8>() = (0i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (0i32) as u8;
                                 let Outcome {
-                                    stages: stages61,
-                                    next: next61,
-                                    not_before: not_before61,
-                                    memo: memo61,
+                                    stages: stages66,
+                                    next: next66,
+                                    not_before: not_before66,
+                                    memo: memo66,
                                 } = e;
-                                let vec105 = stages61;
-                                let len105 = vec105.len();
-                                let layout105 = _rt::alloc::Layout::from_size_align(
-                                        vec105.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                let vec119 = stages66;
+                                let len119 = vec119.len();
+                                let layout119 = _rt::alloc::Layout::from_size_align(
+                                        vec119.len() * (3 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result105, _cleanup105) = wit_bindgen::rt::Cleanup::new(
-                                    layout105,
+                                let (result119, _cleanup119) = wit_bindgen::rt::Cleanup::new(
+                                    layout119,
                                 );
-                                if let Some(cleanup) = _cleanup105 {
+                                if let Some(cleanup) = _cleanup119 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec105.into_iter().enumerate() {
-                                    let base = result105
+                                for (i, e) in vec119.into_iter().enumerate() {
+                                    let base = result119
                                         .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let super::super::super::super::pilothouse::controller::changes::Stage {
-                                            actions: actions62,
-                                            always: always62,
+                                            actions: actions67,
+                                            always: always67,
                                         } = e;
-                                        let vec104 = actions62;
-                                        let len104 = vec104.len();
-                                        let layout104 = _rt::alloc::Layout::from_size_align(
-                                                vec104.len()
+                                        let vec118 = actions67;
+                                        let len118 = vec118.len();
+                                        let layout118 = _rt::alloc::Layout::from_size_align(
+                                                vec118.len()
                                                     * (8 + 14 * ::core::mem::size_of::<*const u8>()),
                                                 ::core::mem::size_of::<*const u8>(),
                                             )
                                             .unwrap();
-                                        let (result104, _cleanup104) = wit_bindgen::rt::Cleanup::new(
-                                            layout104,
+                                        let (result118, _cleanup118) = wit_bindgen::rt::Cleanup::new(
+                                            layout118,
                                         );
-                                        if let Some(cleanup) = _cleanup104 {
+                                        if let Some(cleanup) = _cleanup118 {
                                             cleanup.forget();
                                         }
-                                        for (i, e) in vec104.into_iter().enumerate() {
-                                            let base = result104
+                                        for (i, e) in vec118.into_iter().enumerate() {
+                                            let base = result118
                                                 .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                use super::super::super::super::pilothouse::controller::changes::Action as V103;
+                                                use super::super::super::super::pilothouse::controller::changes::Action as V117;
                                                 match e {
-                                                    V103::Apply(e) => {
+                                                    V117::Apply(e) => {
                                                         *base.add(0).cast::<u8>() = (0i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Apply {
-                                                            object: object63,
-                                                            subresource: subresource63,
-                                                            force: force63,
+                                                            object: object68,
+                                                            subresource: subresource68,
+                                                            force: force68,
                                                         } = e;
-                                                        let vec64 = (object63.into_bytes()).into_boxed_slice();
-                                                        let ptr64 = vec64.as_ptr().cast::<u8>();
-                                                        let len64 = vec64.len();
-                                                        ::core::mem::forget(vec64);
+                                                        let vec69 = (object68.into_bytes()).into_boxed_slice();
+                                                        let ptr69 = vec69.as_ptr().cast::<u8>();
+                                                        let len69 = vec69.len();
+                                                        ::core::mem::forget(vec69);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len64;
+                                                            .cast::<usize>() = len69;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr64.cast_mut();
-                                                        match subresource63 {
+                                                            .cast::<*mut u8>() = ptr69.cast_mut();
+                                                        match subresource68 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec65 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr65 = vec65.as_ptr().cast::<u8>();
-                                                                let len65 = vec65.len();
-                                                                ::core::mem::forget(vec65);
+                                                                let vec70 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr70 = vec70.as_ptr().cast::<u8>();
+                                                                let len70 = vec70.len();
+                                                                ::core::mem::forget(vec70);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len65;
+                                                                    .cast::<usize>() = len70;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr65.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr70.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1790,42 +2125,42 @@ pub mod exports {
                                                         };
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (match force63 {
+                                                            .cast::<u8>() = (match force68 {
                                                             true => 1,
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V103::Create(e) => {
+                                                    V117::Create(e) => {
                                                         *base.add(0).cast::<u8>() = (1i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Create {
-                                                            object: object66,
-                                                            subresource: subresource66,
+                                                            object: object71,
+                                                            subresource: subresource71,
                                                         } = e;
-                                                        let vec67 = (object66.into_bytes()).into_boxed_slice();
-                                                        let ptr67 = vec67.as_ptr().cast::<u8>();
-                                                        let len67 = vec67.len();
-                                                        ::core::mem::forget(vec67);
+                                                        let vec72 = (object71.into_bytes()).into_boxed_slice();
+                                                        let ptr72 = vec72.as_ptr().cast::<u8>();
+                                                        let len72 = vec72.len();
+                                                        ::core::mem::forget(vec72);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len67;
+                                                            .cast::<usize>() = len72;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr67.cast_mut();
-                                                        match subresource66 {
+                                                            .cast::<*mut u8>() = ptr72.cast_mut();
+                                                        match subresource71 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec68 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr68 = vec68.as_ptr().cast::<u8>();
-                                                                let len68 = vec68.len();
-                                                                ::core::mem::forget(vec68);
+                                                                let vec73 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr73 = vec73.as_ptr().cast::<u8>();
+                                                                let len73 = vec73.len();
+                                                                ::core::mem::forget(vec73);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len68;
+                                                                    .cast::<usize>() = len73;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr68.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr73.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1834,103 +2169,103 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V103::Update(e) => {
+                                                    V117::Update(e) => {
                                                         *base.add(0).cast::<u8>() = (2i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Update {
-                                                            object: object69,
-                                                            subresource: subresource69,
+                                                            object: object74,
+                                                            subresource: subresource74,
                                                         } = e;
-                                                        let vec70 = (object69.into_bytes()).into_boxed_slice();
-                                                        let ptr70 = vec70.as_ptr().cast::<u8>();
-                                                        let len70 = vec70.len();
-                                                        ::core::mem::forget(vec70);
-                                                        *base
-                                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len70;
-                                                        *base
-                                                            .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr70.cast_mut();
-                                                        match subresource69 {
-                                                            Some(e) => {
-                                                                *base
-                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<u8>() = (1i32) as u8;
-                                                                let vec71 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr71 = vec71.as_ptr().cast::<u8>();
-                                                                let len71 = vec71.len();
-                                                                ::core::mem::forget(vec71);
-                                                                *base
-                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len71;
-                                                                *base
-                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr71.cast_mut();
-                                                            }
-                                                            None => {
-                                                                *base
-                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<u8>() = (0i32) as u8;
-                                                            }
-                                                        };
-                                                    }
-                                                    V103::Patch(e) => {
-                                                        *base.add(0).cast::<u8>() = (3i32) as u8;
-                                                        let super::super::super::super::pilothouse::controller::changes::Patch {
-                                                            object: object72,
-                                                            subresource: subresource72,
-                                                            patch_type: patch_type72,
-                                                            body: body72,
-                                                        } = e;
-                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind73,
-                                                            namespace: namespace73,
-                                                            name: name73,
-                                                        } = object72;
-                                                        let vec74 = (kind73.into_bytes()).into_boxed_slice();
-                                                        let ptr74 = vec74.as_ptr().cast::<u8>();
-                                                        let len74 = vec74.len();
-                                                        ::core::mem::forget(vec74);
-                                                        *base
-                                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len74;
-                                                        *base
-                                                            .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr74.cast_mut();
-                                                        let vec75 = (namespace73.into_bytes()).into_boxed_slice();
+                                                        let vec75 = (object74.into_bytes()).into_boxed_slice();
                                                         let ptr75 = vec75.as_ptr().cast::<u8>();
                                                         let len75 = vec75.len();
                                                         ::core::mem::forget(vec75);
                                                         *base
-                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len75;
                                                         *base
-                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr75.cast_mut();
-                                                        let vec76 = (name73.into_bytes()).into_boxed_slice();
-                                                        let ptr76 = vec76.as_ptr().cast::<u8>();
-                                                        let len76 = vec76.len();
-                                                        ::core::mem::forget(vec76);
+                                                        match subresource74 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec76 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr76 = vec76.as_ptr().cast::<u8>();
+                                                                let len76 = vec76.len();
+                                                                ::core::mem::forget(vec76);
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len76;
+                                                                *base
+                                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr76.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                    }
+                                                    V117::Patch(e) => {
+                                                        *base.add(0).cast::<u8>() = (3i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Patch {
+                                                            object: object77,
+                                                            subresource: subresource77,
+                                                            patch_type: patch_type77,
+                                                            body: body77,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind78,
+                                                            namespace: namespace78,
+                                                            name: name78,
+                                                        } = object77;
+                                                        let vec79 = (kind78.into_bytes()).into_boxed_slice();
+                                                        let ptr79 = vec79.as_ptr().cast::<u8>();
+                                                        let len79 = vec79.len();
+                                                        ::core::mem::forget(vec79);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len79;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr79.cast_mut();
+                                                        let vec80 = (namespace78.into_bytes()).into_boxed_slice();
+                                                        let ptr80 = vec80.as_ptr().cast::<u8>();
+                                                        let len80 = vec80.len();
+                                                        ::core::mem::forget(vec80);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len80;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr80.cast_mut();
+                                                        let vec81 = (name78.into_bytes()).into_boxed_slice();
+                                                        let ptr81 = vec81.as_ptr().cast::<u8>();
+                                                        let len81 = vec81.len();
+                                                        ::core::mem::forget(vec81);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len76;
+                                                            .cast::<usize>() = len81;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr76.cast_mut();
-                                                        match subresource72 {
+                                                            .cast::<*mut u8>() = ptr81.cast_mut();
+                                                        match subresource77 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(7 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec77 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr77 = vec77.as_ptr().cast::<u8>();
-                                                                let len77 = vec77.len();
-                                                                ::core::mem::forget(vec77);
+                                                                let vec82 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr82 = vec82.as_ptr().cast::<u8>();
+                                                                let len82 = vec82.len();
+                                                                ::core::mem::forget(vec82);
                                                                 *base
                                                                     .add(9 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len77;
+                                                                    .cast::<usize>() = len82;
                                                                 *base
                                                                     .add(8 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr77.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr82.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1940,77 +2275,77 @@ pub mod exports {
                                                         };
                                                         *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (patch_type72.clone() as i32) as u8;
-                                                        let vec78 = (body72.into_bytes()).into_boxed_slice();
-                                                        let ptr78 = vec78.as_ptr().cast::<u8>();
-                                                        let len78 = vec78.len();
-                                                        ::core::mem::forget(vec78);
-                                                        *base
-                                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len78;
-                                                        *base
-                                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr78.cast_mut();
-                                                    }
-                                                    V103::Delete(e) => {
-                                                        *base.add(0).cast::<u8>() = (4i32) as u8;
-                                                        let super::super::super::super::pilothouse::controller::changes::Delete {
-                                                            object: object79,
-                                                            uid: uid79,
-                                                            resource_version: resource_version79,
-                                                            propagation: propagation79,
-                                                            grace_period_seconds: grace_period_seconds79,
-                                                        } = e;
-                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind80,
-                                                            namespace: namespace80,
-                                                            name: name80,
-                                                        } = object79;
-                                                        let vec81 = (kind80.into_bytes()).into_boxed_slice();
-                                                        let ptr81 = vec81.as_ptr().cast::<u8>();
-                                                        let len81 = vec81.len();
-                                                        ::core::mem::forget(vec81);
-                                                        *base
-                                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len81;
-                                                        *base
-                                                            .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr81.cast_mut();
-                                                        let vec82 = (namespace80.into_bytes()).into_boxed_slice();
-                                                        let ptr82 = vec82.as_ptr().cast::<u8>();
-                                                        let len82 = vec82.len();
-                                                        ::core::mem::forget(vec82);
-                                                        *base
-                                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len82;
-                                                        *base
-                                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr82.cast_mut();
-                                                        let vec83 = (name80.into_bytes()).into_boxed_slice();
+                                                            .cast::<u8>() = (patch_type77.clone() as i32) as u8;
+                                                        let vec83 = (body77.into_bytes()).into_boxed_slice();
                                                         let ptr83 = vec83.as_ptr().cast::<u8>();
                                                         let len83 = vec83.len();
                                                         ::core::mem::forget(vec83);
                                                         *base
-                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len83;
                                                         *base
-                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr83.cast_mut();
-                                                        match uid79 {
+                                                    }
+                                                    V117::Delete(e) => {
+                                                        *base.add(0).cast::<u8>() = (4i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Delete {
+                                                            object: object84,
+                                                            uid: uid84,
+                                                            resource_version: resource_version84,
+                                                            propagation: propagation84,
+                                                            grace_period_seconds: grace_period_seconds84,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind85,
+                                                            namespace: namespace85,
+                                                            name: name85,
+                                                        } = object84;
+                                                        let vec86 = (kind85.into_bytes()).into_boxed_slice();
+                                                        let ptr86 = vec86.as_ptr().cast::<u8>();
+                                                        let len86 = vec86.len();
+                                                        ::core::mem::forget(vec86);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len86;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr86.cast_mut();
+                                                        let vec87 = (namespace85.into_bytes()).into_boxed_slice();
+                                                        let ptr87 = vec87.as_ptr().cast::<u8>();
+                                                        let len87 = vec87.len();
+                                                        ::core::mem::forget(vec87);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len87;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr87.cast_mut();
+                                                        let vec88 = (name85.into_bytes()).into_boxed_slice();
+                                                        let ptr88 = vec88.as_ptr().cast::<u8>();
+                                                        let len88 = vec88.len();
+                                                        ::core::mem::forget(vec88);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len88;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr88.cast_mut();
+                                                        match uid84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(7 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec84 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr84 = vec84.as_ptr().cast::<u8>();
-                                                                let len84 = vec84.len();
-                                                                ::core::mem::forget(vec84);
+                                                                let vec89 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr89 = vec89.as_ptr().cast::<u8>();
+                                                                let len89 = vec89.len();
+                                                                ::core::mem::forget(vec89);
                                                                 *base
                                                                     .add(9 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len84;
+                                                                    .cast::<usize>() = len89;
                                                                 *base
                                                                     .add(8 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr84.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr89.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -2018,21 +2353,21 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match resource_version79 {
+                                                        match resource_version84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(10 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec85 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr85 = vec85.as_ptr().cast::<u8>();
-                                                                let len85 = vec85.len();
-                                                                ::core::mem::forget(vec85);
+                                                                let vec90 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr90 = vec90.as_ptr().cast::<u8>();
+                                                                let len90 = vec90.len();
+                                                                ::core::mem::forget(vec90);
                                                                 *base
                                                                     .add(12 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len85;
+                                                                    .cast::<usize>() = len90;
                                                                 *base
                                                                     .add(11 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr85.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr90.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -2040,7 +2375,7 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match propagation79 {
+                                                        match propagation84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(13 * ::core::mem::size_of::<*const u8>())
@@ -2055,7 +2390,7 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match grace_period_seconds79 {
+                                                        match grace_period_seconds84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(4 + 13 * ::core::mem::size_of::<*const u8>())
@@ -2071,290 +2406,417 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V103::Event(e) => {
+                                                    V117::DeleteAll(e) => {
                                                         *base.add(0).cast::<u8>() = (5i32) as u8;
-                                                        let super::super::super::super::pilothouse::controller::changes::Event {
-                                                            object: object86,
-                                                            event_type: event_type86,
-                                                            reason: reason86,
-                                                            action: action86,
-                                                            note: note86,
+                                                        let super::super::super::super::pilothouse::controller::changes::DeleteAll {
+                                                            kind: kind91,
+                                                            namespace: namespace91,
+                                                            labels: labels91,
+                                                            propagation: propagation91,
                                                         } = e;
-                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind87,
-                                                            namespace: namespace87,
-                                                            name: name87,
-                                                        } = object86;
-                                                        let vec88 = (kind87.into_bytes()).into_boxed_slice();
-                                                        let ptr88 = vec88.as_ptr().cast::<u8>();
-                                                        let len88 = vec88.len();
-                                                        ::core::mem::forget(vec88);
-                                                        *base
-                                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len88;
-                                                        *base
-                                                            .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr88.cast_mut();
-                                                        let vec89 = (namespace87.into_bytes()).into_boxed_slice();
-                                                        let ptr89 = vec89.as_ptr().cast::<u8>();
-                                                        let len89 = vec89.len();
-                                                        ::core::mem::forget(vec89);
-                                                        *base
-                                                            .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len89;
-                                                        *base
-                                                            .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr89.cast_mut();
-                                                        let vec90 = (name87.into_bytes()).into_boxed_slice();
-                                                        let ptr90 = vec90.as_ptr().cast::<u8>();
-                                                        let len90 = vec90.len();
-                                                        ::core::mem::forget(vec90);
-                                                        *base
-                                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len90;
-                                                        *base
-                                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr90.cast_mut();
-                                                        *base
-                                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (event_type86.clone() as i32) as u8;
-                                                        let vec91 = (reason86.into_bytes()).into_boxed_slice();
-                                                        let ptr91 = vec91.as_ptr().cast::<u8>();
-                                                        let len91 = vec91.len();
-                                                        ::core::mem::forget(vec91);
-                                                        *base
-                                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len91;
-                                                        *base
-                                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr91.cast_mut();
-                                                        let vec92 = (action86.into_bytes()).into_boxed_slice();
+                                                        let vec92 = (kind91.into_bytes()).into_boxed_slice();
                                                         let ptr92 = vec92.as_ptr().cast::<u8>();
                                                         let len92 = vec92.len();
                                                         ::core::mem::forget(vec92);
                                                         *base
-                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len92;
                                                         *base
-                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr92.cast_mut();
-                                                        let vec93 = (note86.into_bytes()).into_boxed_slice();
+                                                        let vec93 = (namespace91.into_bytes()).into_boxed_slice();
                                                         let ptr93 = vec93.as_ptr().cast::<u8>();
                                                         let len93 = vec93.len();
                                                         ::core::mem::forget(vec93);
                                                         *base
-                                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len93;
                                                         *base
-                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr93.cast_mut();
+                                                        match labels91 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec94 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr94 = vec94.as_ptr().cast::<u8>();
+                                                                let len94 = vec94.len();
+                                                                ::core::mem::forget(vec94);
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len94;
+                                                                *base
+                                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr94.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        match propagation91 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                *base
+                                                                    .add(1 + 8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (e.clone() as i32) as u8;
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
                                                     }
-                                                    V103::Finalizer(e) => {
+                                                    V117::Event(e) => {
                                                         *base.add(0).cast::<u8>() = (6i32) as u8;
-                                                        let super::super::super::super::pilothouse::controller::changes::Finalizer {
-                                                            object: object94,
-                                                            name: name94,
-                                                            present: present94,
+                                                        let super::super::super::super::pilothouse::controller::changes::Event {
+                                                            object: object95,
+                                                            event_type: event_type95,
+                                                            reason: reason95,
+                                                            action: action95,
+                                                            note: note95,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind95,
-                                                            namespace: namespace95,
-                                                            name: name95,
-                                                        } = object94;
-                                                        let vec96 = (kind95.into_bytes()).into_boxed_slice();
-                                                        let ptr96 = vec96.as_ptr().cast::<u8>();
-                                                        let len96 = vec96.len();
-                                                        ::core::mem::forget(vec96);
-                                                        *base
-                                                            .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len96;
-                                                        *base
-                                                            .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr96.cast_mut();
-                                                        let vec97 = (namespace95.into_bytes()).into_boxed_slice();
+                                                            kind: kind96,
+                                                            namespace: namespace96,
+                                                            name: name96,
+                                                        } = object95;
+                                                        let vec97 = (kind96.into_bytes()).into_boxed_slice();
                                                         let ptr97 = vec97.as_ptr().cast::<u8>();
                                                         let len97 = vec97.len();
                                                         ::core::mem::forget(vec97);
                                                         *base
-                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len97;
                                                         *base
-                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr97.cast_mut();
-                                                        let vec98 = (name95.into_bytes()).into_boxed_slice();
+                                                        let vec98 = (namespace96.into_bytes()).into_boxed_slice();
                                                         let ptr98 = vec98.as_ptr().cast::<u8>();
                                                         let len98 = vec98.len();
                                                         ::core::mem::forget(vec98);
                                                         *base
-                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len98;
                                                         *base
-                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr98.cast_mut();
-                                                        let vec99 = (name94.into_bytes()).into_boxed_slice();
+                                                        let vec99 = (name96.into_bytes()).into_boxed_slice();
                                                         let ptr99 = vec99.as_ptr().cast::<u8>();
                                                         let len99 = vec99.len();
                                                         ::core::mem::forget(vec99);
                                                         *base
-                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>() = len99;
                                                         *base
-                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>() = ptr99.cast_mut();
                                                         *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (event_type95.clone() as i32) as u8;
+                                                        let vec100 = (reason95.into_bytes()).into_boxed_slice();
+                                                        let ptr100 = vec100.as_ptr().cast::<u8>();
+                                                        let len100 = vec100.len();
+                                                        ::core::mem::forget(vec100);
+                                                        *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (match present94 {
+                                                            .cast::<usize>() = len100;
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr100.cast_mut();
+                                                        let vec101 = (action95.into_bytes()).into_boxed_slice();
+                                                        let ptr101 = vec101.as_ptr().cast::<u8>();
+                                                        let len101 = vec101.len();
+                                                        ::core::mem::forget(vec101);
+                                                        *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len101;
+                                                        *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr101.cast_mut();
+                                                        let vec102 = (note95.into_bytes()).into_boxed_slice();
+                                                        let ptr102 = vec102.as_ptr().cast::<u8>();
+                                                        let len102 = vec102.len();
+                                                        ::core::mem::forget(vec102);
+                                                        *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len102;
+                                                        *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr102.cast_mut();
+                                                    }
+                                                    V117::Finalizer(e) => {
+                                                        *base.add(0).cast::<u8>() = (7i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Finalizer {
+                                                            object: object103,
+                                                            name: name103,
+                                                            present: present103,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind104,
+                                                            namespace: namespace104,
+                                                            name: name104,
+                                                        } = object103;
+                                                        let vec105 = (kind104.into_bytes()).into_boxed_slice();
+                                                        let ptr105 = vec105.as_ptr().cast::<u8>();
+                                                        let len105 = vec105.len();
+                                                        ::core::mem::forget(vec105);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len105;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr105.cast_mut();
+                                                        let vec106 = (namespace104.into_bytes()).into_boxed_slice();
+                                                        let ptr106 = vec106.as_ptr().cast::<u8>();
+                                                        let len106 = vec106.len();
+                                                        ::core::mem::forget(vec106);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len106;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr106.cast_mut();
+                                                        let vec107 = (name104.into_bytes()).into_boxed_slice();
+                                                        let ptr107 = vec107.as_ptr().cast::<u8>();
+                                                        let len107 = vec107.len();
+                                                        ::core::mem::forget(vec107);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len107;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr107.cast_mut();
+                                                        let vec108 = (name103.into_bytes()).into_boxed_slice();
+                                                        let ptr108 = vec108.as_ptr().cast::<u8>();
+                                                        let len108 = vec108.len();
+                                                        ::core::mem::forget(vec108);
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len108;
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr108.cast_mut();
+                                                        *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (match present103 {
                                                             true => 1,
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V103::Children(e) => {
-                                                        *base.add(0).cast::<u8>() = (7i32) as u8;
+                                                    V117::Children(e) => {
+                                                        *base.add(0).cast::<u8>() = (8i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Children {
-                                                            objects: objects100,
+                                                            objects: objects109,
                                                         } = e;
-                                                        let vec102 = objects100;
-                                                        let len102 = vec102.len();
-                                                        let layout102 = _rt::alloc::Layout::from_size_align(
-                                                                vec102.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                        let vec111 = objects109;
+                                                        let len111 = vec111.len();
+                                                        let layout111 = _rt::alloc::Layout::from_size_align(
+                                                                vec111.len() * (2 * ::core::mem::size_of::<*const u8>()),
                                                                 ::core::mem::size_of::<*const u8>(),
                                                             )
                                                             .unwrap();
-                                                        let (result102, _cleanup102) = wit_bindgen::rt::Cleanup::new(
-                                                            layout102,
+                                                        let (result111, _cleanup111) = wit_bindgen::rt::Cleanup::new(
+                                                            layout111,
                                                         );
-                                                        if let Some(cleanup) = _cleanup102 {
+                                                        if let Some(cleanup) = _cleanup111 {
                                                             cleanup.forget();
                                                         }
-                                                        for (i, e) in vec102.into_iter().enumerate() {
-                                                            let base = result102
+                                                        for (i, e) in vec111.into_iter().enumerate() {
+                                                            let base = result111
                                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
                                                             {
-                                                                let vec101 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr101 = vec101.as_ptr().cast::<u8>();
-                                                                let len101 = vec101.len();
-                                                                ::core::mem::forget(vec101);
+                                                                let vec110 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr110 = vec110.as_ptr().cast::<u8>();
+                                                                let len110 = vec110.len();
+                                                                ::core::mem::forget(vec110);
                                                                 *base
                                                                     .add(::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len101;
-                                                                *base.add(0).cast::<*mut u8>() = ptr101.cast_mut();
+                                                                    .cast::<usize>() = len110;
+                                                                *base.add(0).cast::<*mut u8>() = ptr110.cast_mut();
                                                             }
                                                         }
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len102;
+                                                            .cast::<usize>() = len111;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = result102;
+                                                            .cast::<*mut u8>() = result111;
+                                                    }
+                                                    V117::Call(e) => {
+                                                        *base.add(0).cast::<u8>() = (9i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Call {
+                                                            source: source112,
+                                                            method: method112,
+                                                            path: path112,
+                                                            body: body112,
+                                                        } = e;
+                                                        let vec113 = (source112.into_bytes()).into_boxed_slice();
+                                                        let ptr113 = vec113.as_ptr().cast::<u8>();
+                                                        let len113 = vec113.len();
+                                                        ::core::mem::forget(vec113);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len113;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr113.cast_mut();
+                                                        let vec114 = (method112.into_bytes()).into_boxed_slice();
+                                                        let ptr114 = vec114.as_ptr().cast::<u8>();
+                                                        let len114 = vec114.len();
+                                                        ::core::mem::forget(vec114);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len114;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr114.cast_mut();
+                                                        let vec115 = (path112.into_bytes()).into_boxed_slice();
+                                                        let ptr115 = vec115.as_ptr().cast::<u8>();
+                                                        let len115 = vec115.len();
+                                                        ::core::mem::forget(vec115);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len115;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr115.cast_mut();
+                                                        match body112 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec116 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr116 = vec116.as_ptr().cast::<u8>();
+                                                                let len116 = vec116.len();
+                                                                ::core::mem::forget(vec116);
+                                                                *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len116;
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr116.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
                                                     }
                                                 }
                                             }
                                         }
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len104;
-                                        *base.add(0).cast::<*mut u8>() = result104;
+                                            .cast::<usize>() = len118;
+                                        *base.add(0).cast::<*mut u8>() = result118;
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (match always62 {
+                                            .cast::<u8>() = (match always67 {
                                             true => 1,
                                             false => 0,
                                         }) as u8;
                                     }
                                 }
-                                *ptr60
+                                *ptr65
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len105;
-                                *ptr60.add(8).cast::<*mut u8>() = result105;
-                                match next61 {
+                                    .cast::<usize>() = len119;
+                                *ptr65.add(8).cast::<*mut u8>() = result119;
+                                match next66 {
                                     Next::OnChange => {
-                                        *ptr60
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                     Next::After(e) => {
-                                        *ptr60
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        *ptr60
+                                        *ptr65
                                             .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<i64>() = _rt::as_i64(e);
                                     }
                                     Next::Retry(e) => {
-                                        *ptr60
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
-                                        let vec106 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr106 = vec106.as_ptr().cast::<u8>();
-                                        let len106 = vec106.len();
-                                        ::core::mem::forget(vec106);
-                                        *ptr60
+                                        let vec120 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr120 = vec120.as_ptr().cast::<u8>();
+                                        let len120 = vec120.len();
+                                        ::core::mem::forget(vec120);
+                                        *ptr65
                                             .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len106;
-                                        *ptr60
+                                            .cast::<usize>() = len120;
+                                        *ptr65
                                             .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr106.cast_mut();
+                                            .cast::<*mut u8>() = ptr120.cast_mut();
                                     }
                                 }
-                                *ptr60
+                                *ptr65
                                     .add(16 + 4 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<i64>() = _rt::as_i64(not_before61);
-                                match memo61 {
+                                    .cast::<i64>() = _rt::as_i64(not_before66);
+                                match memo66 {
                                     Some(e) => {
-                                        *ptr60
+                                        *ptr65
                                             .add(24 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        let vec107 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr107 = vec107.as_ptr().cast::<u8>();
-                                        let len107 = vec107.len();
-                                        ::core::mem::forget(vec107);
-                                        *ptr60
+                                        let vec121 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr121 = vec121.as_ptr().cast::<u8>();
+                                        let len121 = vec121.len();
+                                        ::core::mem::forget(vec121);
+                                        *ptr65
                                             .add(24 + 6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len107;
-                                        *ptr60
+                                            .cast::<usize>() = len121;
+                                        *ptr65
                                             .add(24 + 5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr107.cast_mut();
+                                            .cast::<*mut u8>() = ptr121.cast_mut();
                                     }
                                     None => {
-                                        *ptr60
+                                        *ptr65
                                             .add(24 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                 };
                             }
                             Err(e) => {
-                                *ptr60.add(0).cast::<u8>() = (1i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (1i32) as u8;
                                 match e {
                                     Failure::Retry(e) => {
-                                        *ptr60.add(8).cast::<u8>() = (0i32) as u8;
-                                        let vec108 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr108 = vec108.as_ptr().cast::<u8>();
-                                        let len108 = vec108.len();
-                                        ::core::mem::forget(vec108);
-                                        *ptr60
+                                        *ptr65.add(8).cast::<u8>() = (0i32) as u8;
+                                        let vec122 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr122 = vec122.as_ptr().cast::<u8>();
+                                        let len122 = vec122.len();
+                                        ::core::mem::forget(vec122);
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len108;
-                                        *ptr60
+                                            .cast::<usize>() = len122;
+                                        *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr108.cast_mut();
+                                            .cast::<*mut u8>() = ptr122.cast_mut();
                                     }
                                     Failure::Terminal(e) => {
-                                        *ptr60.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec109 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr109 = vec109.as_ptr().cast::<u8>();
-                                        let len109 = vec109.len();
-                                        ::core::mem::forget(vec109);
-                                        *ptr60
+                                        *ptr65.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec123 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr123 = vec123.as_ptr().cast::<u8>();
+                                        let len123 = vec123.len();
+                                        ::core::mem::forget(vec123);
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len109;
-                                        *ptr60
+                                            .cast::<usize>() = len123;
+                                        *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr109.cast_mut();
+                                            .cast::<*mut u8>() = ptr123.cast_mut();
                                     }
                                 }
                             }
                         };
-                        ptr60
+                        ptr65
                     }
                 }
                 #[doc(hidden)]
@@ -2368,20 +2830,20 @@ pub mod exports {
                                 let l2 = *arg0
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base70 = l1;
-                                let len70 = l2;
-                                for i in 0..len70 {
-                                    let base = base70
+                                let base86 = l1;
+                                let len86 = l2;
+                                for i in 0..len86 {
+                                    let base = base86
                                         .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let l3 = *base.add(0).cast::<*mut u8>();
                                         let l4 = *base
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        let base69 = l3;
-                                        let len69 = l4;
-                                        for i in 0..len69 {
-                                            let base = base69
+                                        let base85 = l3;
+                                        let len85 = l4;
+                                        for i in 0..len85 {
+                                            let base = base85
                                                 .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
                                             {
                                                 let l5 = i32::from(*base.add(0).cast::<u8>());
@@ -2583,162 +3045,235 @@ pub mod exports {
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
                                                         _rt::cabi_dealloc(l46, l47, 1);
-                                                        let l48 = *base
-                                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l49 = *base
-                                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l48, l49, 1);
-                                                        let l50 = *base
-                                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l51 = *base
-                                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l50, l51, 1);
-                                                        let l52 = *base
-                                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l53 = *base
-                                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l52, l53, 1);
-                                                        let l54 = *base
-                                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l55 = *base
-                                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l54, l55, 1);
+                                                        let l48 = i32::from(
+                                                            *base
+                                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l48 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l49 = *base
+                                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l50 = *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l49, l50, 1);
+                                                            }
+                                                        }
                                                     }
                                                     6 => {
-                                                        let l56 = *base
+                                                        let l51 = *base
                                                             .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l57 = *base
+                                                        let l52 = *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l56, l57, 1);
-                                                        let l58 = *base
+                                                        _rt::cabi_dealloc(l51, l52, 1);
+                                                        let l53 = *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l59 = *base
+                                                        let l54 = *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l58, l59, 1);
-                                                        let l60 = *base
+                                                        _rt::cabi_dealloc(l53, l54, 1);
+                                                        let l55 = *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l61 = *base
+                                                        let l56 = *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l60, l61, 1);
-                                                        let l62 = *base
-                                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l63 = *base
+                                                        _rt::cabi_dealloc(l55, l56, 1);
+                                                        let l57 = *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l58 = *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l62, l63, 1);
+                                                        _rt::cabi_dealloc(l57, l58, 1);
+                                                        let l59 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l60 = *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l59, l60, 1);
+                                                        let l61 = *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l62 = *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l61, l62, 1);
                                                     }
-                                                    _ => {
-                                                        let l64 = *base
+                                                    7 => {
+                                                        let l63 = *base
                                                             .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l65 = *base
+                                                        let l64 = *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        let base68 = l64;
-                                                        let len68 = l65;
-                                                        for i in 0..len68 {
-                                                            let base = base68
+                                                        _rt::cabi_dealloc(l63, l64, 1);
+                                                        let l65 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l66 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l65, l66, 1);
+                                                        let l67 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l68 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l67, l68, 1);
+                                                        let l69 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l70 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l69, l70, 1);
+                                                    }
+                                                    8 => {
+                                                        let l71 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l72 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let base75 = l71;
+                                                        let len75 = l72;
+                                                        for i in 0..len75 {
+                                                            let base = base75
                                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
                                                             {
-                                                                let l66 = *base.add(0).cast::<*mut u8>();
-                                                                let l67 = *base
+                                                                let l73 = *base.add(0).cast::<*mut u8>();
+                                                                let l74 = *base
                                                                     .add(::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                _rt::cabi_dealloc(l66, l67, 1);
+                                                                _rt::cabi_dealloc(l73, l74, 1);
                                                             }
                                                         }
                                                         _rt::cabi_dealloc(
-                                                            base68,
-                                                            len68 * (2 * ::core::mem::size_of::<*const u8>()),
+                                                            base75,
+                                                            len75 * (2 * ::core::mem::size_of::<*const u8>()),
                                                             ::core::mem::size_of::<*const u8>(),
                                                         );
+                                                    }
+                                                    _ => {
+                                                        let l76 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l77 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l76, l77, 1);
+                                                        let l78 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l79 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l78, l79, 1);
+                                                        let l80 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l81 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l80, l81, 1);
+                                                        let l82 = i32::from(
+                                                            *base
+                                                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l82 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l83 = *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l84 = *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l83, l84, 1);
+                                                            }
+                                                        }
                                                     }
                                                 }
                                             }
                                         }
                                         _rt::cabi_dealloc(
-                                            base69,
-                                            len69 * (8 + 14 * ::core::mem::size_of::<*const u8>()),
+                                            base85,
+                                            len85 * (8 + 14 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
                                         );
                                     }
                                 }
                                 _rt::cabi_dealloc(
-                                    base70,
-                                    len70 * (3 * ::core::mem::size_of::<*const u8>()),
+                                    base86,
+                                    len86 * (3 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                let l71 = i32::from(
+                                let l87 = i32::from(
                                     *arg0
                                         .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l71 {
+                                match l87 {
                                     0 => {}
                                     1 => {}
                                     _ => {
-                                        let l72 = *arg0
+                                        let l88 = *arg0
                                             .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l73 = *arg0
+                                        let l89 = *arg0
                                             .add(16 + 3 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l72, l73, 1);
+                                        _rt::cabi_dealloc(l88, l89, 1);
                                     }
                                 }
-                                let l74 = i32::from(
+                                let l90 = i32::from(
                                     *arg0
                                         .add(24 + 4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l74 {
+                                match l90 {
                                     0 => {}
                                     _ => {
-                                        let l75 = *arg0
+                                        let l91 = *arg0
                                             .add(24 + 5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l76 = *arg0
+                                        let l92 = *arg0
                                             .add(24 + 6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l75, l76, 1);
+                                        _rt::cabi_dealloc(l91, l92, 1);
                                     }
                                 }
                             }
                             _ => {
-                                let l77 = i32::from(*arg0.add(8).cast::<u8>());
-                                match l77 {
+                                let l93 = i32::from(*arg0.add(8).cast::<u8>());
+                                match l93 {
                                     0 => {
-                                        let l78 = *arg0
+                                        let l94 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l79 = *arg0
+                                        let l95 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l78, l79, 1);
+                                        _rt::cabi_dealloc(l94, l95, 1);
                                     }
                                     _ => {
-                                        let l80 = *arg0
+                                        let l96 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l81 = *arg0
+                                        let l97 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l80, l81, 1);
+                                        _rt::cabi_dealloc(l96, l97, 1);
                                     }
                                 }
                             }
@@ -2819,20 +3354,6 @@ mod _rt {
             unsafe { core::hint::unreachable_unchecked() }
         }
     }
-    pub use alloc_crate::alloc;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
-        }
-    }
     pub fn as_i32<T: AsI32>(t: T) -> i32 {
         t.as_i32()
     }
@@ -2892,6 +3413,20 @@ mod _rt {
             self as i32
         }
     }
+    pub use alloc_crate::alloc;
+    #[cfg(target_arch = "wasm32")]
+    pub fn run_ctors_once() {
+        wit_bindgen::rt::run_ctors_once();
+    }
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
+    }
     pub fn as_i64<T: AsI64>(t: T) -> i64 {
         t.as_i64()
     }
@@ -2948,60 +3483,66 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2236] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2501] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbb\x10\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc4\x12\x01A\x02\x01\
 A\x12\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x16\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x19\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
 \x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
 \0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
 erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
 \x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
 k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
-j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x03\0$piloth\
-ouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\x03\
-\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\x03\
-\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04info\x04\
-warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05level\x01\x07\
-messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:controller\
-/log@0.2.0\x05\x07\x01B)\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\
-\x02\x01\x03\x04\0\x04json\x03\0\x02\x01ks\x01r\x03\x06object\x03\x0bsubresource\
-\x04\x05force\x7f\x04\0\x05apply\x03\0\x05\x01r\x02\x06object\x03\x0bsubresource\
-\x04\x04\0\x06create\x03\0\x07\x01r\x02\x06object\x03\x0bsubresource\x04\x04\0\x06\
-update\x03\0\x09\x01m\x03\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\
-\0\x0apatch-type\x03\0\x0b\x01r\x04\x06object\x01\x0bsubresource\x04\x0apatch-ty\
-pe\x0c\x04body\x03\x04\0\x05patch\x03\0\x0d\x01m\x03\x0abackground\x0aforeground\
-\x06orphan\x04\0\x0bpropagation\x03\0\x0f\x01k\x10\x01ky\x01r\x05\x06object\x01\x03\
-uid\x04\x10resource-version\x04\x0bpropagation\x11\x14grace-period-seconds\x12\x04\
-\0\x06delete\x03\0\x13\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x15\
-\x01r\x05\x06object\x01\x0aevent-type\x16\x06reasons\x06actions\x04notes\x04\0\x05\
-event\x03\0\x17\x01r\x03\x06object\x01\x04names\x07present\x7f\x04\0\x09finalize\
-r\x03\0\x19\x01p\x03\x01r\x01\x07objects\x1b\x04\0\x08children\x03\0\x1c\x01q\x08\
-\x05apply\x01\x06\0\x06create\x01\x08\0\x06update\x01\x0a\0\x05patch\x01\x0e\0\x06\
-delete\x01\x14\0\x05event\x01\x18\0\x09finalizer\x01\x1a\0\x08children\x01\x1d\0\
-\x04\0\x06action\x03\0\x1e\x01p\x1f\x01r\x02\x07actions\x20\x06always\x7f\x04\0\x05\
-stage\x03\0!\x01m\x07\x05apply\x06create\x06update\x05patch\x06delete\x05event\x09\
-finalizer\x04\0\x04verb\x03\0#\x01q\x09\x04done\x01\x04\0\x09unchanged\0\0\x07sk\
-ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for\
-bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
-r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
-:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\x06effect\
-\x01B\x1c\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\x03\x04\
-\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\x02\x03\
-\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effect\x03\0\x08\
-\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0a\x06object\x0b\x07attempty\x08\
-previous\x0c\x04memo\x0d\x06config\x03\x04\0\x07request\x03\0\x0e\x01q\x03\x09on\
--change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x10\x01p\x07\x01\
-r\x04\x06stages\x12\x04next\x11\x0anot-before\x05\x04memo\x0d\x04\0\x07outcome\x03\
-\0\x13\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x04\0\x07failure\x03\0\x15\x01\
-@\0\0\x03\x04\0\x08describe\x01\x17\x01j\x01\x14\x01\x16\x01@\x01\x07request\x0f\
-\0\x18\x04\0\x09reconcile\x01\x19\x04\0\"pilothouse:controller/plugin@0.2.0\x05\x0b\
-\x04\0&pilothouse:controller/controller@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\
-\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-\
-bindgen-rust\x060.60.0";
+j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x01k\x03\x01\
+@\x03\x05query\x0e\x05after\x14\x05limity\0\x12\x04\0\x09list-page\x01\x15\x03\0\
+$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\
+\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\
+\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04\
+info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05lev\
+el\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:\
+controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\
+\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\
+\x03\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06\
+object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06\
+object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0b\
+subresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
+strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
+bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
+background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
+\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\x08\x0bpropagation\x15\x14\
+grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01r\x04\x04kind\x01\x09names\
+paces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete-all\x03\0\x19\x01m\x02\x06\
+normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\x06object\x03\x0aevent-\
+type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\x1d\x01r\x03\x06obj\
+ect\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\x01p\x05\x01r\x01\x07\
+objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06sources\x06methods\x04pa\
+ths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\0\x06create\x01\x0c\0\
+\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\x0adelete-all\x01\x1a\
+\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01#\0\x04call\x01&\0\x04\
+\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\x04\0\x05stage\x03\0\
+*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\0,\x01m\x09\x05appl\
+y\x06create\x06update\x05patch\x06delete\x0adelete-all\x05event\x09finalizer\x04\
+call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\
+\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidde\
+n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
+esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
+\0#pilothouse:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\
+\x06effect\x01B\x1c\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\
+\x03\x04\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\
+\x02\x03\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effec\
+t\x03\0\x08\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0a\x06object\x0b\x07\
+attempty\x08previous\x0c\x04memo\x0d\x06config\x03\x04\0\x07request\x03\0\x0e\x01\
+q\x03\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x10\
+\x01p\x07\x01r\x04\x06stages\x12\x04next\x11\x0anot-before\x05\x04memo\x0d\x04\0\
+\x07outcome\x03\0\x13\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x04\0\x07failu\
+re\x03\0\x15\x01@\0\0\x03\x04\0\x08describe\x01\x17\x01j\x01\x14\x01\x16\x01@\x01\
+\x07request\x0f\0\x18\x04\0\x09reconcile\x01\x19\x04\0\"pilothouse:controller/pl\
+ugin@0.2.0\x05\x0b\x04\0&pilothouse:controller/controller@0.2.0\x04\0\x0b\x10\x01\
+\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-componen\
+t\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -3014,49 +3555,55 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1888] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbf\x0d\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2153] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc8\x0f\x01A\x02\x01\
 A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x16\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x19\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
 \x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
 \0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
 erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
 \x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
 k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
-j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x03\0$piloth\
-ouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\x03\
-\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\x03\
-\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04info\x04\
-warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05level\x01\x07\
-messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:controller\
-/log@0.2.0\x05\x07\x01B)\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\
-\x02\x01\x03\x04\0\x04json\x03\0\x02\x01ks\x01r\x03\x06object\x03\x0bsubresource\
-\x04\x05force\x7f\x04\0\x05apply\x03\0\x05\x01r\x02\x06object\x03\x0bsubresource\
-\x04\x04\0\x06create\x03\0\x07\x01r\x02\x06object\x03\x0bsubresource\x04\x04\0\x06\
-update\x03\0\x09\x01m\x03\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\
-\0\x0apatch-type\x03\0\x0b\x01r\x04\x06object\x01\x0bsubresource\x04\x0apatch-ty\
-pe\x0c\x04body\x03\x04\0\x05patch\x03\0\x0d\x01m\x03\x0abackground\x0aforeground\
-\x06orphan\x04\0\x0bpropagation\x03\0\x0f\x01k\x10\x01ky\x01r\x05\x06object\x01\x03\
-uid\x04\x10resource-version\x04\x0bpropagation\x11\x14grace-period-seconds\x12\x04\
-\0\x06delete\x03\0\x13\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x15\
-\x01r\x05\x06object\x01\x0aevent-type\x16\x06reasons\x06actions\x04notes\x04\0\x05\
-event\x03\0\x17\x01r\x03\x06object\x01\x04names\x07present\x7f\x04\0\x09finalize\
-r\x03\0\x19\x01p\x03\x01r\x01\x07objects\x1b\x04\0\x08children\x03\0\x1c\x01q\x08\
-\x05apply\x01\x06\0\x06create\x01\x08\0\x06update\x01\x0a\0\x05patch\x01\x0e\0\x06\
-delete\x01\x14\0\x05event\x01\x18\0\x09finalizer\x01\x1a\0\x08children\x01\x1d\0\
-\x04\0\x06action\x03\0\x1e\x01p\x1f\x01r\x02\x07actions\x20\x06always\x7f\x04\0\x05\
-stage\x03\0!\x01m\x07\x05apply\x06create\x06update\x05patch\x06delete\x05event\x09\
-finalizer\x04\0\x04verb\x03\0#\x01q\x09\x04done\x01\x04\0\x09unchanged\0\0\x07sk\
-ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for\
-bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
-r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
-:controller/changes@0.2.0\x05\x08\x04\0Fpilothouse:controller/controller-with-al\
-l-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\0*controller-with-all-of-its-expor\
-ts-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070\
-.254.2\x10wit-bindgen-rust\x060.60.0";
+j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x01k\x03\x01\
+@\x03\x05query\x0e\x05after\x14\x05limity\0\x12\x04\0\x09list-page\x01\x15\x03\0\
+$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\
+\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\
+\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04\
+info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05lev\
+el\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:\
+controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\
+\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\
+\x03\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06\
+object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06\
+object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0b\
+subresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
+strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
+bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
+background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
+\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\x08\x0bpropagation\x15\x14\
+grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01r\x04\x04kind\x01\x09names\
+paces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete-all\x03\0\x19\x01m\x02\x06\
+normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\x06object\x03\x0aevent-\
+type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\x1d\x01r\x03\x06obj\
+ect\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\x01p\x05\x01r\x01\x07\
+objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06sources\x06methods\x04pa\
+ths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\0\x06create\x01\x0c\0\
+\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\x0adelete-all\x01\x1a\
+\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01#\0\x04call\x01&\0\x04\
+\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\x04\0\x05stage\x03\0\
+*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\0,\x01m\x09\x05appl\
+y\x06create\x06update\x05patch\x06delete\x0adelete-all\x05event\x09finalizer\x04\
+call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\
+\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidde\
+n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
+esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
+\0#pilothouse:controller/changes@0.2.0\x05\x08\x04\0Fpilothouse:controller/contr\
+oller-with-all-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\0*controller-with-all\
+-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-c\
+omponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

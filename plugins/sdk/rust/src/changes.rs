@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    Action, Apply, Children, Create, Delete, Event, EventType, Finalizer, ObjectRef, Patch,
-    PatchType, Propagation, Update,
+    Action, Apply, Children, Create, Delete, DeleteAll, Event, EventType, Finalizer, ObjectRef,
+    Patch, PatchType, Propagation, Update,
 };
 
 impl Apply {
@@ -190,6 +190,38 @@ impl Delete {
     }
 }
 
+impl DeleteAll {
+    /// Deletes all objects of a kind (`v1/ConfigMap`) in a namespace, which is empty for a kind
+    /// without namespaces: those that are on the server, whether the snapshot shows them or not.
+    ///
+    /// The manifest must declare [`Verb::DeleteCollection`](crate::Verb::DeleteCollection). The
+    /// operator has to grant it by name; a grant of all that is requested does not include it.
+    #[must_use]
+    pub fn new(kind: &str, namespace: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            labels: None,
+            propagation: None,
+        }
+    }
+
+    /// Deletes only objects whose labels match this selector, as kubectl writes it:
+    /// `app=web,tier in (a,b),!canary`.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        self.labels = Some(selector.to_owned());
+        self
+    }
+
+    /// What happens to the objects that they own. Without this, the kind's default applies.
+    #[must_use]
+    pub fn propagation(mut self, propagation: Propagation) -> Self {
+        self.propagation = Some(propagation);
+        self
+    }
+}
+
 impl Event {
     /// A `Normal` Event: something works as intended.
     ///
@@ -285,5 +317,5 @@ macro_rules! action_from {
 }
 
 action_from!(
-    Apply, Create, Update, Patch, Delete, Event, Finalizer, Children
+    Apply, Create, Update, Patch, Delete, DeleteAll, Event, Finalizer, Children
 );

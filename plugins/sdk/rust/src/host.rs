@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{Failure, Filter, IndexValue, Level, ObjectRef, Query, ReadError};
 

@@ -121,8 +121,8 @@ pub use exported::Exported;
 
 pub use bindings::exports::pilothouse::controller::plugin::{Failure, Next, Outcome, Request};
 pub use bindings::pilothouse::controller::changes::{
-    Action, ActionResult, Apply, Children, Create, Delete, Effect, Event, EventType, Finalizer,
-    Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
+    Action, ActionResult, Apply, Children, Create, Delete, DeleteAll, Effect, Event, EventType,
+    Finalizer, Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
 };
 pub use bindings::pilothouse::controller::log::Level;
 pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, ReadError};

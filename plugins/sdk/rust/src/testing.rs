@@ -358,10 +358,7 @@ impl FakeCluster {
     /// The kind of `object` is none.
     pub fn delete(&mut self, object: &ObjectRef) {
         let (kind, key) = convert::object_ref(object);
-        // Without preconditions nothing refuses it.
-        drop(self.server.delete(&kind, &key, None, None));
-        let caches = self.caches.get_mut();
-        caches.watch(&self.server, &kind, &key, self.now);
+        self.delete_one(&kind, &key);
     }
 
     /// The whole object, as it is stored. [`Host`] returns what the plugin sees of it.
@@ -411,10 +408,36 @@ impl FakeCluster {
     }
 
     fn send(&mut self, write: &host::Write) -> host::WriteAnswer {
+        if let host::Operation::DeleteAll { labels, .. } = &write.operation {
+            return self.delete_all(&write.kind, &write.key.namespace, labels);
+        }
         let answer = self.server.write(write);
         let caches = self.caches.get_mut();
         caches.watch(&self.server, &write.kind, &write.key, self.now);
         answer
+    }
+
+    fn delete_all(
+        &mut self,
+        kind: &host::Kind,
+        namespace: &str,
+        labels: &str,
+    ) -> host::WriteAnswer {
+        let deleted = self.server.selected(kind, namespace, labels);
+        for (key, _) in &deleted {
+            self.delete_one(kind, key);
+        }
+        host::WriteAnswer {
+            deleted,
+            ..host::ActionResult::Done(None).into()
+        }
+    }
+
+    fn delete_one(&mut self, kind: &host::Kind, key: &host::ObjectKey) {
+        // Without preconditions nothing refuses it.
+        drop(self.server.delete(kind, key, None, None));
+        let caches = self.caches.get_mut();
+        caches.watch(&self.server, kind, key, self.now);
     }
 
     /// Runs the next key that is due, to the end of its writes.

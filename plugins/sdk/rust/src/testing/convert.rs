@@ -8,8 +8,8 @@ use pilothouse_core as host;
 
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
-    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Next, ObjectRef, Outcome,
-    ReadError, Request, Stage,
+    Action, ActionResult, Delete, DeleteAll, Effect, Event, Failure, Filter, Next, ObjectRef,
+    Outcome, ReadError, Request, Stage,
 };
 
 /// A kind that a plugin names.
@@ -80,6 +80,7 @@ impl From<host::Effect> for Effect {
                 host::EffectVerb::Update => changes::Verb::Update,
                 host::EffectVerb::Patch => changes::Verb::Patch,
                 host::EffectVerb::Delete => changes::Verb::Delete,
+                host::EffectVerb::DeleteAll => changes::Verb::DeleteAll,
                 host::EffectVerb::Event => changes::Verb::Event,
                 host::EffectVerb::Finalizer => changes::Verb::Finalizer,
             },
@@ -204,6 +205,7 @@ impl From<Action> for host::Action {
                 }
             }
             Action::Delete(delete) => Self::Delete(delete.into()),
+            Action::DeleteAll(all) => Self::DeleteAll(all.into()),
             Action::Event(event) => Self::Event(event.into()),
             Action::Finalizer(finalizer) => {
                 let (kind, key) = object_ref(&finalizer.object);
@@ -217,6 +219,7 @@ impl From<Action> for host::Action {
             Action::Children(children) => Self::Children {
                 objects: children.objects,
             },
+            Action::Call(_) => stopped("this host offers no calls"),
         }
     }
 }
@@ -229,12 +232,29 @@ impl From<Delete> for host::Delete {
             key,
             uid: delete.uid,
             resource_version: delete.resource_version,
-            propagation: delete.propagation.map(|propagation| match propagation {
-                changes::Propagation::Background => host::Propagation::Background,
-                changes::Propagation::Foreground => host::Propagation::Foreground,
-                changes::Propagation::Orphan => host::Propagation::Orphan,
-            }),
+            propagation: delete.propagation.map(Into::into),
             grace_period_seconds: delete.grace_period_seconds,
+        }
+    }
+}
+
+impl From<DeleteAll> for host::DeleteAll {
+    fn from(all: DeleteAll) -> Self {
+        Self {
+            kind: kind(&all.kind),
+            namespace: all.namespace,
+            labels: all.labels,
+            propagation: all.propagation.map(Into::into),
+        }
+    }
+}
+
+impl From<changes::Propagation> for host::Propagation {
+    fn from(propagation: changes::Propagation) -> Self {
+        match propagation {
+            changes::Propagation::Background => Self::Background,
+            changes::Propagation::Foreground => Self::Foreground,
+            changes::Propagation::Orphan => Self::Orphan,
         }
     }
 }

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ActionResult, Kind, ObjectKey, Operation, PatchType, ResourceVersion, Write, WriteAnswer,
+    ActionResult, Kind, LabelSelector, Object, ObjectKey, Operation, PatchType, ResourceVersion,
+    Schema, Write, WriteAnswer,
 };
 use serde_json::{Value, json};
 
@@ -119,7 +120,7 @@ impl Server {
         (kind, is_older)
     }
 
-    /// Carries out a write.
+    /// Carries out a write of one object.
     pub fn write(&mut self, write: &Write) -> WriteAnswer {
         let Write {
             kind,
@@ -130,7 +131,7 @@ impl Server {
         let subresource = subresource.as_deref();
         let before = self.get(kind, key).cloned();
         let answer = match operation {
-            Operation::Event { .. } => Ok(None),
+            Operation::Event { .. } | Operation::DeleteAll { .. } => Ok(None),
             _ if !matches!(subresource, None | Some("status")) => Ok(None),
             Operation::Apply { object, force } => {
                 self.apply(kind, key, subresource, document(object), *force)
@@ -160,6 +161,7 @@ impl Server {
                 .err()
                 .map(|refused| status(refused).to_owned()),
             result: answer.map_or_else(|refused| refused, ActionResult::Done),
+            deleted: Vec::new(),
             owner: None,
         }
     }
@@ -284,6 +286,18 @@ impl Server {
             new["metadata"]["deletionTimestamp"] = rfc3339(self.now).into();
         }
         self.store(kind, key, new, Some(&current))
+    }
+
+    /// The objects of a namespace that a selector in the server's syntax selects, with their uids.
+    pub fn selected(&self, kind: &Kind, namespace: &str, labels: &str) -> Vec<(ObjectKey, String)> {
+        let labels = LabelSelector::parse(labels).expect("the host has written the selector");
+        let parse = |object: &Value| Object::parse(kind, &object.to_string(), &Schema::default());
+        let objects = self.all(kind).filter_map(|object| parse(object).ok());
+        let selected =
+            objects.filter(|object| object.key().namespace == namespace && labels.matches(object));
+        selected
+            .map(|object| (object.key().to_key(), object.uid().to_owned()))
+            .collect()
     }
 
     fn existing(&self, kind: &Kind, key: &ObjectKey) -> Result<Value, ActionResult> {
