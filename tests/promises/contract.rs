@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_core::{
-    Action, Delete, DeleteAll, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin, Reader, Request,
-    RunError,
+    Action, Delete, DeleteAll, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin,
+    Reader, Request, RunError,
 };
 use pilothouse_tests::run_in_memory;
 use serde_json::{Value, json};
@@ -210,7 +210,6 @@ fn action(value: &Value) -> Action {
     let object = || value["object"].to_string();
     let subresource = optional(&value["subresource"]);
     let on = || object_ref(&value["object"]);
-    let text = |name: &str| optional(&value[name]).unwrap_or_default();
     match name.as_str() {
         "apply" => Action::Apply {
             object: object(),
@@ -251,8 +250,8 @@ fn action(value: &Value) -> Action {
             })
         }
         "delete-all" => Action::DeleteAll(DeleteAll {
-            kind: text("kind").parse().unwrap(),
-            namespace: text("namespace"),
+            kind: text(&value["kind"]).parse().unwrap(),
+            namespace: text(&value["namespace"]),
             labels: optional(&value["labels"]),
             propagation: None,
         }),

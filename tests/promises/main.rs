@@ -6,6 +6,7 @@ mod bad_input;
 mod cluster;
 mod commands;
 mod compile;
+mod confirm;
 mod contained;
 mod contract;
 mod drift;

@@ -6,6 +6,7 @@
 pub mod accepted;
 mod body;
 pub mod children;
+pub mod confirm;
 pub mod execution;
 mod halt;
 mod identity;
@@ -23,8 +24,10 @@ use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
 use crate::model::outcome::{Action, ActionResult, EffectVerb, Outcome};
 use crate::model::selector::LabelSelectorError;
+use crate::plan::confirm::Confirmed;
 use crate::plan::unchanged::Applied;
-use crate::plan::write::Write;
+use crate::plan::write::{Operation, Write};
+use crate::reads::error::ReadError;
 use crate::reads::reader::Reader;
 pub use halt::Halt;
 use planner::Planner;
@@ -46,6 +49,13 @@ pub const MAX_STAGES: usize = 1_000;
 /// Maximum size of a memo in bytes. It is kept in memory, and crosses to the guest each time.
 pub const MAX_MEMO: usize = 64 << 10;
 
+/// Maximum number of questions that one outcome has confirmed. Each is a request.
+pub const MAX_CONFIRMATIONS: usize = 100;
+
+/// Maximum number of objects in the answers that one outcome has confirmed: all of them are listed
+/// from the server.
+pub const MAX_CONFIRMED: usize = 5_000;
+
 /// The steps of one outcome, in order.
 #[derive(Debug, Default)]
 pub struct Plan {
@@ -57,6 +67,8 @@ pub struct Plan {
     /// conditional on its version.
     chains: HashMap<ObjectAddress, Option<String>>,
     warnings: BTreeSet<String>,
+    /// What the server must confirm first. Empty if nothing is written.
+    confirmed: Confirmed,
 }
 
 /// Steps that do not depend on each other, but for those on one object.
@@ -155,6 +167,20 @@ pub enum PlanError {
     /// The memo is too long. Holds its bytes.
     #[error("a memo of {0} bytes; it has at most {MAX_MEMO}")]
     Memo(usize),
+    /// Too many questions to confirm.
+    #[error("{0} questions to confirm; an outcome has at most {MAX_CONFIRMATIONS}")]
+    TooManyConfirmations(usize),
+    /// The answers to confirm have too many objects.
+    #[error("{0} objects to confirm; an outcome has at most {MAX_CONFIRMED}")]
+    TooManyConfirmed(usize),
+    /// The plugin may not read what is to be confirmed.
+    #[error("confirmation {number}: {reason}")]
+    Confirmation {
+        /// Its number, from 1.
+        number: usize,
+        /// Why it cannot be read.
+        reason: ReadError,
+    },
     /// One action is refused.
     #[error("action {number} ({verb}): {reason}")]
     Action {
@@ -255,14 +281,25 @@ pub fn plan(
     });
     let stages = stages.collect::<Result<Vec<_>, PlanError>>()?;
     let (chains, warnings) = planner.finish();
-    Ok(Plan {
+    let confirmed = Confirmed::plan(&outcome.confirm, reader)?;
+    let mut plan = Plan {
         stages,
         chains,
         warnings,
-    })
+        confirmed,
+    };
+    let is_change = |write: &Write| !matches!(write.operation, Operation::Event { .. });
+    if !plan.writes().any(is_change) {
+        plan.confirmed = Confirmed::default();
+    }
+    Ok(plan)
 }
 
 fn check_size(outcome: &Outcome) -> Result<(), PlanError> {
+    let questions = outcome.confirm.len();
+    if questions > MAX_CONFIRMATIONS {
+        return Err(PlanError::TooManyConfirmations(questions));
+    }
     let stages = &outcome.stages;
     let memo = outcome.follow_up.memo.as_ref().map_or(0, |memo| memo.len());
     if memo > MAX_MEMO {
@@ -299,6 +336,11 @@ fn verb_of(action: &Action) -> &'static str {
 }
 
 impl Plan {
+    /// Takes what the server must confirm before the first write is sent.
+    pub(crate) fn take_confirmed(&mut self) -> Confirmed {
+        std::mem::take(&mut self.confirmed)
+    }
+
     /// The writes to be sent, stage by stage and in the order of the actions.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         let steps = self.stages.iter().flat_map(|stage| &stage.steps);

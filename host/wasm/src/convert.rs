@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use pilothouse_core::{
-    Action, ActionResult, Delete, DeleteAll, Effect, EffectVerb, Event, Failure, FollowUp, Kind,
-    KindError, NextRun, ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
+    Action, ActionResult, Confirmation, Delete, DeleteAll, Effect, EffectVerb, Event, Failure,
+    FollowUp, Kind, KindError, LabelSelector, LabelSelectorError, ListFilter, NextRun, ObjectKey,
+    Outcome, PatchType, Propagation, Request, Stage,
 };
 
-use crate::bindings::{changes, plugin, types};
+use crate::bindings::{changes, plugin, snapshot, types};
 
 /// The kind and the key of an object that a guest names. The error ends the run: it is a mistake of
 /// the plugin's author.
@@ -86,6 +87,8 @@ impl From<ActionResult> for changes::ActionResult {
 pub(crate) enum ContractError {
     #[error(transparent)]
     Kind(#[from] KindError),
+    #[error(transparent)]
+    Labels(#[from] LabelSelectorError),
     #[error("this host offers no calls")]
     Call,
 }
@@ -93,13 +96,39 @@ pub(crate) enum ContractError {
 /// The outcome that a guest has returned.
 pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, ContractError> {
     let stages = outcome.stages.into_iter().map(stage);
+    let confirm = outcome.confirm.into_iter().map(question);
     Ok(Outcome {
         stages: stages.collect::<Result<_, _>>()?,
+        confirm: confirm.collect::<Result<_, _>>()?,
         follow_up: FollowUp {
             next: outcome.next.into(),
             not_before: Duration::from_millis(outcome.not_before),
             memo: outcome.memo.map(Into::into),
         },
+    })
+}
+
+fn question(question: snapshot::Question) -> Result<Confirmation, ContractError> {
+    Ok(match question {
+        snapshot::Question::Object(object) => {
+            let (kind, key) = object_ref(&object)?;
+            Confirmation::Object(kind, key)
+        }
+        snapshot::Question::Objects(query) => Confirmation::Objects {
+            kind: query.kind.parse()?,
+            namespace: query.namespace,
+            filter: filter(query.filter)?,
+        },
+    })
+}
+
+/// The filter that a guest asks with. The error ends the run: it is a mistake of the plugin's
+/// author.
+pub(crate) fn filter(filter: snapshot::Filter) -> Result<ListFilter, LabelSelectorError> {
+    Ok(match filter {
+        snapshot::Filter::Everything => ListFilter::Everything,
+        snapshot::Filter::Labels(selector) => ListFilter::Labels(LabelSelector::parse(&selector)?),
+        snapshot::Filter::Index(index) => ListFilter::Index(index.name, index.value),
     })
 }
 

@@ -138,7 +138,7 @@ pub(super) fn build(
     Request::builder()
         .method(method)
         .uri(uri)
-        .header(http::header::ACCEPT, JSON)
+        .header(ACCEPT, JSON)
         .header(http::header::CONTENT_TYPE, content_type)
         .body(body)
 }

@@ -1,14 +1,14 @@
 //! One reconcile of one key, from the moment the key is handed out until it is given back.
 //!
 //! Each stage is a type of its own, and the next step consumes it: a [`Reconcile`] is run, what has
-//! [`Ran`] is registered, its writes are sent ([`Writing`]), and what is [`Finished`] gives the key
-//! back. So no step is forgotten, done twice or done too early.
+//! [`Ran`] is registered, the server confirms what it rests on ([`Confirming`]), its writes are sent
+//! ([`Writing`]), and what is [`Finished`] gives the key back. So no step is forgotten, done twice or done too early.
 
+mod confirming;
 pub mod error;
 pub mod writing;
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use crate::queue::{Priority, Time};
 use crate::reads::error::ReadError;
 use crate::reads::read::Read;
 use crate::reads::reader::Reader;
+pub use confirming::{ConfirmAnswers, ConfirmEnd, Confirming, Decision};
 pub use error::ReconcileError;
 pub use writing::{Conclusion, Finished, Sending, Writing};
 pub(in crate::hub) use writing::{End, Remembered};
@@ -235,16 +236,21 @@ impl Ran {
     }
 
     /// Begins to carry out the plan, or ends if there is none.
-    pub(super) fn into_writing(self) -> ControlFlow<Finished, Writing> {
+    pub(super) fn decide(self) -> Decision {
         let Self { held, result, .. } = self;
-        let (plan, follow_up) = match result {
+        let (mut plan, follow_up) = match result {
             Ok(decided) => decided,
-            Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
+            Err(error) => return Decision::Finished(Finished::failed(held, error)),
         };
-        ControlFlow::Continue(Writing {
+        let confirmed = plan.take_confirmed();
+        let writing = Writing {
             execution: held.version.execution(plan, held.halt.clone()),
             follow_up,
             held,
-        })
+        };
+        if confirmed.is_empty() {
+            return Decision::Writing(writing);
+        }
+        Decision::Confirming(Confirming { writing, confirmed })
     }
 }

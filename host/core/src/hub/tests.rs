@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use super::*;
@@ -12,11 +13,13 @@ use crate::model::object::Object;
 use crate::model::outcome::{
     Action, ActionResult, Effect, EffectVerb, Failure, FollowUp, NextRun, Outcome,
 };
+use crate::model::query::ListFilter;
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::execution::{Executed, WriteFailure};
-use crate::reads::reader::{ListFilter, Reader};
+use crate::reads::reader::Reader;
 
+mod confirm;
 mod gate;
 mod informers;
 mod joining;
@@ -183,8 +186,9 @@ impl Rig {
     /// Runs a guest that returns an outcome, and registers what it has read.
     fn ran(&mut self, reconcile: Reconcile) -> Writing {
         match self.hub.ran(reconcile.run(), self.now) {
-            ControlFlow::Continue(writing) => writing,
-            ControlFlow::Break(finished) => panic!("{:?}", finished.error()),
+            Decision::Writing(writing) => writing,
+            Decision::Finished(finished) => panic!("{:?}", finished.error()),
+            Decision::Confirming(_) => panic!("it wants to have something confirmed"),
         }
     }
 
@@ -200,8 +204,9 @@ impl Rig {
     /// Ends a reconcile whose guest has ended, without sending its writes.
     fn finish(&mut self, ran: Ran) -> Conclusion {
         match self.hub.ran(ran, self.now) {
-            ControlFlow::Continue(writing) => self.end(writing, Executed::default()),
-            ControlFlow::Break(finished) => self.hub.finished(finished, self.now),
+            Decision::Writing(writing) => self.end(writing, Executed::default()),
+            Decision::Finished(finished) => self.hub.finished(finished, self.now),
+            Decision::Confirming(_) => panic!("it wants to have something confirmed"),
         }
     }
 

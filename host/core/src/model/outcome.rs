@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::key::{Kind, ObjectKey};
+use crate::model::query::Confirmation;
 use crate::model::text::cut;
 
 /// What to write, and when to run the key again.
@@ -12,6 +13,8 @@ use crate::model::text::cut;
 pub struct Outcome {
     /// One after the other. All of them are checked before the first write is sent.
     pub stages: Vec<Stage>,
+    /// What the API server must answer as the snapshot does before the first write is sent.
+    pub confirm: Vec<Confirmation>,
     /// What follows, whatever is written.
     pub follow_up: FollowUp,
 }
@@ -25,6 +28,7 @@ impl Outcome {
         };
         Self {
             stages: vec![stage],
+            confirm: Vec::new(),
             follow_up: FollowUp::default(),
         }
     }

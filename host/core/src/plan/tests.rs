@@ -13,12 +13,12 @@ use crate::model::informer_key::InformerKey;
 use crate::model::manifest::{Limits, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration};
 use crate::model::object::Object;
 use crate::model::outcome::{Delete, DeleteAll, Effect, Event, FollowUp, PatchType, Stage};
+use crate::model::query::ListFilter;
 use crate::model::selector::LabelSelector;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
 use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
-use crate::reads::reader::ListFilter;
 
 mod order;
 mod pairs;

@@ -8,21 +8,11 @@ use super::error::{MAX_CONDITIONS, MAX_READ_BYTES, MAX_READS, MAX_VALUES, ReadEr
 use super::read::{Filter, Read, candidates, matching};
 use crate::access::scope::{KindScope, Scope, ScopePart};
 use crate::cache::Cache;
-use crate::cache::snapshot::Snapshot;
+use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{KeyRef, Kind, ObjectKey};
 use crate::model::object::{Object, Side};
+use crate::model::query::ListFilter;
 use crate::model::selector::LabelSelector;
-
-/// Selects the objects that a plugin asks for: a [`Filter`] in the plugin's terms.
-#[derive(Clone, Debug)]
-pub enum ListFilter {
-    /// All objects.
-    Everything,
-    /// Objects whose labels match.
-    Labels(LabelSelector),
-    /// Objects with this value (second) in the index of this name (first).
-    Index(String, String),
-}
 
 /// The part of a list that is still to be read.
 struct Page<'a> {
@@ -242,7 +232,28 @@ impl Reader {
         mut page: Page<'_>,
     ) -> Result<String, ReadError> {
         let scope = self.scope.clone();
-        let parts = scope_of(&scope, kind).and_then(|scope| {
+        let mut json = String::from("[");
+        for (part, filter) in self.record_list(&scope, kind, namespace, filter)? {
+            self.push_list(&mut json, part, namespace, &filter, &mut page)?;
+            self.check_readable(kind, part, namespace)?;
+        }
+        if json.len() > 1 {
+            json.push('\n');
+        }
+        json.push(']');
+        Ok(json)
+    }
+
+    /// Records a list: in each part of the scope that it covers, with the filter in the host's ids.
+    /// This checks the limits; only then are objects compared with it.
+    fn record_list<'a>(
+        &mut self,
+        scope: &'a Scope,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<Vec<(&'a ScopePart, Filter)>, ReadError> {
+        let parts = scope_of(scope, kind).and_then(|scope| {
             let parts = scope.parts_of(namespace);
             match namespace {
                 Some(namespace) if parts.is_empty() => Err(other_namespace(kind, namespace)),
@@ -255,25 +266,15 @@ impl Reader {
         {
             return Err(ReadError::Selector);
         }
-        let mut json = String::from("[");
+        let mut recorded = Vec::with_capacity(parts.len());
         for part in parts {
             let filter = resolve(scope, part, kind, filter)?;
             spend(&mut self.fuel, FUEL_PER_READ)?;
-            // The read is recorded first, which checks the limits. Only then are objects compared
-            // with it.
-            self.record(Read::List(
-                part.informer,
-                namespace.map(Arc::from),
-                filter.clone(),
-            ))?;
-            self.push_list(&mut json, part, namespace, &filter, &mut page)?;
-            self.check_readable(kind, part, namespace)?;
+            let read = Read::List(part.informer, namespace.map(Arc::from), filter.clone());
+            self.record(read)?;
+            recorded.push((part, filter));
         }
-        if json.len() > 1 {
-            json.push('\n');
-        }
-        json.push(']');
-        Ok(json)
+        Ok(recorded)
     }
 
     /// Returns an error if the list covers an unreadable object, because a list without it would be
@@ -294,6 +295,40 @@ impl Reader {
                 reason: reason.clone(),
             })
         })
+    }
+
+    /// Reads an object for the host's own decisions, as if the plugin had read it. The informer that
+    /// brings it, and the object if there is one. `None`: no object can have this key.
+    pub(crate) fn locate(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+    ) -> Result<Option<(InformerId, Option<Arc<Object>>)>, ReadError> {
+        self.get(kind, key)?;
+        let scope = self.scope.kinds.get(kind);
+        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+        let part = part.filter(|_| is_possible(key));
+        Ok(part.map(|part| (part.informer, self.find(kind, key).cloned())))
+    }
+
+    /// Lists objects for the host's own decisions, as if the plugin had listed them. The caches in
+    /// which they are, each with the filter that selects them in it.
+    pub(crate) fn listed(
+        &mut self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<Vec<(InformerId, Arc<Cache>, Filter)>, ReadError> {
+        let scope = self.scope.clone();
+        let parts = self.record_list(&scope, kind, namespace, filter)?;
+        for (part, _) in &parts {
+            self.check_readable(kind, part, namespace)?;
+        }
+        let cache = |part: &ScopePart| self.snapshot.informers[part.informer].clone();
+        Ok(parts
+            .into_iter()
+            .map(|(part, filter)| (part.informer, cache(part), filter))
+            .collect())
     }
 
     /// The kind itself if the plugin reads it, otherwise a version of it that the plugin reads.

@@ -103,6 +103,9 @@ fn of_outcomes(first: &Outcome, second: &Outcome) -> Option<String> {
     if first.stages != second.stages {
         return Some("the same actions in other stages".to_owned());
     }
+    if first.confirm != second.confirm {
+        return Some("other questions to confirm".to_owned());
+    }
     of_follow_ups(&first.follow_up, &second.follow_up)
 }
 

@@ -160,6 +160,30 @@ pub mod pilothouse {
                         .finish()
                 }
             }
+            /// What can be confirmed.
+            #[derive(Clone, Eq, PartialEq)]
+            pub enum Question {
+                /// Is the object as the snapshot shows it: the same uid, and being deleted only if it is so in
+                /// the snapshot; or is there still none?
+                Object(ObjectRef),
+                /// Are these still the objects that match, each as above?
+                Objects(Query),
+            }
+            impl ::core::fmt::Debug for Question {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Question::Object(e) => {
+                            f.debug_tuple("Question::Object").field(e).finish()
+                        }
+                        Question::Objects(e) => {
+                            f.debug_tuple("Question::Objects").field(e).finish()
+                        }
+                    }
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// The object, cut down to the manifest's fields for its kind.
             #[allow(async_fn_in_trait)]
@@ -1484,6 +1508,7 @@ pub mod exports {
                 pub type Milliseconds = super::super::super::super::pilothouse::controller::types::Milliseconds;
                 pub type Stage = super::super::super::super::pilothouse::controller::changes::Stage;
                 pub type Effect = super::super::super::super::pilothouse::controller::changes::Effect;
+                pub type Question = super::super::super::super::pilothouse::controller::snapshot::Question;
                 /// One reconcile of one key.
                 #[derive(Clone, Eq, PartialEq)]
                 pub struct Request {
@@ -1555,6 +1580,13 @@ pub mod exports {
                     /// One after the other. All are checked before the first write is sent; an action that is not
                     /// valid or not permitted fails the whole outcome.
                     pub stages: _rt::Vec<Stage>,
+                    /// Before the first write is sent, the API server itself is asked, past every cache, whether
+                    /// this is still as the snapshot shows it: for a decision that rests on other objects than the
+                    /// one that is written, or on the absence of one. If it is not, nothing is done, the caches
+                    /// take what the server has said, and the key runs again; that is nobody's failure, and
+                    /// `previous` and `memo` stay what they were. The questions count as reads. At most 100, with
+                    /// at most 5,000 objects in their answers. An outcome that writes nothing asks nothing.
+                    pub confirm: _rt::Vec<Question>,
                     /// When this key runs again.
                     pub next: Next,
                     /// The least time from the end of this run to the next one, whatever changes: for what has a
@@ -1577,6 +1609,7 @@ pub mod exports {
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Outcome")
                             .field("stages", &self.stages)
+                            .field("confirm", &self.confirm)
                             .field("next", &self.next)
                             .field("not-before", &self.not_before)
                             .field("memo", &self.memo)
@@ -2039,6 +2072,7 @@ pub mod exports {
                                 *ptr65.add(0).cast::<u8>() = (0i32) as u8;
                                 let Outcome {
                                     stages: stages66,
+                                    confirm: confirm66,
                                     next: next66,
                                     not_before: not_before66,
                                     memo: memo66,
@@ -2728,58 +2762,216 @@ pub mod exports {
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>() = len119;
                                 *ptr65.add(8).cast::<*mut u8>() = result119;
+                                let vec133 = confirm66;
+                                let len133 = vec133.len();
+                                let layout133 = _rt::alloc::Layout::from_size_align(
+                                        vec133.len() * (11 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result133, _cleanup133) = wit_bindgen::rt::Cleanup::new(
+                                    layout133,
+                                );
+                                if let Some(cleanup) = _cleanup133 {
+                                    cleanup.forget();
+                                }
+                                for (i, e) in vec133.into_iter().enumerate() {
+                                    let base = result133
+                                        .add(i * (11 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        use super::super::super::super::pilothouse::controller::snapshot::Question as V132;
+                                        match e {
+                                            V132::Object(e) => {
+                                                *base.add(0).cast::<u8>() = (0i32) as u8;
+                                                let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                    kind: kind120,
+                                                    namespace: namespace120,
+                                                    name: name120,
+                                                } = e;
+                                                let vec121 = (kind120.into_bytes()).into_boxed_slice();
+                                                let ptr121 = vec121.as_ptr().cast::<u8>();
+                                                let len121 = vec121.len();
+                                                ::core::mem::forget(vec121);
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len121;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr121.cast_mut();
+                                                let vec122 = (namespace120.into_bytes()).into_boxed_slice();
+                                                let ptr122 = vec122.as_ptr().cast::<u8>();
+                                                let len122 = vec122.len();
+                                                ::core::mem::forget(vec122);
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len122;
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr122.cast_mut();
+                                                let vec123 = (name120.into_bytes()).into_boxed_slice();
+                                                let ptr123 = vec123.as_ptr().cast::<u8>();
+                                                let len123 = vec123.len();
+                                                ::core::mem::forget(vec123);
+                                                *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len123;
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr123.cast_mut();
+                                            }
+                                            V132::Objects(e) => {
+                                                *base.add(0).cast::<u8>() = (1i32) as u8;
+                                                let super::super::super::super::pilothouse::controller::snapshot::Query {
+                                                    kind: kind124,
+                                                    namespace: namespace124,
+                                                    filter: filter124,
+                                                } = e;
+                                                let vec125 = (kind124.into_bytes()).into_boxed_slice();
+                                                let ptr125 = vec125.as_ptr().cast::<u8>();
+                                                let len125 = vec125.len();
+                                                ::core::mem::forget(vec125);
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len125;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr125.cast_mut();
+                                                match namespace124 {
+                                                    Some(e) => {
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (1i32) as u8;
+                                                        let vec126 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr126 = vec126.as_ptr().cast::<u8>();
+                                                        let len126 = vec126.len();
+                                                        ::core::mem::forget(vec126);
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len126;
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr126.cast_mut();
+                                                    }
+                                                    None => {
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (0i32) as u8;
+                                                    }
+                                                };
+                                                use super::super::super::super::pilothouse::controller::snapshot::Filter as V131;
+                                                match filter124 {
+                                                    V131::Everything => {
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (0i32) as u8;
+                                                    }
+                                                    V131::Labels(e) => {
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (1i32) as u8;
+                                                        let vec127 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr127 = vec127.as_ptr().cast::<u8>();
+                                                        let len127 = vec127.len();
+                                                        ::core::mem::forget(vec127);
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len127;
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr127.cast_mut();
+                                                    }
+                                                    V131::Index(e) => {
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (2i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::snapshot::IndexValue {
+                                                            name: name128,
+                                                            value: value128,
+                                                        } = e;
+                                                        let vec129 = (name128.into_bytes()).into_boxed_slice();
+                                                        let ptr129 = vec129.as_ptr().cast::<u8>();
+                                                        let len129 = vec129.len();
+                                                        ::core::mem::forget(vec129);
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len129;
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr129.cast_mut();
+                                                        let vec130 = (value128.into_bytes()).into_boxed_slice();
+                                                        let ptr130 = vec130.as_ptr().cast::<u8>();
+                                                        let len130 = vec130.len();
+                                                        ::core::mem::forget(vec130);
+                                                        *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len130;
+                                                        *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr130.cast_mut();
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                                *ptr65
+                                    .add(8 + 3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len133;
+                                *ptr65
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result133;
                                 match next66 {
                                     Next::OnChange => {
                                         *ptr65
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                     Next::After(e) => {
                                         *ptr65
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
                                         *ptr65
-                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<i64>() = _rt::as_i64(e);
                                     }
                                     Next::Retry(e) => {
                                         *ptr65
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
-                                        let vec120 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr120 = vec120.as_ptr().cast::<u8>();
-                                        let len120 = vec120.len();
-                                        ::core::mem::forget(vec120);
+                                        let vec134 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr134 = vec134.as_ptr().cast::<u8>();
+                                        let len134 = vec134.len();
+                                        ::core::mem::forget(vec134);
                                         *ptr65
-                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len120;
+                                            .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len134;
                                         *ptr65
-                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr120.cast_mut();
+                                            .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr134.cast_mut();
                                     }
                                 }
                                 *ptr65
-                                    .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                     .cast::<i64>() = _rt::as_i64(not_before66);
                                 match memo66 {
                                     Some(e) => {
                                         *ptr65
-                                            .add(24 + 4 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (1i32) as u8;
-                                        let vec121 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr121 = vec121.as_ptr().cast::<u8>();
-                                        let len121 = vec121.len();
-                                        ::core::mem::forget(vec121);
-                                        *ptr65
                                             .add(24 + 6 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len121;
+                                            .cast::<u8>() = (1i32) as u8;
+                                        let vec135 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr135 = vec135.as_ptr().cast::<u8>();
+                                        let len135 = vec135.len();
+                                        ::core::mem::forget(vec135);
                                         *ptr65
-                                            .add(24 + 5 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr121.cast_mut();
+                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len135;
+                                        *ptr65
+                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr135.cast_mut();
                                     }
                                     None => {
                                         *ptr65
-                                            .add(24 + 4 * ::core::mem::size_of::<*const u8>())
+                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                 };
@@ -2789,29 +2981,29 @@ pub mod exports {
                                 match e {
                                     Failure::Retry(e) => {
                                         *ptr65.add(8).cast::<u8>() = (0i32) as u8;
-                                        let vec122 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr122 = vec122.as_ptr().cast::<u8>();
-                                        let len122 = vec122.len();
-                                        ::core::mem::forget(vec122);
+                                        let vec136 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr136 = vec136.as_ptr().cast::<u8>();
+                                        let len136 = vec136.len();
+                                        ::core::mem::forget(vec136);
                                         *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len122;
+                                            .cast::<usize>() = len136;
                                         *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr122.cast_mut();
+                                            .cast::<*mut u8>() = ptr136.cast_mut();
                                     }
                                     Failure::Terminal(e) => {
                                         *ptr65.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec123 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr123 = vec123.as_ptr().cast::<u8>();
-                                        let len123 = vec123.len();
-                                        ::core::mem::forget(vec123);
+                                        let vec137 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr137 = vec137.as_ptr().cast::<u8>();
+                                        let len137 = vec137.len();
+                                        ::core::mem::forget(vec137);
                                         *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len123;
+                                            .cast::<usize>() = len137;
                                         *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr123.cast_mut();
+                                            .cast::<*mut u8>() = ptr137.cast_mut();
                                     }
                                 }
                             }
@@ -3218,62 +3410,166 @@ pub mod exports {
                                     len86 * (3 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                let l87 = i32::from(
+                                let l87 = *arg0
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l88 = *arg0
+                                    .add(8 + 3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base108 = l87;
+                                let len108 = l88;
+                                for i in 0..len108 {
+                                    let base = base108
+                                        .add(i * (11 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let l89 = i32::from(*base.add(0).cast::<u8>());
+                                        match l89 {
+                                            0 => {
+                                                let l90 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l91 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l90, l91, 1);
+                                                let l92 = *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l93 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l92, l93, 1);
+                                                let l94 = *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l95 = *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l94, l95, 1);
+                                            }
+                                            _ => {
+                                                let l96 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l97 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l96, l97, 1);
+                                                let l98 = i32::from(
+                                                    *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                match l98 {
+                                                    0 => {}
+                                                    _ => {
+                                                        let l99 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l100 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l99, l100, 1);
+                                                    }
+                                                }
+                                                let l101 = i32::from(
+                                                    *base
+                                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                match l101 {
+                                                    0 => {}
+                                                    1 => {
+                                                        let l102 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l103 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l102, l103, 1);
+                                                    }
+                                                    _ => {
+                                                        let l104 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l105 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l104, l105, 1);
+                                                        let l106 = *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l107 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l106, l107, 1);
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                                _rt::cabi_dealloc(
+                                    base108,
+                                    len108 * (11 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l109 = i32::from(
                                     *arg0
-                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l87 {
+                                match l109 {
                                     0 => {}
                                     1 => {}
                                     _ => {
-                                        let l88 = *arg0
-                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                        let l110 = *arg0
+                                            .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l89 = *arg0
-                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                                        let l111 = *arg0
+                                            .add(16 + 5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l88, l89, 1);
+                                        _rt::cabi_dealloc(l110, l111, 1);
                                     }
                                 }
-                                let l90 = i32::from(
+                                let l112 = i32::from(
                                     *arg0
-                                        .add(24 + 4 * ::core::mem::size_of::<*const u8>())
+                                        .add(24 + 6 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l90 {
+                                match l112 {
                                     0 => {}
                                     _ => {
-                                        let l91 = *arg0
-                                            .add(24 + 5 * ::core::mem::size_of::<*const u8>())
+                                        let l113 = *arg0
+                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l92 = *arg0
-                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                        let l114 = *arg0
+                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l91, l92, 1);
+                                        _rt::cabi_dealloc(l113, l114, 1);
                                     }
                                 }
                             }
                             _ => {
-                                let l93 = i32::from(*arg0.add(8).cast::<u8>());
-                                match l93 {
+                                let l115 = i32::from(*arg0.add(8).cast::<u8>());
+                                match l115 {
                                     0 => {
-                                        let l94 = *arg0
+                                        let l116 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l95 = *arg0
+                                        let l117 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l94, l95, 1);
+                                        _rt::cabi_dealloc(l116, l117, 1);
                                     }
                                     _ => {
-                                        let l96 = *arg0
+                                        let l118 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l97 = *arg0
+                                        let l119 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l96, l97, 1);
+                                        _rt::cabi_dealloc(l118, l119, 1);
                                     }
                                 }
                             }
@@ -3325,11 +3621,11 @@ pub mod exports {
                 struct _RetArea(
                     [::core::mem::MaybeUninit<
                         u8,
-                    >; 32 + 6 * ::core::mem::size_of::<*const u8>()],
+                    >; 32 + 8 * ::core::mem::size_of::<*const u8>()],
                 );
                 static mut _RET_AREA: _RetArea = _RetArea(
                     [::core::mem::MaybeUninit::uninit(); 32
-                        + 6 * ::core::mem::size_of::<*const u8>()],
+                        + 8 * ::core::mem::size_of::<*const u8>()],
                 );
             }
         }
@@ -3483,32 +3779,33 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2501] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2583] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc4\x12\x01A\x02\x01\
-A\x12\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x96\x13\x01A\x02\x01\
+A\x13\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x19\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x1b\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
 \x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
 \0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
 erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
 \x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
-k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
-j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x01k\x03\x01\
-@\x03\x05query\x0e\x05after\x14\x05limity\0\x12\x04\0\x09list-page\x01\x15\x03\0\
-$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\
-\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\
-\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04\
-info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05lev\
-el\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:\
-controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\
-\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\
-\x03\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06\
-object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06\
-object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0b\
-subresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
+q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x0f\x01k\x05\
+\x01j\x01\x11\x01\x07\x01@\x01\x06object\x03\0\x12\x04\0\x03get\x01\x13\x01j\x01\
+\x05\x01\x07\x01@\x01\x05query\x0e\0\x14\x04\0\x04list\x01\x15\x01k\x03\x01@\x03\
+\x05query\x0e\x05after\x16\x05limity\0\x14\x04\0\x09list-page\x01\x17\x03\0$pilo\
+thouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
+\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
+\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
+nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
+l\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:c\
+ontroller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
+\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
+\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06obj\
+ect\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06obj\
+ect\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0bs\
+ubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
 strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
 bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
 background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
@@ -3530,19 +3827,20 @@ call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped
 n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
 esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
 \0#pilothouse:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\
-\x06effect\x01B\x1c\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\
-\x03\x04\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\
-\x02\x03\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effec\
-t\x03\0\x08\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0a\x06object\x0b\x07\
-attempty\x08previous\x0c\x04memo\x0d\x06config\x03\x04\0\x07request\x03\0\x0e\x01\
-q\x03\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x10\
-\x01p\x07\x01r\x04\x06stages\x12\x04next\x11\x0anot-before\x05\x04memo\x0d\x04\0\
-\x07outcome\x03\0\x13\x01q\x02\x05retry\x01s\0\x08terminal\x01s\0\x04\0\x07failu\
-re\x03\0\x15\x01@\0\0\x03\x04\0\x08describe\x01\x17\x01j\x01\x14\x01\x16\x01@\x01\
-\x07request\x0f\0\x18\x04\0\x09reconcile\x01\x19\x04\0\"pilothouse:controller/pl\
-ugin@0.2.0\x05\x0b\x04\0&pilothouse:controller/controller@0.2.0\x04\0\x0b\x10\x01\
-\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-componen\
-t\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\x06effect\x02\x03\0\x01\x08question\x01B\x1f\x02\x03\x02\x01\x02\x04\0\x0aobjec\
+t-ref\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\
+\0\x0cmilliseconds\x03\0\x04\x02\x03\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\
+\x02\x01\x0a\x04\0\x06effect\x03\0\x08\x02\x03\x02\x01\x0b\x04\0\x08question\x03\
+\0\x0a\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0c\x06object\x0d\x07att\
+empty\x08previous\x0e\x04memo\x0f\x06config\x03\x04\0\x07request\x03\0\x10\x01q\x03\
+\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x12\x01\
+p\x07\x01p\x0b\x01r\x05\x06stages\x14\x07confirm\x15\x04next\x13\x0anot-before\x05\
+\x04memo\x0f\x04\0\x07outcome\x03\0\x16\x01q\x02\x05retry\x01s\0\x08terminal\x01\
+s\0\x04\0\x07failure\x03\0\x18\x01@\0\0\x03\x04\0\x08describe\x01\x1a\x01j\x01\x17\
+\x01\x19\x01@\x01\x07request\x11\0\x1b\x04\0\x09reconcile\x01\x1c\x04\0\"pilotho\
+use:controller/plugin@0.2.0\x05\x0c\x04\0&pilothouse:controller/controller@0.2.0\
+\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -3555,31 +3853,32 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2153] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc8\x0f\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2191] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xee\x0f\x01A\x02\x01\
 A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x19\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x1b\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
 \x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
 \0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
 erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
 \x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
-k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
-j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x01k\x03\x01\
-@\x03\x05query\x0e\x05after\x14\x05limity\0\x12\x04\0\x09list-page\x01\x15\x03\0\
-$pilothouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\
-\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\
-\x02\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04\
-info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05lev\
-el\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:\
-controller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\
-\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\
-\x03\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06\
-object\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06\
-object\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0b\
-subresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
+q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x0f\x01k\x05\
+\x01j\x01\x11\x01\x07\x01@\x01\x06object\x03\0\x12\x04\0\x03get\x01\x13\x01j\x01\
+\x05\x01\x07\x01@\x01\x05query\x0e\0\x14\x04\0\x04list\x01\x15\x01k\x03\x01@\x03\
+\x05query\x0e\x05after\x16\x05limity\0\x14\x04\0\x09list-page\x01\x17\x03\0$pilo\
+thouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
+\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
+\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
+nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
+l\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:c\
+ontroller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
+\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
+\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06obj\
+ect\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06obj\
+ect\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0bs\
+ubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
 strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
 bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
 background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\

@@ -178,7 +178,7 @@ struct Name {
     name: String,
 }
 
-fn query(kind: &str, namespace: Option<&str>, filter: &Filter) -> Query {
+pub(crate) fn query(kind: &str, namespace: Option<&str>, filter: &Filter) -> Query {
     Query {
         kind: kind.to_owned(),
         namespace: namespace.map(str::to_owned),

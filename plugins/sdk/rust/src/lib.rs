@@ -125,7 +125,9 @@ pub use bindings::pilothouse::controller::changes::{
     Finalizer, Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
 };
 pub use bindings::pilothouse::controller::log::Level;
-pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, ReadError};
+pub use bindings::pilothouse::controller::snapshot::{
+    Filter, IndexValue, Query, Question, ReadError,
+};
 pub use bindings::pilothouse::controller::types::ObjectRef;
 pub use host::{Host, Pages};
 pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::host::decode;
-use crate::{Action, Failure, Next, ObjectRef, Outcome, ReadError, Request, Stage};
+use crate::host::{decode, query};
+use crate::{
+    Action, Failure, Filter, Next, ObjectRef, Outcome, Question, ReadError, Request, Stage,
+};
 
 impl Outcome {
     /// An outcome without actions. The key runs again when something it has read changes.
@@ -14,6 +16,7 @@ impl Outcome {
     pub fn done() -> Self {
         Self {
             stages: Vec::new(),
+            confirm: Vec::new(),
             next: Next::OnChange,
             not_before: 0,
             memo: None,
@@ -76,6 +79,23 @@ impl Outcome {
     #[must_use]
     pub fn retry(mut self, message: impl Into<String>) -> Self {
         self.next = Next::Retry(message.into());
+        self
+    }
+
+    /// Writes only if the API server itself, past every cache, has this object as the snapshot shows
+    /// it: the same object (or still none), and being deleted only if the snapshot shows that. If
+    /// not, nothing is done, and the key runs again on what the server has: that is no failure.
+    #[must_use]
+    pub fn confirm(mut self, object: &ObjectRef) -> Self {
+        self.confirm.push(Question::Object(object.clone()));
+        self
+    }
+
+    /// As [`confirm`](Self::confirm), for a list: are these still the objects of a kind that match?
+    #[must_use]
+    pub fn confirm_list(mut self, kind: &str, namespace: Option<&str>, filter: &Filter) -> Self {
+        let query = query(kind, namespace, filter);
+        self.confirm.push(Question::Objects(query));
         self
     }
 

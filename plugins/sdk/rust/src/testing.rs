@@ -138,6 +138,20 @@ impl FakeCluster {
         self
     }
 
+    /// Adds a whole object as [`with`](Self::with) does, that is on the server but that no watch has
+    /// brought yet: reconciles do not see it. What an outcome has
+    /// [confirmed](Outcome::confirm) is asked of the server, which has it. The next change of the
+    /// kind by [`with`](Self::with) brings it.
+    ///
+    /// # Panics
+    ///
+    /// As for [`with`](Self::with).
+    #[must_use]
+    pub fn with_unseen(mut self, object: Value) -> Self {
+        self.server.place(object);
+        self
+    }
+
     /// Sets the time, since the Unix epoch.
     #[must_use]
     pub fn at(mut self, now: Duration) -> Self {
@@ -423,7 +437,21 @@ impl FakeCluster {
         namespace: &str,
         labels: &str,
     ) -> host::WriteAnswer {
-        let deleted = self.server.selected(kind, namespace, labels);
+        let labels = host::LabelSelector::parse(labels);
+        let wanted = host::InformerKey {
+            namespace: (!namespace.is_empty()).then(|| namespace.into()),
+            labels: labels.expect("the host has written the selector"),
+            ..host::InformerKey::all(kind.clone())
+        };
+        let text = |object: &Value, member: &str| {
+            let text = object["metadata"][member].as_str();
+            text.unwrap_or_default().to_owned()
+        };
+        let deleted = self.server.matching(&wanted).into_iter().map(|object| {
+            let key = host::ObjectKey::new(&text(object, "namespace"), &text(object, "name"));
+            (key, text(object, "uid"))
+        });
+        let deleted: Vec<(host::ObjectKey, String)> = deleted.collect();
         for (key, _) in &deleted {
             self.delete_one(kind, key);
         }
@@ -459,23 +487,13 @@ impl FakeCluster {
             }
         };
         let ran = reconcile.run();
-        let mut step = self.caches.get_mut().hub.ran(ran, self.now);
-        let mut pending = VecDeque::new();
-        let finished = loop {
-            let writing = match step {
-                ControlFlow::Break(finished) => break finished,
-                ControlFlow::Continue(writing) => writing,
-            };
-            let sending = match writing.advance() {
-                ControlFlow::Break(finished) => break finished,
-                ControlFlow::Continue((begun, sending)) => {
-                    pending.extend(begun);
-                    sending
-                }
-            };
-            let write = pending.pop_front().expect("a write is under way");
-            let answer = self.send(write.write());
-            step = ControlFlow::Continue(sending.answered(write, answer));
+        let finished = match self.caches.get_mut().hub.ran(ran, self.now) {
+            host::Decision::Finished(finished) => finished,
+            host::Decision::Writing(writing) => self.carry_out(writing),
+            host::Decision::Confirming(confirming) => match self.confirm(confirming) {
+                Ok(writing) => self.carry_out(writing),
+                Err(finished) => finished,
+            },
         };
         let kind = self.guest.subject_kind();
         let run = Run {
@@ -484,6 +502,60 @@ impl FakeCluster {
         };
         self.caches.get_mut().hub.finished(finished, self.now);
         Some(run)
+    }
+
+    fn carry_out(&mut self, mut writing: host::Writing) -> host::Finished {
+        let mut pending = VecDeque::new();
+        loop {
+            let sending = match writing.advance() {
+                ControlFlow::Break(finished) => return finished,
+                ControlFlow::Continue((begun, sending)) => {
+                    pending.extend(begun);
+                    sending
+                }
+            };
+            let write = pending.pop_front().expect("a write is under way");
+            let answer = self.send(write.write());
+            writing = sending.answered(write, answer);
+        }
+    }
+
+    /// Answers what an outcome wants to have confirmed. If the server contradicts what the reconcile
+    /// has seen, brings the caches up to date.
+    fn confirm(&mut self, confirming: host::Confirming) -> Result<host::Writing, host::Finished> {
+        let answers = self.confirm_answers(confirming.objects(), confirming.lists());
+        match self.caches.get_mut().hub.confirmed(confirming, answers) {
+            host::ConfirmEnd::Writing(writing) => Ok(writing),
+            host::ConfirmEnd::Finished(finished) => Err(finished),
+            host::ConfirmEnd::Contradicted(fetch, finished) => {
+                let questions = fetch.questions.iter();
+                let answers = questions.map(|question| self.fetch(question)).collect();
+                self.caches.get_mut().hub.fetched(&fetch, answers, self.now);
+                Err(finished)
+            }
+        }
+    }
+
+    fn confirm_answers(
+        &self,
+        objects: &[host::ConfirmedObject],
+        lists: &[host::ConfirmedList],
+    ) -> host::ConfirmAnswers {
+        let object = |asked: &host::ConfirmedObject| {
+            let found = self.server.get(&asked.kind, &asked.key);
+            Ok(found.map(Value::to_string))
+        };
+        let list = |asked: &host::ConfirmedList| {
+            let objects = self.server.matching(&asked.target).into_iter();
+            let found = objects.map(|object| asked.examine(&object.to_string()));
+            let found: Result<Vec<_>, String> = found.collect();
+            let found = found.map_err(ReadFailure::Refused)?;
+            Ok(found.into_iter().flatten().collect())
+        };
+        host::ConfirmAnswers {
+            objects: objects.iter().map(object).collect(),
+            lists: lists.iter().map(list).collect(),
+        }
     }
 
     fn fetch(&self, question: &host::Question) -> Result<Option<String>, ReadFailure> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::{FakeCluster, check_manifest};
 use pilothouse_sdk::{
-    Action, Apply, Children, Controller, Create, Delete, DeleteAll, Event, Failure, Finalizer, Host, Index,
-    Manifest, ObjectRef, Outcome, Patch, Read, Request, Selection, Update, Verb, Write,
+    Action, Apply, Children, Controller, Create, Delete, DeleteAll, Event, Failure, Finalizer,
+    Host, Index, Manifest, ObjectRef, Outcome, Patch, Read, Request, Selection, Update, Verb,
+    Write,
 };
 use serde_json::Value;
 
@@ -46,7 +47,12 @@ fn a_manifest_is_refused_when_the_host_refuses_it() {
 /// limits and no sources.
 fn can_be_said(case: &Value) -> bool {
     let refused = case["refused"].as_str().unwrap_or_default();
-    let unsaid = ["unknown field", "unknown variant", "invalid value", "sources"];
+    let unsaid = [
+        "unknown field",
+        "unknown variant",
+        "invalid value",
+        "sources",
+    ];
     !unsaid.iter().any(|what| refused.contains(what))
 }
 

@@ -313,6 +313,7 @@ impl Keys {
             remembered,
             executed,
         } = finished;
+        let is_carried_out = remembered.is_some();
         if let Some(remembered) = remembered.filter(|_| present.installed.is_of(&held)) {
             self.remember(&held, remembered, present.now);
         }
@@ -320,8 +321,13 @@ impl Keys {
             End::Done(requeue_after) => {
                 return self.settle(&held, requeue_after, executed, present);
             }
-            End::Failed(error) => self.fail(&held, &error, executed, present),
+            End::Failed(error) => {
+                // A reconcile without an outcome leaves the effects of the last one in place.
+                let executed = is_carried_out.then_some(executed);
+                self.fail(&held, &error, executed, present);
+            }
             End::Halted => self.run_again(&held, executed, present),
+            End::Contradicted => self.contradicted(&held, present.now),
         }
         None
     }
@@ -330,6 +336,7 @@ impl Keys {
     /// has no memo: the next object of this name is another one.
     fn remember(&mut self, held: &RunningKey, remembered: Remembered, now: Time) {
         let (key, queue) = (&held.request.key, &mut self.ready.due.queue);
+        self.records.end_contradictions(key);
         queue.set_not_before(key, now + remembered.not_before);
         let memo = remembered.memo.filter(|_| !held.is_gone);
         self.records.set_memo(key, memo);
@@ -373,19 +380,20 @@ impl Keys {
         &mut self,
         held: &RunningKey,
         error: &ReconcileError,
-        executed: Executed,
+        executed: Option<Executed>,
         present: Present<'_>,
     ) {
         let (key, now) = (&held.request.key, present.now);
         if !held.is_gone {
             self.gone.remove(key);
         }
-        let is_reached = matches!(error, ReconcileError::Write { .. }) || is_certain(&executed);
-        // A reconcile without an outcome leaves the effects of the last one in place.
-        if error.has_outcome() {
-            self.keep(key, executed, present);
-        } else {
-            self.ready.due.wrote_nothing(key);
+        let is_reached = matches!(
+            error,
+            ReconcileError::Write { .. } | ReconcileError::Unconfirmed(_)
+        ) || executed.as_ref().is_some_and(is_certain);
+        match executed {
+            Some(executed) => drop(self.keep(key, executed, present)),
+            None => self.ready.due.wrote_nothing(key),
         }
         if let ReconcileError::Unavailable(_) = error {
             return self.park(held, now);
@@ -421,6 +429,19 @@ impl Keys {
         if is_repeated && !matches!(error, ReconcileError::Write { .. }) {
             self.suspects.add(key);
         }
+    }
+
+    /// The API server has contradicted what a reconcile was decided on. Its key is queued again: at
+    /// once the first time, because the caches have taken what the server said.
+    fn contradicted(&mut self, held: &RunningKey, now: Time) {
+        let key = &held.request.key;
+        self.ready.due.wrote_nothing(key);
+        self.records.end_unreachable(key);
+        self.ready.release_parked(&self.records);
+        let delay = self.records.count_contradiction(key);
+        let queue = &mut self.ready.due.queue;
+        queue.add_after(key, delay, held.priority, now);
+        self.done(key, now);
     }
 
     /// The writes of a reconcile were stopped on the way, so its key is queued again.

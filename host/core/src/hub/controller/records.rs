@@ -23,6 +23,12 @@ pub(super) const REQUEUE_STREAK: Backoff = Backoff {
     max: Duration::from_secs(1),
 };
 
+/// The delay of a key whose view of the cluster the API server keeps contradicting.
+const CONTRADICTED: Backoff = Backoff {
+    base: Duration::from_millis(5),
+    max: Duration::from_secs(10),
+};
+
 /// What is remembered of one key. Most keys have nothing to remember, and no record.
 #[derive(Debug, Default)]
 struct KeyRecord {
@@ -31,6 +37,8 @@ struct KeyRecord {
     unreachable_streak: u32,
     /// How many times in a row the key has asked for a short requeue.
     requeue_streak: u32,
+    /// How many times in a row the API server has contradicted what the key had seen.
+    contradictions: u32,
     /// The last error, if the key is broken.
     error: Option<Box<str>>,
     effects: Box<[Effect]>,
@@ -42,6 +50,7 @@ impl KeyRecord {
     fn is_empty(&self) -> bool {
         self.unreachable_streak == 0
             && self.requeue_streak == 0
+            && self.contradictions == 0
             && self.error.is_none()
             && self.effects.is_empty()
             && self.memo.is_none()
@@ -116,6 +125,23 @@ impl KeyRecords {
     /// The key has asked for no requeue.
     pub fn end_requeues(&mut self, key: &ObjectKey) {
         self.change(key, |record| record.requeue_streak = 0);
+    }
+
+    /// The API server has contradicted what the key had seen. Returns after which delay it runs
+    /// again: none the first time. If it goes on, a watch is late, or the caches cannot take what
+    /// the server has.
+    pub fn count_contradiction(&mut self, key: &ObjectKey) -> Duration {
+        let before = self.change(key, |record| {
+            let before = record.contradictions;
+            record.contradictions = before.saturating_add(1);
+            before
+        });
+        CONTRADICTED.delay(before)
+    }
+
+    /// The key's outcome has been carried out.
+    pub fn end_contradictions(&mut self, key: &ObjectKey) {
+        self.change(key, |record| record.contradictions = 0);
     }
 
     /// Sets the last error of a key that is broken, or removes it.

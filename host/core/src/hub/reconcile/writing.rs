@@ -90,6 +90,8 @@ pub(in crate::hub) enum End {
     Failed(ReconcileError),
     /// Its writes were stopped on the way, because its plugin was halted.
     Halted,
+    /// Nothing was written: the API server has contradicted the snapshot that it was decided on.
+    Contradicted,
 }
 
 impl Finished {
@@ -98,6 +100,16 @@ impl Finished {
         Self {
             held,
             end: End::Failed(error),
+            remembered: None,
+            executed: Executed::default(),
+        }
+    }
+
+    /// Nothing was written, because the snapshot was out of date.
+    pub(in crate::hub) fn contradicted(held: RunningKey) -> Self {
+        Self {
+            held,
+            end: End::Contradicted,
             remembered: None,
             executed: Executed::default(),
         }
@@ -125,7 +137,7 @@ impl Finished {
         // What was stopped on the way goes on as soon as it may.
         let not_before = match end {
             End::Halted => Duration::ZERO,
-            End::Done(_) | End::Failed(_) => not_before.min(MAX_NOT_BEFORE),
+            End::Done(_) | End::Failed(_) | End::Contradicted => not_before.min(MAX_NOT_BEFORE),
         };
         Self {
             held,
@@ -144,7 +156,7 @@ impl Finished {
     pub fn error(&self) -> Option<&ReconcileError> {
         match &self.end {
             End::Failed(error) => Some(error),
-            End::Done(_) | End::Halted => None,
+            End::Done(_) | End::Halted | End::Contradicted => None,
         }
     }
 

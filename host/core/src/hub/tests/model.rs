@@ -644,8 +644,9 @@ impl Life {
         }
         let rig = &mut self.rig;
         match rig.hub.ran(ran, rig.now) {
-            ControlFlow::Continue(writing) => rig.end(writing, executed),
-            ControlFlow::Break(finished) => rig.hub.finished(finished, rig.now),
+            Decision::Writing(writing) => rig.end(writing, executed),
+            Decision::Finished(finished) => rig.hub.finished(finished, rig.now),
+            Decision::Confirming(_) => unreachable!("nothing is to be confirmed"),
         };
     }
 

@@ -9,7 +9,7 @@ use pilothouse_core as host;
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
     Action, ActionResult, Delete, DeleteAll, Effect, Event, Failure, Filter, Next, ObjectRef,
-    Outcome, ReadError, Request, Stage,
+    Outcome, Question, ReadError, Request, Stage,
 };
 
 /// A kind that a plugin names.
@@ -144,6 +144,7 @@ fn stopped<T>(reason: impl std::fmt::Display) -> T {
 pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
     host::Outcome {
         stages: outcome.stages.iter().cloned().map(Into::into).collect(),
+        confirm: outcome.confirm.iter().map(confirmation).collect(),
         follow_up: host::FollowUp {
             next: match outcome.next.clone() {
                 Next::OnChange => host::NextRun::OnChange,
@@ -152,6 +153,20 @@ pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
             },
             not_before: Duration::from_millis(outcome.not_before),
             memo: outcome.memo.as_deref().map(Into::into),
+        },
+    }
+}
+
+fn confirmation(question: &Question) -> host::Confirmation {
+    match question {
+        Question::Object(object) => {
+            let (kind, key) = object_ref(object);
+            host::Confirmation::Object(kind, key)
+        }
+        Question::Objects(query) => host::Confirmation::Objects {
+            kind: kind(&query.kind),
+            namespace: query.namespace.clone(),
+            filter: filter(&query.filter),
         },
     }
 }

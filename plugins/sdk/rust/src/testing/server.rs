@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ActionResult, Kind, LabelSelector, Object, ObjectKey, Operation, PatchType, ResourceVersion,
+    ActionResult, InformerKey, Kind, Object, ObjectKey, Operation, PatchType, ResourceVersion,
     Schema, Write, WriteAnswer,
 };
 use serde_json::{Value, json};
@@ -288,16 +288,19 @@ impl Server {
         self.store(kind, key, new, Some(&current))
     }
 
-    /// The objects of a namespace that a selector in the server's syntax selects, with their uids.
-    pub fn selected(&self, kind: &Kind, namespace: &str, labels: &str) -> Vec<(ObjectKey, String)> {
-        let labels = LabelSelector::parse(labels).expect("the host has written the selector");
-        let parse = |object: &Value| Object::parse(kind, &object.to_string(), &Schema::default());
-        let objects = self.all(kind).filter_map(|object| parse(object).ok());
-        let selected =
-            objects.filter(|object| object.key().namespace == namespace && labels.matches(object));
-        selected
-            .map(|object| (object.key().to_key(), object.uid().to_owned()))
-            .collect()
+    /// The objects that an informer brings.
+    pub fn matching(&self, wanted: &InformerKey) -> Vec<&Value> {
+        let parse = |object: &Value| {
+            Object::parse(&wanted.kind, &object.to_string(), &Schema::default()).ok()
+        };
+        let is_wanted = |object: &&Value| {
+            parse(object).is_some_and(|parsed| {
+                let namespace = wanted.namespace.as_deref();
+                namespace.is_none_or(|namespace| parsed.key().namespace == namespace)
+                    && wanted.selects(&parsed, &object.to_string())
+            })
+        };
+        self.all(&wanted.kind).filter(is_wanted).collect()
     }
 
     fn existing(&self, kind: &Kind, key: &ObjectKey) -> Result<Value, ActionResult> {
