@@ -204,7 +204,8 @@ impl Plugin for Native {
     }
 
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
-        let service = sdk::ObjectRef::new("v1/Service", &request.key.namespace, &request.key.name);
+        let key = &request.key.object;
+        let service = sdk::ObjectRef::new("v1/Service", &key.namespace, &key.name);
         let host = ReaderHost(std::cell::RefCell::new(reader));
         let object = sdk::Host::get_json(&host, &service);
         let request = sdk::Request {

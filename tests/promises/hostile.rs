@@ -253,7 +253,7 @@ impl Rig {
         let took = started.elapsed();
         let run = Run {
             plugin: ran.held().plugin,
-            name: ran.held().request.key.name.to_string(),
+            name: ran.held().object().name.to_string(),
             verdict: verdict(&ran),
             took,
         };

@@ -13,8 +13,9 @@ use pilothouse_core::{
 };
 use serde_json::Value;
 
-/// Runs the plugin for one key of a cluster with these objects. Returns false if the hub does not
-/// run this key, because it is no key of the plugin. The error is that of the reconcile.
+/// Runs the plugin, which reconciles one kind, for one key of a cluster with these objects. Returns
+/// false if the hub does not run this key, because it is no key of the plugin. The error is that of
+/// the reconcile.
 pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey) -> Result<bool> {
     let mut hub = Hub::default();
     // Reconciles of other keys are taken from the hub and never ended, so they must not use up the
@@ -39,7 +40,7 @@ pub fn run_in_memory(plugin: Arc<dyn Plugin>, objects: &[Value], key: &ObjectKey
         hub.apply(informer, delta, Duration::ZERO);
     }
     while let Next::Run(reconcile) = hub.next(Duration::ZERO, 0) {
-        if reconcile.held().request.key == *key {
+        if reconcile.held().request.key.object == *key {
             let ran = reconcile.run();
             let plan = ran.plan().map(|_| true);
             return plan.map_err(|error| anyhow::anyhow!("{error}"));
