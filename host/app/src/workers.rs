@@ -298,8 +298,8 @@ impl WorkerContext {
                 let held = finished.held();
                 debug!(
                     plugin = held.plugin_name(),
-                    kind = held.subject_kind(),
-                    object = %held.request.key,
+                    kind = held.kind(),
+                    object = %held.object(),
                     objects = fetch.questions.len(),
                     "the server contradicts the snapshot; nothing is written"
                 );
