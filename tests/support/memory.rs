@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use pilothouse_core::{
-    ActionResult, ControllerSettings, Delta, Finished, Hub, Kind, Listing, Manifest, Next, NextRun,
-    Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError, Writing,
+    ActionResult, ControllerSettings, Delta, Finished, FollowUp, Hub, Kind, Listing, Manifest,
+    Next, NextRun, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError,
+    Writing,
 };
 use serde_json::Value;
 
@@ -61,11 +62,15 @@ impl Plugin for AgainSoon {
     fn reconcile(&self, request: &Request, reader: &mut Reader) -> Result<Outcome, RunError> {
         let request = Request {
             previous: Vec::new(),
+            memo: None,
             ..request.clone()
         };
         let outcome = self.0.reconcile(&request, reader)?;
         Ok(Outcome {
-            follow_up: NextRun::After(Duration::from_secs(1)).into(),
+            follow_up: FollowUp {
+                next: NextRun::After(Duration::from_secs(1)),
+                ..outcome.follow_up
+            },
             ..outcome
         })
     }
