@@ -1,0 +1,314 @@
+"""A cluster in memory for the tests of a controller."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ..changes import Effect, to_json
+from ..controller import Controller
+from ..host import Request
+from ..objects import EPOCH, ObjectRef
+from ..outcome import Failure, Outcome, Retry, milliseconds
+from .execution import Execution, Plan
+from .planner import Applied, Planner, child_key
+from .reader import Reader
+from .schedule import Key, Schedule, back_off
+from .server import Object, Server, metadata_of
+from .views import Choice, Views
+
+_MAX_RUNS = 10_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One reconcile of `FakeCluster.run_due`."""
+
+    key: ObjectRef | None
+    """The object of its key. None for a singleton."""
+    error: str | None = None
+    """Why it failed."""
+
+
+class FakeCluster:
+    """A cluster in memory, seen through one controller's manifest, all of which is granted.
+
+    It refuses what the host refuses, in the same words: a manifest, a read of what the manifest
+    does not name (another kind, another namespace), and an outcome (a write that is not declared,
+    a finalizer inside an apply, an owner that the plugin does not see, …). It shows the controller
+    what the host shows: objects cut to the manifest's fields, label selectors in both forms,
+    indexes. Each reconcile runs twice on copies of the same, and fails the test (`AssertionError`)
+    if it returns or reads something else the second time: it must be pure. What would end the run
+    in the host (a kind or a selector that cannot be parsed, an undeclared index) ends the test, and
+    so does an exception of the controller that is neither `Retry` nor `Terminal`.
+
+    `reconcile` runs a key and writes nothing. `turn` also writes what it returns, and the next
+    reconcile sees the result. `run_due` runs the keys that the host would run.
+
+    What it does not check or do: it is Python code beside the host's, held to it by `wit/cases`
+    (every manifest and outcome there) and not by more. It knows no schemas: it fills in no
+    defaults, validates no object, replaces lists as a whole (but for finalizers and owners), takes
+    every kind to have a `status` subresource, converts nothing between versions of a kind, and has
+    no strategic merge patch. There is no garbage collector, no admission, no quota, no other field
+    managers than the plugin and everybody else; writes to subresources other than `status` have no
+    effect. Grants below the manifest, fuel, memory and time limits, and the total size of an
+    outcome are not looked at. Writes of a stage are done one after the other; pauses after frequent
+    requeues, loops of a key's own writes, resyncs and quarantine do not happen. Secret values are
+    always there. A strange name or label that Kubernetes would refuse is taken.
+    """
+
+    def __init__(self, controller: Controller, *objects: Object) -> None:
+        """A cluster with these objects, at 1970-01-01, with the configuration `{}`."""
+        if not isinstance(controller, Controller):
+            raise TypeError(f"{controller!r} is not decorated with @controller")
+        self._controller = controller
+        self._server = Server()
+        self._views = Views(controller.manifest, self._server)
+        self._subject = controller.manifest.subject
+        self._choice = Choice(self._subject) if self._subject else None
+        self._applied: Applied = {}
+        self._schedule = Schedule()
+        self._has_begun = False
+        self._config: dict[str, Any] = {}
+        self.lines: list[str] = []
+        """The lines logged so far, in the form `INFO message name=value`."""
+        self.add(*objects)
+
+    def add(self, *objects: Object) -> None:
+        """Adds whole objects. One replaces an object of the same kind, namespace and name."""
+        for value in objects:
+            ref, before = self._server.place(value)
+            self._wake(ref, before)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Deletes an object as another client would: it goes, or waits for its finalizers."""
+        ref = ObjectRef(kind, namespace, name)
+        before = self._server.get(ref)
+        self._server.delete(ref)
+        self._wake(ref, before)
+
+    def object(self, kind: str, namespace: str, name: str) -> Object | None:
+        """The whole object, as it is stored."""
+        return copy.deepcopy(self._server.get(ObjectRef(kind, namespace, name)))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The Events written so far, with the members of the contract's record `event`."""
+        return [note for _, note in self._server.events]
+
+    def at(self, now: datetime) -> None:
+        """Sets the time. It must have a zone."""
+        if now.tzinfo is None:
+            raise ValueError(f"{now!r} has no time zone: give it one, such as timezone.utc")
+        self._server.now = now
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """Sets the plugin's configuration. It is not checked against `config_schema`."""
+        self._config = json.loads(to_json(config))
+        for key in list(self._schedule.known):
+            self._schedule.wake(key)
+
+    def reconcile(
+        self,
+        namespace: str = "",
+        name: str = "",
+        *,
+        attempt: int | None = None,
+        previous: Iterable[Effect] | None = None,
+    ) -> Outcome:
+        """Runs a key, and writes nothing.
+
+        `attempt` and `previous` are what a later try is told; without them, what the key's last
+        `turn` has left. Raises what the controller raises, and `Terminal` with the host's message
+        if the host would refuse the outcome, or if the controller went on after a denied read.
+        """
+        return self._reconcile((namespace, name), attempt, previous)[0]
+
+    def turn(self, namespace: str = "", name: str = "") -> Outcome:
+        """Runs a key and writes what it returns. Raises what `reconcile` raises."""
+        key = (namespace, name)
+        try:
+            outcome, plan = self._reconcile(key)
+        except Failure:
+            self._schedule.of(key).attempt += 1
+            raise
+        self._perform(key, outcome, plan)
+        return outcome
+
+    def run_due(self) -> list[Run]:
+        """Runs the keys that the host would run now, and those that their writes wake, until none
+        is due. Returns them in the order in which they ran.
+
+        At first these are the keys of all objects that the manifest reconciles; after that those
+        for which something that they have read has changed, and those whose time has come (`at`).
+        """
+        if not self._has_begun:
+            self._has_begun = True
+            self._schedule.add_first(self._first_keys())
+        runs: list[Run] = []
+        while (key := self._schedule.next(self._server.now)) is not None:
+            runs.append(Run(self._ref(key), self._run(key)))
+            if len(runs) >= _MAX_RUNS:
+                raise AssertionError(
+                    f"{_MAX_RUNS} reconciles, and keys are still due: the controller never comes "
+                    "to rest"
+                )
+        return runs
+
+    def _run(self, key: Key) -> str | None:
+        """Runs a key to the end of its writes. Returns why it failed."""
+        known = self._schedule.of(key)
+        known.due = None
+        try:
+            outcome, plan = self._reconcile(key)
+        except Failure as error:
+            if isinstance(error, Retry):
+                known.due = self._server.now + back_off(known.attempt)
+            known.attempt += 1
+            return str(error)
+        attempt = known.attempt
+        failure = self._perform(key, outcome, plan)
+        if failure is not None:
+            known.due = self._server.now + back_off(attempt)
+        elif outcome.after:
+            known.due = self._server.now + outcome.after
+        return failure
+
+    def _reconcile(
+        self,
+        key: Key,
+        attempt: int | None = None,
+        previous: Iterable[Effect] | None = None,
+    ) -> tuple[Outcome, Plan]:
+        known = self._schedule.of(key)
+        request = Request(
+            key=self._ref(key),
+            attempt=known.attempt if attempt is None else attempt,
+            previous=list(known.previous if previous is None else previous),
+            config=self._config,
+        )
+        first, reader = self._decide(request, self.lines)
+        known.questions = reader.questions
+        second, again = self._decide(request, [])
+        _check_pure("returned", _shown(first), _shown(second))
+        _check_pure("read", _reads(reader), _reads(again))
+        if isinstance(first, Failure):
+            raise first
+        if reader.denied is not None:
+            raise reader.denied
+        manifest = self._controller.manifest
+        # What planning reads of the objects that are written is recorded, too.
+        planner = Planner(manifest, self._views, reader.questions, self._applied, key)
+        return first, planner.plan(first)
+
+    def _decide(self, request: Request, lines: list[str]) -> tuple[Outcome | Failure, Reader]:
+        key, gone = request.key, None
+        if key is not None and not self._selects(self._views.find(key)):
+            gone = key
+        now = milliseconds(self._server.now - EPOCH)
+        reader = Reader(self._views, now, lines, gone)
+        value = None if key is None else reader.get(*key)
+        copied = replace(
+            request,
+            object=value,
+            previous=list(request.previous),
+            config=copy.deepcopy(request.config),
+        )
+        try:
+            return self._controller(copied, reader), reader
+        except Failure as failure:
+            return failure, reader
+
+    def _perform(self, key: Key, outcome: Outcome, plan: Plan) -> str | None:
+        """Does what an outcome says. Returns why the key is to be retried."""
+        execution = Execution(self._server, self._views, self._applied, self._wake)
+        known = self._schedule.of(key)
+        known.previous = execution.run(plan)
+        failure = execution.failure or outcome.retry_text
+        known.attempt = 1 if failure is None else known.attempt + 1
+        return failure
+
+    def _ref(self, key: Key) -> ObjectRef | None:
+        return ObjectRef(self._subject.kind, *key) if self._subject else None
+
+    def _selects(self, value: Object | None) -> bool:
+        return value is not None and self._choice is not None and self._choice.has(value)
+
+    def _first_keys(self) -> Iterable[Key]:
+        manifest, subject = self._controller.manifest, self._subject
+        if subject is None:
+            return [("", "")]
+        kept = {write.kind for write in manifest.writes if write.children}
+        keys = []
+        for ref in self._server.refs():
+            value = self._server.get(ref)
+            assert value is not None
+            child_of = child_key(manifest, value) if ref.kind in kept else None
+            if ref.kind == subject.kind and self._selects(self._views.find(ref)):
+                keys.append((ref.namespace, ref.name))
+            if self._is_companion(ref, value):
+                keys.append((ref.namespace, ref.name))
+            if child_of is not None:
+                keys.append(child_of)
+        return keys
+
+    def _is_companion(self, ref: ObjectRef, value: Object) -> bool:
+        """Whether an object queues the key of its own namespace and name."""
+        subject = self._subject
+        if subject is None or self._choice is None or ref.kind not in subject.also_enqueued_by:
+            return False
+        own = self._views.find(ref.of_kind(subject.kind))
+        is_key = self._choice.has_namespace(ref.namespace) and (own is None or self._selects(own))
+        return is_key and self._views.view(value) is not None
+
+    def _wake(self, ref: ObjectRef, before: Object | None) -> None:
+        """An object was changed: wakes the keys for which an answer is another one now."""
+        after = self._server.get(ref)
+        if before == after or not self._has_begun:
+            return
+        if self._is_own_change(ref, before, after):
+            self._schedule.wake((ref.namespace, ref.name))
+        for key, known in self._schedule.known.items():
+            touched = (self._views.is_touched(each, before, after) for each in known.questions)
+            if any(touched):
+                self._schedule.wake(key)
+
+    def _is_own_change(self, ref: ObjectRef, before: Object | None, after: Object | None) -> bool:
+        """Whether a key's own object has changed, or one that queues the key."""
+        companions = [each for each in (before, after) if each and self._is_companion(ref, each)]
+        views = [self._views.view(each) for each in (before, after)]
+        if companions and views[0] != views[1]:
+            return True
+        if self._subject is None or ref.kind != self._subject.kind:
+            return False
+        was, now = (
+            self._selects(each) and view is not None for each, view in zip((before, after), views)
+        )
+        if not (was and now):
+            return was or now
+        uids = [metadata_of(each or {}).get("uid") for each in (before, after)]
+        return uids[0] != uids[1] or views[0] != views[1]
+
+
+def _reads(reader: Reader) -> str:
+    clock = ["the clock"] if reader.has_read_clock else []
+    return "\n".join(sorted(map(str, reader.questions)) + clock)
+
+
+def _shown(result: Outcome | Failure) -> str:
+    try:
+        return repr(result)
+    except (TypeError, ValueError):
+        return "an outcome that has no JSON form"  # which the planner explains
+
+
+def _check_pure(what: str, first: str, second: str) -> None:
+    if first != second:
+        raise AssertionError(
+            "the controller is not pure: run twice on the same request and snapshot, it "
+            f"{what}\n{first}\nand then\n{second}"
+        )
