@@ -1,4 +1,4 @@
-"""The smallest controller: a ConfigMap labelled `hello: "true"` gets a ConfigMap with a greeting."""
+"""The smallest controller: for a ConfigMap labelled `hello: "true"`, one with a greeting."""
 
 from pilothouse import Outcome, Read, Selection, Write, controller, owner_reference
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .manifest import VERBS, Manifest, Selection
+from .manifest import VERBS, Manifest, Read, Selection
 from .paths import EACH, FieldPathError, parse_path, quoted
 from .selectors import FieldSelector, compact, cut, parse_labels
 from .shapes import ShapeError, camel, record
@@ -66,7 +66,7 @@ def _check(manifest: Manifest) -> None:
             "most 63 characters, starting and ending with a letter or digit)"
         )
     if manifest.name == "pilothouse":
-        raise ManifestError("the name \"pilothouse\" is the host's own; choose another")
+        raise ManifestError('the name "pilothouse" is the host\'s own; choose another')
     _check_counts(manifest)
     _Texts().check_manifest(manifest)
     _check_reads(manifest)
@@ -85,7 +85,7 @@ def _at_most(count: int, most: int, what: str) -> None:
 def _check_counts(manifest: Manifest) -> None:
     subject = manifest.subject or Selection("v1/None")
     reads = manifest.reads
-    selected = [*reads, subject]
+    selected: list[Read | Selection] = [*reads, subject]
     terms = [len((each.field_selector or "").split(",")) for each in selected]
     labels = [len(str(parse_labels(each.labels)).encode()) for each in selected]
     verbs = max((len(write.verbs) for write in manifest.writes), default=0)

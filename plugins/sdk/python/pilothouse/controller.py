@@ -95,9 +95,12 @@ def controller(
     def register(function: Reconcile) -> Controller:
         made = Controller(manifest, function)
         names = getattr(function, "__globals__", {})
-        if "Plugin" in names:
-            raise TypeError(f"{function.__module__} has two plugins: put each in a module of its own")
-        names["Plugin"] = wasm.plugin_of(made)
+        # A module that is loaded again has the name already.
+        if "Plugin" in names and getattr(names["Plugin"], "made_of", "") != function.__qualname__:
+            raise TypeError(
+                f"{function.__module__} has two plugins: put each into a module of its own"
+            )
+        names["Plugin"] = wasm.plugin_of(made, function.__qualname__)
         return made
 
     return register

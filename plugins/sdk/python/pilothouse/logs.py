@@ -33,7 +33,11 @@ class HostHandler(logging.Handler):
 
 
 def _level(number: int) -> str:
-    for least, level in ((logging.ERROR, "error"), (logging.WARNING, "warn"), (logging.INFO, "info")):
+    for least, level in (
+        (logging.ERROR, "error"),
+        (logging.WARNING, "warn"),
+        (logging.INFO, "info"),
+    ):
         if number >= least:
             return level
     return "debug"

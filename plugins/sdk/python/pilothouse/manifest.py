@@ -23,13 +23,9 @@ class Selection:
     """`v1/Pod`, `apps/v1/Deployment`."""
     labels: str | dict[str, Any] = member(shapes.labels, default="", kw_only=True)
     """Only objects with these labels: a selector as kubectl writes it, or a LabelSelector."""
-    field_selector: str | None = member(
-        shapes.optional(shapes.string), default=None, kw_only=True
-    )
+    field_selector: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
     """Only objects that match this field selector, in the API server's syntax."""
-    namespaces: Sequence[str] = member(
-        shapes.sequence(shapes.string), default=(), kw_only=True
-    )
+    namespaces: Sequence[str] = member(shapes.sequence(shapes.string), default=(), kw_only=True)
     """Only objects in these namespaces. Empty: all of them."""
     also_enqueued_by: Sequence[str] = member(shapes.kinds, default=(), kw_only=True)
     """Kinds whose objects have the namespace and name of a reconciled object."""
@@ -43,15 +39,11 @@ class Read:
     """`v1/Pod`, `apps/v1/Deployment`."""
     fields: Sequence[str] = member(shapes.sequence(shapes.string), default=())
     """The fields that the plugin sees: `.spec.nodeName`. Empty: the whole object."""
-    namespaces: Sequence[str] = member(
-        shapes.sequence(shapes.string), default=(), kw_only=True
-    )
+    namespaces: Sequence[str] = member(shapes.sequence(shapes.string), default=(), kw_only=True)
     """Only objects in these namespaces. Empty: all of them."""
     labels: str | dict[str, Any] = member(shapes.labels, default="", kw_only=True)
     """Only objects with these labels: a selector as kubectl writes it, or a LabelSelector."""
-    field_selector: str | None = member(
-        shapes.optional(shapes.string), default=None, kw_only=True
-    )
+    field_selector: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
     """Only objects that match this field selector, in the API server's syntax."""
 
 
@@ -75,9 +67,7 @@ class Write:
     """`v1/Pod`, `apps/v1/Deployment`."""
     verbs: Sequence[str] = member(shapes.sequence(shapes.one_of(*VERBS)), required=True)
     """`apply`, `create`, `update`, `patch`, `delete`."""
-    subresource: str | None = member(
-        shapes.optional(shapes.string), default=None, kw_only=True
-    )
+    subresource: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
     """`status`, `scale`, `eviction`, `binding`, …. None: the object itself."""
     children: bool = member(shapes.boolean, default=False, kw_only=True)
     """Objects of this kind can be members of a `children` action. `keeps_children` says it."""
@@ -119,9 +109,7 @@ class Manifest:
     """A DNS label, unique among the plugins of a host."""
     version: str = member(shapes.string, required=True)
     """The plugin's own version, for people."""
-    reconciles: Sequence[Selection] = member(
-        shapes.records(Selection), default=(), kw_only=True
-    )
+    reconciles: Sequence[Selection] = member(shapes.records(Selection), default=(), kw_only=True)
     """The objects whose keys it reconciles. Empty for a singleton."""
     singleton: bool = member(shapes.boolean, default=False, kw_only=True)
     """True: its only key stands for the whole cluster."""
@@ -149,4 +137,5 @@ class Manifest:
 
     def to_document(self) -> dict[str, Any]:
         """The document that the host is given."""
-        return shapes.to_document(self)
+        document: dict[str, Any] = shapes.to_document(self)
+        return document

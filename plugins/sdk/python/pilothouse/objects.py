@@ -67,7 +67,7 @@ def condition(
     `observed_generation` is the `metadata.generation` that the condition was derived from.
     """
     text = "Unknown" if status is None else str(bool(status))
-    made = {"type": type, "status": text, "reason": reason, "message": message}
+    made: dict[str, Any] = {"type": type, "status": text, "reason": reason, "message": message}
     if observed_generation is not None:
         made["observedGeneration"] = observed_generation
     return made
@@ -116,7 +116,8 @@ def parse_rfc3339(text: str) -> datetime:
     if found is None:
         raise ValueError(f"{text!r} is not a time as objects have it (2026-01-02T03:04:05Z)")
     *parts, fraction, sign, hours, minutes = found.groups()
-    time = datetime(*map(int, parts), tzinfo=timezone.utc)  # type: ignore[arg-type]
+    year, month, day, hour, minute, second = map(int, parts)
+    time = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
     time += timedelta(microseconds=int((fraction or "0").ljust(6, "0")[:6]))
     if sign:
         offset = timedelta(hours=int(hours), minutes=int(minutes))

@@ -31,10 +31,12 @@ except ImportError:
         raise
 
 
-def plugin_of(controller: Controller) -> type:
-    """The class that exports a controller: componentize-py makes an instance for each call."""
+def plugin_of(controller: Controller, function: str) -> type:
+    """The class that exports the controller of this function: componentize-py makes an instance."""
 
     class Plugin:
+        made_of = function
+
         def describe(self) -> str:
             return controller.describe()
 

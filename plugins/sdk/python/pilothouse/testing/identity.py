@@ -77,7 +77,9 @@ def _check_owners(fields: Object, namespace: str, before: Before, views: Views) 
         said = owner if isinstance(owner, dict) else {}
         api_version, kind, name, uid = (said.get(each) or "" for each in names)
         owner_kind = f"{api_version}/{kind}"
-        refs = (ObjectRef(views.readable_as(owner_kind) or "", place, name) for place in (namespace, ""))
+        refs = (
+            ObjectRef(views.readable_as(owner_kind) or "", place, name) for place in (namespace, "")
+        )
         found = [each for each in map(views.find, refs) if each is not None]
         is_seen = bool(uid) and any(metadata_of(each).get("uid") == uid for each in found)
         if (api_version, kind, name, uid) not in known and not is_seen:
@@ -133,7 +135,11 @@ def _settle_version(fields: Object, use: str, before: Before) -> None:
         fields["resourceVersion"] = version
 
 
-_GUARDED = (("metadata", "finalizers"), ("metadata", "ownerReferences"), ("metadata", "managedFields"))
+_GUARDED = (
+    ("metadata", "finalizers"),
+    ("metadata", "ownerReferences"),
+    ("metadata", "managedFields"),
+)
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "generation")
 _BOOKKEPT = (
     ("metadata", "managedFields"),
@@ -173,10 +179,7 @@ def _check_step_reads(step: Object, is_shown: Callable[[Path], bool]) -> None:
     path = step.get("path" if operation == "test" else "from") or ""
     names = pointer(path)
     is_identity = (
-        operation == "test"
-        and len(names) == 2
-        and names[0] == "metadata"
-        and names[1] in _IDENTITY
+        operation == "test" and len(names) == 2 and names[0] == "metadata" and names[1] in _IDENTITY
     )
     is_bookkept = any(_is_within(names, each) for each in _BOOKKEPT)
     if not is_identity and (is_bookkept or not is_shown(names)):

@@ -16,7 +16,6 @@ from ..check import check_key
 from ..manifest import Manifest
 from ..objects import ObjectRef
 from ..outcome import Outcome, Terminal
-from ..paths import quoted
 from ..selectors import LabelSelector, Requirement, compact
 from .bodies import address_of, as_sent, check_address, is_same_object, text_of
 from .identity import (
@@ -130,7 +129,9 @@ class Planner:
         if problem:
             raise ActionRefused(f"denied: {problem}")
         target = (ref.kind, subresource)
-        declared = [each for each in self._manifest.writes if (each.kind, each.subresource) == target]
+        declared = [
+            each for each in self._manifest.writes if (each.kind, each.subresource) == target
+        ]
         if not any(verb in each.verbs for each in declared):
             suffix = f"/{subresource}" if subresource else ""
             raise ActionRefused(
@@ -251,13 +252,16 @@ class Planner:
         seen = self._look_at(ref)
         metadata = metadata_of(seen) if seen and address(ref) not in self._born else {}
         is_as_seen = not action.uid and address(ref) not in self._written
-        version = action.resource_version or (metadata.get("resourceVersion") if is_as_seen else None)
+        version = action.resource_version or (
+            metadata.get("resourceVersion") if is_as_seen else None
+        )
         uid = action.uid or metadata.get("uid")
         return [self._send("delete", Write("delete", ref, uid=uid, resource_version=version))]
 
     def _event(self, action: Any) -> list[Step]:
         ref = action.object
-        kinds = {each.kind for each in (*self._manifest.reads, *self._manifest.writes)}
+        manifest = self._manifest
+        kinds = {read.kind for read in manifest.reads} | {each.kind for each in manifest.writes}
         if ref.kind not in kinds:
             raise ActionRefused(f"denied: {ref.kind} is not among the manifest's kinds")
         problem = check_key(ref.namespace, ref.name)
@@ -328,7 +332,9 @@ class Planner:
             ("annotations", CHILDREN_ANNOTATION, f"{self._manifest.name} {key}"),
         ):
             if not isinstance(metadata.setdefault(place, {}), dict):
-                raise ActionRefused("invalid JSON: metadata.labels and .annotations must be objects")
+                raise ActionRefused(
+                    "invalid JSON: metadata.labels and .annotations must be objects"
+                )
             metadata[place][name] = value
         return marked
 
@@ -351,7 +357,7 @@ class Planner:
 
 
 def child_key(manifest: Manifest, value: Object) -> tuple[str, str] | None:
-    """The key (namespace and name) whose child an object is. None: it is no child of this plugin's."""
+    """The key (namespace and name) whose child an object is. None: it is no child of this plugin."""
     metadata = metadata_of(value)
     said = (metadata.get("annotations") or {}).get(CHILDREN_ANNOTATION, "")
     plugin, space, key = said.partition(" ")

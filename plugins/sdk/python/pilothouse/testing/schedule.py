@@ -29,7 +29,8 @@ class Known:
 
 def back_off(failures: int) -> timedelta:
     """How long a key waits after so many failures in a row."""
-    return min(_LEAST * 2 ** min(failures - 1, 30), _MOST)
+    doubled: int = 2 ** min(failures - 1, 30)
+    return min(_LEAST * doubled, _MOST)
 
 
 class Schedule:
@@ -51,7 +52,9 @@ class Schedule:
 
     def next(self, now: datetime) -> Key | None:
         """The next key that is due, which counts as begun."""
-        for key in sorted(key for key, known in self.known.items() if known.due and known.due <= now):
+        for key in sorted(
+            key for key, known in self.known.items() if known.due and known.due <= now
+        ):
             self.known[key].due = None
             self.wake(key)
         if self._woken:

@@ -267,7 +267,11 @@ def _check_preconditions(current: Object | None, body: Object) -> None:
     said, have = metadata_of(body), metadata_of(current or {})
     for name in ("uid", "resourceVersion"):
         wanted = said.get(name)
-        if wanted and not (name == "resourceVersion" and wanted == "0") and have.get(name) != wanted:
+        if (
+            wanted
+            and not (name == "resourceVersion" and wanted == "0")
+            and have.get(name) != wanted
+        ):
             raise _conflict(
                 f"the precondition {name} {wanted!r} does not hold: it is {have.get(name, '')!r}"
             )
@@ -328,7 +332,10 @@ def _version_of(value: Object) -> str | None:
     return version if version not in ("", "0") else None
 
 
-_SETS = {("metadata", "finalizers"): None, ("metadata", "ownerReferences"): "uid"}
+_SETS: dict[Path, str | None] = {
+    ("metadata", "finalizers"): None,
+    ("metadata", "ownerReferences"): "uid",
+}
 """Lists that are sets, because their elements have separate owners, and what tells these apart."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ..check import group_kind
 from ..manifest import Manifest, Read, Selection
@@ -26,7 +27,8 @@ class RunEnded(BaseException):
     """What the host ends a run for: a mistake of the plugin's author, which no code can catch."""
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True)
+class Question:
     """What a reconcile has read: when its answer changes, the key runs again."""
 
     kind: str
@@ -113,9 +115,7 @@ class Views:
         if kind not in self._kinds:
             raise denied(f"{kind} is not among the manifest's reads")
         if namespace is not None and not self._kinds[kind].choice.has_namespace(namespace):
-            raise denied(
-                f"the plugin reads {kind} in other namespaces, not in {quoted(namespace)}"
-            )
+            raise denied(f"the plugin reads {kind} in other namespaces, not in {quoted(namespace)}")
 
     def check_index(self, kind: str, name: str) -> None:
         """Ends the run unless the manifest declares this index of the kind."""
@@ -148,7 +148,9 @@ class Views:
         """Whether an object that is not found cannot exist."""
         kind = self.readable_as(ref.kind)
         view = self._kinds.get(kind or "")
-        return view is not None and not view.is_narrowed and view.choice.has_namespace(ref.namespace)
+        return (
+            view is not None and not view.is_narrowed and view.choice.has_namespace(ref.namespace)
+        )
 
     def find(self, ref: ObjectRef) -> Object | None:
         """A whole object, if it is among those that the plugin reads, in whichever version.
@@ -198,7 +200,8 @@ class Views:
         if metadata_of(old).get("uid") != metadata_of(new).get("uid"):
             return True
         if question.what in ("main", "status"):
-            return side(old, question.what) != side(new, question.what)
+            is_changed: bool = side(old, question.what) != side(new, question.what)
+            return is_changed
         return self.view(old) != self.view(new)
 
 
