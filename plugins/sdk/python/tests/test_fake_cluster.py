@@ -189,6 +189,18 @@ class Purity(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "not pure: .* it read"):
             FakeCluster(made(reconcile, singleton=True, reads=[POD])).reconcile()
 
+    def test_who_asks_for_the_time_only_once_fails_the_test(self):
+        calls = []
+
+        def reconcile(request, host):
+            calls.append(1)
+            if len(calls) == 1:
+                host.now()
+            return Outcome()
+
+        with self.assertRaisesRegex(AssertionError, "not pure: .* it read"):
+            FakeCluster(made(reconcile, singleton=True)).reconcile()
+
     def test_what_it_does_to_its_request_is_not_seen_again(self):
         def reconcile(request, host):
             request.config["seen"] = request.config.get("seen", 0) + 1
@@ -363,6 +375,49 @@ class Turns(unittest.TestCase):
         left = [self.stored(cluster, name) is not None for name in ("a", "b", "other")]
         self.assertEqual(left, [False, True, True])
 
+    def test_children_are_applied_with_force(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "others"}))
+        child = thing(CONFIG_MAP, "a", data={"x": "mine"})
+        self.assertEqual(self.effects(cluster, Outcome().children([child])), [("apply", "done")])
+        self.assertEqual(self.stored(cluster)["data"], {"x": "mine"})
+
+    def test_children_that_cannot_all_be_applied_delete_nothing(self):
+        cluster = self.cluster()
+        self.effects(cluster, Outcome().children([thing(CONFIG_MAP, "a")]))
+        stale = thing(CONFIG_MAP, "b")
+        stale["metadata"]["uid"] = "of one that is gone"
+        wanted = [("apply", "conflict"), ("delete", "skipped")]
+        self.assertEqual(self.effects(cluster, Outcome().children([stale])), wanted)
+        self.assertIsNotNone(self.stored(cluster))
+
+    def test_a_body_may_name_any_version(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a"))
+        ref = ObjectRef(CONFIG_MAP, "default", "a")
+        self.effects(cluster, Outcome().delete(ref, resource_version="1"))
+        self.assertEqual([effect.result for effect in self.seen[-1].previous], ["conflict"])
+        self.assertEqual(self.effects(cluster, Outcome().delete(ref)), [("delete", "done")])
+
+    def test_the_server_counts_versions_and_generations(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a", spec={"x": 1}))
+        self.effects(cluster, Outcome().create(thing(CONFIG_MAP, "b", spec={"x": 1})))
+        before = self.stored(cluster, "b")["metadata"]
+        ref = ObjectRef(CONFIG_MAP, "default", "b")
+        self.effects(cluster, Outcome().patch(ref, {"metadata": {"labels": {"y": "z"}}}))
+        labelled = self.stored(cluster, "b")["metadata"]
+        self.effects(cluster, Outcome().patch(ref, {"spec": {"x": 2}}))
+        changed = self.stored(cluster, "b")["metadata"]
+        generations = [each["generation"] for each in (before, labelled, changed)]
+        self.assertEqual(generations, [1, 1, 2])
+        self.assertEqual(len({each["resourceVersion"] for each in (before, labelled, changed)}), 3)
+        self.assertEqual(before["uid"], changed["uid"])
+
+    def test_an_object_that_a_test_changes_gets_a_new_version(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a"))
+        stored = self.stored(cluster)
+        cluster.add({**stored, "data": {"x": "1"}})
+        version = self.stored(cluster)["metadata"]["resourceVersion"]
+        self.assertNotEqual(version, stored["metadata"]["resourceVersion"])
+
     def test_events_are_kept_for_the_test(self):
         cluster = self.cluster(thing(CONFIG_MAP, "a"))
         self.effects(cluster, Outcome().event(ObjectRef(CONFIG_MAP, "default", "a"), "R", "A", "n"))
@@ -448,6 +503,12 @@ class RunDue(unittest.TestCase):
         self.cluster.add(team("a", active="false"))
         self.assertEqual(self.due(), ["a"])
         self.assertEqual(self.cluster.lines, ["INFO gone team=a"])
+
+    def test_a_subject_that_is_selected_again_runs(self):
+        self.cluster.add(team("c", active="false"))
+        self.assertEqual(self.due(), [])
+        self.cluster.add(team("c"))
+        self.assertEqual(self.due(), ["c", "c"])
 
     def test_a_failed_key_runs_again_when_its_time_has_come(self):
         self.cluster.add(*(member(str(number), "b") for number in range(6)))
