@@ -357,7 +357,7 @@ class Planner:
 
 
 def child_key(manifest: Manifest, value: Object) -> tuple[str, str] | None:
-    """The key (namespace and name) whose child an object is. None: it is no child of this plugin."""
+    """The key (namespace and name) whose child an object is. None: no child of this plugin."""
     metadata = metadata_of(value)
     said = (metadata.get("annotations") or {}).get(CHILDREN_ANNOTATION, "")
     plugin, space, key = said.partition(" ")

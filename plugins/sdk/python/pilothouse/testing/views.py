@@ -153,10 +153,7 @@ class Views:
         )
 
     def find(self, ref: ObjectRef) -> Object | None:
-        """A whole object, if it is among those that the plugin reads, in whichever version.
-
-        An object of the server in memory has one version, so that of another is not found.
-        """
+        """A whole object, if it is among those that the plugin reads."""
         found = self._server.get(ref)
         view = self._kinds.get(ref.kind)
         is_there = found is not None and view is not None and view.choice.has(found)
