@@ -375,6 +375,90 @@ class Turns(unittest.TestCase):
         left = [self.stored(cluster, name) is not None for name in ("a", "b", "other")]
         self.assertEqual(left, [False, True, True])
 
+    def test_an_outcome_writes_one_object_several_times(self):
+        ref = ObjectRef(CONFIG_MAP, "default", "a")
+        cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "1"}))
+        seen = self.stored(cluster)
+        outcome = Outcome().patch(ref, {"metadata": {"resourceVersion": "any"}, "data": {"y": "2"}})
+        outcome.update({**seen, "data": {"z": "3"}})
+        outcome.patch(ref, {"metadata": {"resourceVersion": "any"}, "data": {"w": "4"}})
+        outcome.apply(thing(CONFIG_MAP, "a", data={"v": "5"}))
+        self.assertEqual({result for _, result in self.effects(cluster, outcome)}, {"done"})
+        self.assertEqual(self.stored(cluster)["data"], {"z": "3", "w": "4", "v": "5"})
+
+    def test_a_new_object_takes_what_later_actions_add(self):
+        ref = ObjectRef(CONFIG_MAP, "default", "a")
+        cluster = self.cluster()
+        body = thing(CONFIG_MAP, "a", data={"x": "1"})
+        body["metadata"]["finalizers"] = ["example.com/f"]
+        outcome = Outcome().create(body).stage().finalizer(ref, "example.com/g")
+        outcome.update(thing(CONFIG_MAP, "a", data={"y": "2"}))
+        self.assertEqual({result for _, result in self.effects(cluster, outcome)}, {"done"})
+        stored = self.stored(cluster)
+        self.assertEqual(stored["data"], {"y": "2"})
+        self.assertEqual(stored["metadata"]["finalizers"], ["example.com/f", "example.com/g"])
+
+    def test_a_finalizer_that_is_so_already_is_not_sent(self):
+        has = thing(CONFIG_MAP, "a")
+        has["metadata"]["finalizers"] = ["example.com/f"]
+        ref = ObjectRef(CONFIG_MAP, "default", "a")
+        outcome = Outcome().finalizer(ref, "example.com/f").finalizer(ref, "x", present=False)
+        wanted = [("finalizer", "unchanged"), ("finalizer", "unchanged")]
+        self.assertEqual(self.effects(self.cluster(has), outcome), wanted)
+
+    def test_an_object_that_the_outcome_has_deleted_has_no_finalizers(self):
+        ref = ObjectRef(CONFIG_MAP, "default", "a")
+        outcome = Outcome().delete(ref).finalizer(ref, "x", present=False)
+        wanted = [("delete", "done"), ("finalizer", "done")]
+        self.assertEqual(self.effects(self.cluster(thing(CONFIG_MAP, "a")), outcome), wanted)
+
+    def test_a_null_and_an_empty_object_claim_nothing_of_others(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "others"}))
+        body = thing(CONFIG_MAP, "a", data={}, more={"x": None})
+        self.assertEqual(self.effects(cluster, Outcome().apply(body)), [("apply", "done")])
+        self.assertEqual(self.stored(cluster)["data"], {"x": "others"})
+        self.assertNotIn("more", self.stored(cluster))
+
+    def test_a_status_that_is_so_already_is_not_updated(self):
+        cluster = self.cluster(thing(CONFIG_MAP, "a", status={"ready": True}))
+        same = Outcome().update(self.stored(cluster), subresource="status")
+        self.assertEqual(self.effects(cluster, same), [("update", "unchanged")])
+        other = {**self.stored(cluster), "status": {}}
+        effects = self.effects(cluster, Outcome().update(other, subresource="status"))
+        self.assertEqual(effects, [("update", "done")])
+
+    def test_a_child_that_is_being_deleted_is_not_deleted_again(self):
+        cluster = self.cluster()
+        child = thing(CONFIG_MAP, "a")
+        child["metadata"]["finalizers"] = ["example.com/f"]
+        self.effects(cluster, Outcome().children([child]))
+        self.assertEqual(self.effects(cluster, Outcome().children([])), [("delete", "done")])
+        self.assertEqual(self.effects(cluster, Outcome().children([])), [])
+
+    def test_a_json_patch_copies_only_what_is_read_whole(self):
+        ref = ObjectRef(CONFIG_MAP, "default", "a")
+        manifest = {
+            "singleton": True,
+            "reads": [Read(CONFIG_MAP, [".data[*].x", ".spec"])],
+            "writes": [Write(CONFIG_MAP, ["patch"])],
+        }
+        for path, is_read in (
+            ("/spec/deep/er", True),
+            ("/data/k/x", True),
+            ("/data/k", False),
+            ("/data/k/y", False),
+        ):
+            with self.subTest(path):
+                steps = [{"op": "copy", "from": path, "path": "/copied"}]
+                outcome = Outcome().patch(ref, steps, patch_type="json-patch")
+                cluster = self.cluster(**manifest)
+                self.outcome = lambda request, outcome=outcome: outcome
+                if is_read:
+                    cluster.reconcile()
+                else:
+                    with self.assertRaisesRegex(Terminal, "may copy only what the plugin reads"):
+                        cluster.reconcile()
+
     def test_children_are_applied_with_force(self):
         cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "others"}))
         child = thing(CONFIG_MAP, "a", data={"x": "mine"})
@@ -503,6 +587,18 @@ class RunDue(unittest.TestCase):
         self.cluster.add(team("a", active="false"))
         self.assertEqual(self.due(), ["a"])
         self.assertEqual(self.cluster.lines, ["INFO gone team=a"])
+
+    def test_another_object_of_the_same_name_runs_the_key(self):
+        def looks(request, host):
+            return Outcome()
+
+        cluster = FakeCluster(made(looks, reconciles=POD, reads=[Read(POD, [".spec"])]))
+        cluster.add({**thing(POD, "a"), "metadata": {"name": "a", "uid": "1"}})
+        self.assertEqual(len(cluster.run_due()), 1)
+        cluster.add({**thing(POD, "a"), "metadata": {"name": "a", "uid": "2"}})
+        self.assertEqual(len(cluster.run_due()), 1)
+        cluster.add({**thing(POD, "a"), "metadata": {"name": "a", "uid": "2"}})
+        self.assertEqual(cluster.run_due(), [])
 
     def test_a_subject_that_is_selected_again_runs(self):
         self.cluster.add(team("c", active="false"))

@@ -197,6 +197,8 @@ class Decorator(unittest.TestCase):
             ("unknown variant `watch`", {"writes": [Write("v1/Pod", ["watch"])]}),
             ('name "P" is not a DNS label', {"name": "P"}),
             ("limits.fuel: invalid type: floating point", {"limits": Limits(fuel=1.5)}),
+            ("configSchema is not JSON", {"config_schema": {"x": float("nan")}}),
+            ("configSchema is not JSON", {"config_schema": {"x": object()}}),
             ("invalid type: .* expected struct Read", {"reads": [("v1/Pod", [".spec"])]}),
         ):
             with self.subTest(message), self.assertRaisesRegex(ManifestError, message):
