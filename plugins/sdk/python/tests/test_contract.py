@@ -5,13 +5,14 @@ import json
 import re
 import unittest
 
-from cases import WIT, cases, whole
 from pilothouse import ObjectRef, Outcome, changes, manifest
 from pilothouse.check import ManifestError, read_manifest
 from pilothouse.controller import Controller
 from pilothouse.outcome import Terminal
 from pilothouse.shapes import camel
 from pilothouse.testing import FakeCluster
+
+from cases import WIT, cases, whole
 
 
 class Cases(unittest.TestCase):

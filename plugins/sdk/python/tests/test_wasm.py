@@ -5,8 +5,9 @@ import types
 import unittest
 from unittest import mock
 
-from bindings import Err, bindings
 from pilothouse import Effect, ObjectRef, Outcome, Retry, Terminal, controller, wasm
+
+from bindings import Err, bindings
 
 KEY = ObjectRef("v1/ConfigMap", "default", "a")
 

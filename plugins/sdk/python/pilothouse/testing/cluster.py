@@ -46,8 +46,9 @@ class FakeCluster:
     in the host (a kind or a selector that cannot be parsed, an undeclared index) ends the test, and
     so does an exception of the controller that is neither `Retry` nor `Terminal`.
 
-    `reconcile` runs a key and writes nothing. `turn` also writes what it returns, and the next
-    reconcile sees the result. `run_due` runs the keys that the host would run.
+    `reconcile` runs a key and writes nothing; `write` then does what it returned, on the conditions
+    of what it saw. `turn` does both, and the next reconcile sees the result. `run_due` runs the
+    keys that the host would run.
 
     What it does not check or do: it is Python code beside the host's, held to it by `wit/cases`
     (every manifest and outcome there) and not by more. It knows no schemas: it fills in no
@@ -74,6 +75,8 @@ class FakeCluster:
         self._schedule = Schedule()
         self._has_begun = False
         self._config: dict[str, Any] = {}
+        self._last: tuple[Key, Outcome, Plan] | None = None
+        """The last reconcile, until its outcome is written."""
         self.lines: list[str] = []
         """The lines logged so far, in the form `INFO message name=value`."""
         self.add(*objects)
@@ -126,7 +129,19 @@ class FakeCluster:
         `turn` has left. Raises what the controller raises, and `Terminal` with the host's message
         if the host would refuse the outcome, or if the controller went on after a denied read.
         """
-        return self._reconcile((namespace, name), attempt, previous)[0]
+        key = (namespace, name)
+        outcome, plan = self._reconcile(key, attempt, previous)
+        self._last = key, outcome, plan
+        return outcome
+
+    def write(self) -> list[Effect]:
+        """Does what the last `reconcile` returned, on the conditions of what it saw, though the
+        test may have changed objects meanwhile. Returns what became of each write."""
+        if self._last is None:
+            raise AssertionError("write() does what the last reconcile() returned: call that first")
+        (key, outcome, plan), self._last = self._last, None
+        self._perform(key, outcome, plan)
+        return self._schedule.of(key).previous
 
     def turn(self, namespace: str = "", name: str = "") -> Outcome:
         """Runs a key and writes what it returns. Raises what `reconcile` raises."""

@@ -75,7 +75,7 @@ class Execution:
         except Refused as refused:
             if refused.result == "not-found" and write.is_finalizer_removal:
                 return Effect(step.ref, step.verb, "done")
-            text = str(refused) if self.views.is_whole(write.ref.kind) else refused.status
+            text = str(refused) if self.views.is_whole(write.ref.kind) else _bare(refused)
             return Effect(step.ref, step.verb, refused.result, text)
         if write.verb != "event":
             self._remember(write, version)
@@ -104,6 +104,14 @@ class Execution:
             return
         for target in [target for target in self.applied if target[0] == write.ref]:
             del self.applied[target]
+
+
+def _bare(refused: Refused) -> str:
+    """The words for a plugin that does not read the object whole, which the server's may quote."""
+    return (
+        f"{refused.status}; what else the server says may quote the object, which the plugin does "
+        "not read whole"
+    )
 
 
 def _skipped(step: Step) -> Effect:
