@@ -24,6 +24,19 @@ class Writes(Turns):
         self.effects(cluster, Outcome().apply(body))
         self.assertEqual(self.stored(cluster)["data"], {"own": "1", "x": "1"})
 
+    def test_an_apply_is_unchanged_while_its_own_side_is_as_it_was_left(self):
+        cluster = self.cluster()
+        body = thing(CONFIG_MAP, "a", data={"x": "1"})
+        status = thing(CONFIG_MAP, "a", status={"ready": True})
+        self.effects(cluster, Outcome().apply(body))
+        self.effects(cluster, Outcome().apply(status, subresource="status"))
+        both = Outcome().apply(body).apply(status, subresource="status")
+        unchanged = [("apply", "unchanged"), ("apply", "unchanged")]
+        self.assertEqual(self.effects(cluster, both), unchanged)
+        cluster.add({**self.stored(cluster), "data": {"x": "1", "y": "others"}})
+        changed = [("apply", "done"), ("apply", "done")]
+        self.assertEqual(self.effects(cluster, both), changed)
+
     def test_an_apply_of_anothers_field_is_a_conflict_without_force(self):
         cluster = self.cluster(thing(CONFIG_MAP, "a", data={"x": "others"}))
         body = thing(CONFIG_MAP, "a", data={"x": "mine"})
