@@ -1,14 +1,14 @@
 //! `make bench`: the cost of the host, of the boundary to the guest and of the whole loop. Compare
 //! the figures of one run only; those of other machines differ.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pilothouse_core::{
-    Action, ControllerSettings, Delta, Failure, Hub, Kind, LabelSelector, ListFilter, Listing,
-    Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion, RunError,
+    Action, ControllerSettings, Decision, Delta, Failure, Hub, Kind, LabelSelector, ListFilter,
+    Listing, Manifest, Next, Object, ObjectKey, Outcome, Plugin, Reader, Request, ResourceVersion,
+    RunError,
 };
 use pilothouse_sdk as sdk;
 use pilothouse_tests::{AgainSoon, Host, Neighbour, Server, guest, plugin_directory, unwritten};
@@ -86,11 +86,12 @@ fn time_turns(
             anyhow::bail!("nothing to run");
         };
         match hub.ran(reconcile.run(), now) {
-            ControlFlow::Continue(writing) => {
+            Decision::Writing(writing) => {
                 times.push(started.elapsed());
                 hub.finished(unwritten(writing), now);
             }
-            ControlFlow::Break(failed) => anyhow::bail!("{:?}", failed.error()),
+            Decision::Finished(failed) => anyhow::bail!("{:?}", failed.error()),
+            Decision::Confirming(_) => anyhow::bail!("nothing is to be confirmed"),
         }
     }
     times.sort();
@@ -211,6 +212,7 @@ impl Plugin for Native {
             key: Some(service),
             attempt: request.attempt,
             previous: Vec::new(),
+            memo: None,
             config: request.config.clone(),
         };
         let outcome =
@@ -265,6 +267,22 @@ impl sdk::Host for ReaderHost<'_> {
         let mut reader = self.0.borrow_mut();
         reader
             .list(&kind(&query.kind), query.namespace.as_deref(), &filter)
+            .map_err(|error| sdk::ReadError::Denied(error.to_string()))
+    }
+
+    fn list_page_json(
+        &self,
+        query: &sdk::Query,
+        after: Option<&sdk::ObjectRef>,
+        limit: u32,
+    ) -> Result<String, sdk::ReadError> {
+        let filter = filter(&query.filter);
+        let after = after.map(|after| ObjectKey::new(&after.namespace, &after.name));
+        let after = after.as_ref().map(ObjectKey::parts);
+        let mut reader = self.0.borrow_mut();
+        let namespace = query.namespace.as_deref();
+        reader
+            .list_page(&kind(&query.kind), namespace, &filter, after, limit)
             .map_err(|error| sdk::ReadError::Denied(error.to_string()))
     }
 

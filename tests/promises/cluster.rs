@@ -258,8 +258,7 @@ async fn heard_of_refusal(rig: &Rig, kind: &Kind) -> Result<(String, String)> {
         key: &ObjectKey::singleton(),
     };
     let mut reader = Reader::new(Snapshot::default(), Arc::new(Scope::default()), 0);
-    let stages = Outcome::of(vec![action]).stages;
-    let plan = plan(context, &stages, &mut reader)?;
+    let plan = plan(context, &Outcome::of(vec![action]), &mut reader)?;
     let author = Arc::new(Author::named("p"));
     let mut execution = Execution::new(plan, author, Arc::default(), Halt::default());
     let executed = loop {

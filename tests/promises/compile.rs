@@ -270,6 +270,7 @@ fn latency_while(plugin: &Arc<WasmPlugin>, act: impl FnOnce()) -> [Duration; 2] 
                     key: ObjectKey::new("default", "a"),
                     attempt: 1,
                     previous: vec![],
+                    memo: None,
                     config: "{}".into(),
                 };
                 let started = Instant::now();

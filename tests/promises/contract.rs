@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_core::{
-    Action, Delete, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin, Reader, Request,
-    RunError,
+    Action, Delete, DeleteAll, Event, Kind, Manifest, ObjectKey, Outcome, PatchType, Plugin,
+    Reader, Request, RunError,
 };
 use pilothouse_tests::run_in_memory;
 use serde_json::{Value, json};
@@ -249,6 +249,12 @@ fn action(value: &Value) -> Action {
                 grace_period_seconds: None,
             })
         }
+        "delete-all" => Action::DeleteAll(DeleteAll {
+            kind: text(&value["kind"]).parse().unwrap(),
+            namespace: text(&value["namespace"]),
+            labels: optional(&value["labels"]),
+            propagation: None,
+        }),
         "event" => {
             let (kind, key) = on();
             Action::Event(Event {

@@ -3,13 +3,12 @@
 //! writes, and another plugin in the same hub keeps running.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ControllerSettings, Delta, Hub, Listing, Next, Object, Plugin, PluginId, Ran, ReadFailure,
-    Reconcile, ReconcileError, ResourceVersion, RunError,
+    ControllerSettings, Decision, Delta, Hub, Listing, Next, Object, Plugin, PluginId, Ran,
+    ReadFailure, Reconcile, ReconcileError, ResourceVersion, RunError,
 };
 use pilothouse_tests::{AgainSoon, guest, unwritten};
 use pilothouse_wasm::{Engine, EngineOptions, LimitPolicy, RunOptions, WasmPlugin, load};
@@ -259,8 +258,9 @@ impl Rig {
             took,
         };
         let finished = match self.hub.ran(ran, self.now) {
-            ControlFlow::Continue(writing) => unwritten(writing),
-            ControlFlow::Break(finished) => finished,
+            Decision::Writing(writing) => unwritten(writing),
+            Decision::Finished(finished) => finished,
+            Decision::Confirming(_) => unreachable!("nothing is to be confirmed"),
         };
         self.hub.finished(finished, self.now);
         run

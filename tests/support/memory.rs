@@ -64,7 +64,7 @@ impl Plugin for AgainSoon {
         };
         let outcome = self.0.reconcile(&request, reader)?;
         Ok(Outcome {
-            next: NextRun::After(Duration::from_secs(1)),
+            follow_up: NextRun::After(Duration::from_secs(1)).into(),
             ..outcome
         })
     }

@@ -30,14 +30,13 @@ impl Controller for Hello {
         let who = source["data"]["who"].as_str().unwrap_or("world");
         host.info("greeting", &[("who", who)]);
 
-        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": source["metadata"]["uid"]});
         let greeting = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
                 "namespace": key.namespace,
                 "name": format!("{}-greeting", key.name),
-                "ownerReferences": [owner],
+                "ownerReferences": [request.owner_reference()?],
             },
             "data": {"greeting": format!("Hello, {who}!")},
         });

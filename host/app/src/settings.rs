@@ -62,6 +62,8 @@ pub struct SettingsFile {
     /// The fraction of reconciles that are run twice and compared.
     #[serde(default, deserialize_with = "parse::fraction")]
     pub verify: Option<f64>,
+    /// Whether no reconcile is given a memo.
+    pub forget_memos: Option<bool>,
     /// Log lines per second.
     #[serde(default, deserialize_with = "parse::at_least_one")]
     pub log_lines: Option<u32>,
@@ -151,6 +153,7 @@ impl SettingsFile {
             resync: self.resync.or(defaults.resync),
             reuse_instances: self.reuse_instances.or(defaults.reuse_instances),
             verify: self.verify.or(defaults.verify),
+            forget_memos: self.forget_memos.or(defaults.forget_memos),
             log_lines: self.log_lines.or(defaults.log_lines),
             limits: LimitSettings {
                 memory: self.limits.memory.or(defaults.limits.memory),
@@ -213,6 +216,7 @@ impl SettingsFile {
         let options = RunOptions {
             reuse: self.reuse_instances.unwrap_or(defaults.reuse),
             verify: self.verify.unwrap_or(defaults.verify),
+            forget_memos: self.forget_memos.unwrap_or(defaults.forget_memos),
             log_lines: self.log_lines.unwrap_or(defaults.log_lines),
         };
         Sandbox { policy, options }

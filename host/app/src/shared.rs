@@ -3,14 +3,13 @@
 
 mod holds;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use pilothouse_core::{
-    Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub, JoinError,
-    Next, Plugin, PluginId, Preparation, Quarantine, Ran, Reconcile, Time, Writing,
+    Conclusion, ControllerSettings, ControllerStatus, Decision, Exchange, Fetch, Finished, Hub,
+    JoinError, Next, Plugin, PluginId, Preparation, Quarantine, Ran, Reconcile, Time,
 };
 use tokio::sync::Notify;
 
@@ -170,8 +169,8 @@ impl Shared {
         self.read(Cause::Status, |hub| hub.status(now))
     }
 
-    /// Registers what a reconcile read. Its writes can be sent now, or it has finished already.
-    pub fn ran(&self, ran: Ran) -> ControlFlow<Finished, Writing> {
+    /// Registers what a reconcile read, and says what follows.
+    pub fn ran(&self, ran: Ran) -> Decision {
         let plugin = ran.held().plugin_name().to_owned();
         self.change(Cause::Reads.of(&plugin), |hub, now| hub.ran(ran, now))
     }

@@ -1,6 +1,7 @@
 //! Runs reconciles. Guests run on threads of their own because they are CPU-bound; writes run on
 //! the async runtime.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use pilothouse_cluster::ApiCluster;
 use pilothouse_core::{
-    ActionResult, Effect, Fetch, Finished, LoopingKey, PendingWrite, Plan, Purpose, Question, Ran,
+    ActionResult, ConfirmAnswers, ConfirmEnd, ConfirmedList, Confirming, Decision, Effect, Fetch,
+    Finished, LoopingKey, ObjectIdentity, ObjectKey, PendingWrite, Plan, Purpose, Question, Ran,
     ReadFailure, Reconcile, ReconcileError, RunError, RunningKey, WriteAnswer, Writing,
 };
 use tokio::sync::mpsc;
@@ -39,9 +41,15 @@ enum Job {
 }
 
 struct WriteJob {
-    writing: Writing,
+    work: WriteWork,
     span: Span,
     started: tokio::time::Instant,
+}
+
+enum WriteWork {
+    Write(Writing),
+    /// Write, if the API server confirms what the outcome rests on.
+    Confirm(Confirming),
 }
 
 /// The parts that every worker shares.
@@ -191,21 +199,21 @@ impl WorkerContext {
             .waited(reconcile.held().plugin_name(), reconcile.waited());
         let ran = reconcile.run();
         self.audit(&ran);
-        match self.shared.ran(ran) {
-            ControlFlow::Continue(writing) => {
-                // The writer outlives the workers, except when the host is ending.
-                let _ = jobs.send(Job::Write(Box::new(WriteJob {
-                    writing,
-                    span,
-                    started,
-                })));
-            }
-            ControlFlow::Break(finished) => {
+        let work = match self.shared.ran(ran) {
+            Decision::Writing(writing) => WriteWork::Write(writing),
+            Decision::Confirming(confirming) => WriteWork::Confirm(confirming),
+            Decision::Finished(finished) => {
                 let plugin = finished.held().plugin_name();
                 self.metrics.ran(plugin, started.elapsed());
-                self.finish(finished);
+                return self.finish(finished);
             }
-        }
+        };
+        // The writer outlives the workers, except when the host is ending.
+        let _ = jobs.send(Job::Write(Box::new(WriteJob {
+            work,
+            span,
+            started,
+        })));
     }
 
     /// Logs a denied read and the warnings of a plan, once for each plugin and text; the metric
@@ -253,12 +261,53 @@ impl WorkerContext {
     }
 
     async fn write(&self, cluster: &ApiCluster, job: WriteJob) {
-        let finished = carry_out(job.writing, cluster).await;
+        let writing = match job.work {
+            WriteWork::Write(writing) => ControlFlow::Continue(writing),
+            WriteWork::Confirm(confirming) => self.confirm(cluster, confirming).await,
+        };
+        let finished = match writing {
+            ControlFlow::Continue(writing) => carry_out(writing, cluster).await,
+            ControlFlow::Break(finished) => finished,
+        };
         let (held, executed) = (finished.held(), finished.executed());
         self.metrics.ran(held.plugin_name(), job.started.elapsed());
         report(held, &executed.effects);
         self.metrics.unwritten().note(held.plugin_name(), executed);
         self.finish(finished);
+    }
+
+    /// Asks the API server what an outcome wants to have confirmed. If it contradicts what the
+    /// reconcile has seen, brings the caches up to date.
+    async fn confirm(
+        &self,
+        cluster: &ApiCluster,
+        confirming: Confirming,
+    ) -> ControlFlow<Finished, Writing> {
+        let objects = answers(confirming.objects(), |asked| {
+            cluster.read(&asked.kind, &asked.key)
+        });
+        let objects = objects.await;
+        let lists = answers(confirming.lists(), |asked| listed(cluster, asked)).await;
+        let answers = ConfirmAnswers { objects, lists };
+        let end = self
+            .shared
+            .read(Cause::End, |hub| hub.confirmed(confirming, answers));
+        match end {
+            ConfirmEnd::Writing(writing) => ControlFlow::Continue(writing),
+            ConfirmEnd::Contradicted(fetch, finished) => {
+                let held = finished.held();
+                debug!(
+                    plugin = held.plugin_name(),
+                    kind = held.subject_kind(),
+                    object = %held.request.key,
+                    objects = fetch.questions.len(),
+                    "the server contradicts the snapshot; nothing is written"
+                );
+                self.fetch(cluster, &fetch).await;
+                ControlFlow::Break(finished)
+            }
+            ConfirmEnd::Finished(finished) => ControlFlow::Break(finished),
+        }
     }
 
     /// Logs how a reconcile has ended, and gives its key back.
@@ -332,12 +381,27 @@ async fn send(pending: PendingWrite, cluster: &ApiCluster) -> (PendingWrite, Wri
     (pending, answer)
 }
 
+/// What the API server has in a list that is to be confirmed.
+async fn listed(
+    cluster: &ApiCluster,
+    asked: &ConfirmedList,
+) -> Result<BTreeMap<ObjectKey, ObjectIdentity>, ReadFailure> {
+    let mut found = BTreeMap::new();
+    let examine = |json: &str| {
+        found.extend(asked.examine(json)?);
+        Ok(())
+    };
+    let is_whole = asked.takes_whole_objects();
+    cluster.list(&asked.target, is_whole, examine).await?;
+    Ok(found)
+}
+
 /// Asks the API server all questions with `read`, and returns the answers in the same order. Only
 /// [`MAX_READS`] run at a time, because each takes a connection.
-async fn answers<'a, R: Future<Output = Fetched>>(
-    questions: &'a [Question],
-    read: impl Fn(&'a Question) -> R,
-) -> Vec<Fetched> {
+async fn answers<'a, Q, A, R: Future<Output = A>>(
+    questions: &'a [Q],
+    read: impl Fn(&'a Q) -> R,
+) -> Vec<A> {
     let reads: Vec<R> = questions.iter().map(read).collect();
     futures::stream::iter(reads)
         .buffered(MAX_READS)

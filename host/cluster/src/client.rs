@@ -32,6 +32,11 @@ use observer::{NoObserver, Sent};
 pub(crate) use retry::CanRepeat;
 pub use status::Status;
 
+/// The media type of a list of objects without anything but their metadata. A server that does not
+/// know it answers with the second.
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
+
 /// How often a request that was turned away is sent again.
 const MAX_REPEATS: u32 = 3;
 

@@ -110,4 +110,16 @@ impl ApiCluster {
     pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<String>, ReadFailure> {
         self.fetcher.get(kind, key).await
     }
+
+    /// Lists objects as the server has them now (a quorum read), past every cache, and hands each to
+    /// `examine` as JSON: whole, or without anything but its metadata. An error of `examine` ends
+    /// it.
+    pub async fn list(
+        &self,
+        objects: &InformerKey,
+        is_whole: bool,
+        examine: impl FnMut(&str) -> Result<(), String>,
+    ) -> Result<(), ReadFailure> {
+        self.fetcher.list(objects, is_whole, examine).await
+    }
 }

@@ -12,6 +12,7 @@
 
 mod access_review;
 mod answer;
+mod delete_all;
 mod error;
 mod events;
 mod fetch;
@@ -46,7 +47,10 @@ impl ObjectWriter {
 
     /// Sends a write, and sends it again where the rules of this module allow that.
     pub(crate) async fn write(&self, author: &Author, write: &Write) -> WriteAnswer {
-        let changed = self.change(author, write).await;
+        let changed = match write.operation {
+            Operation::DeleteAll { .. } => self.delete_all(author, write).await,
+            _ => self.change(author, write).await,
+        };
         changed.unwrap_or_else(|error| error.into_result().into())
     }
 
@@ -98,6 +102,7 @@ impl ObjectWriter {
             result,
             status,
             ended,
+            deleted: Vec::new(),
             owner: Some(&resource.kind)
                 .filter(|kind| **kind != write.kind)
                 .cloned(),

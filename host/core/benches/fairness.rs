@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pilothouse_core::{
-    ControllerSettings, Delta, Hub, Kind, LabelSelector, Limits, Listing, Manifest, Next, Object,
-    Outcome, Plugin, ReadDeclaration, Reader, Request, ResourceVersion, RunError, Selection,
-    Subject,
+    ControllerSettings, Decision, Delta, Hub, Kind, LabelSelector, Limits, Listing, Manifest, Next,
+    Object, Outcome, Plugin, ReadDeclaration, Reader, Request, ResourceVersion, RunError,
+    Selection, Subject,
 };
 
 /// The number of workers: one more than the cores that this is meant for, as in the host.
@@ -189,7 +189,7 @@ impl Host {
             let ran = reconcile.run();
             hub = self.hub.lock().expect("no thread has panicked");
             let now = self.started.elapsed();
-            let ControlFlow::Continue(writing) = hub.ran(ran, now) else {
+            let Decision::Writing(writing) = hub.ran(ran, now) else {
                 unreachable!("the guest does not fail");
             };
             let ControlFlow::Break(finished) = writing.advance() else {

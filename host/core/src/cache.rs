@@ -169,7 +169,7 @@ impl Cache {
         &'a self,
         namespace: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        self.objects.list(namespace)
+        self.objects.list(namespace, None)
     }
 
     /// The first object after this key, in the order of namespace and name. Without a key, the
@@ -178,13 +178,32 @@ impl Cache {
         self.objects.after(key)
     }
 
+    /// As [`list`](Self::list), but only the objects after this key.
+    pub fn list_after<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        after: Option<KeyRef<'a>>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        self.objects.list(namespace, after)
+    }
+
     /// The objects that have this value in an index, ordered by namespace and name.
     pub fn list_by_index<'a>(
         &'a self,
         index: IndexId,
         value: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        self.objects.list_by_index(index, value)
+        self.objects.list_by_index(index, value, None)
+    }
+
+    /// As [`list_by_index`](Self::list_by_index), but only the objects after this key.
+    pub fn list_by_index_after<'a>(
+        &'a self,
+        index: IndexId,
+        value: &'a str,
+        after: Option<KeyRef<'a>>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        self.objects.list_by_index(index, value, after)
     }
 
     /// Projects the object by the current schema. An object that can no longer be projected becomes

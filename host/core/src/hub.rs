@@ -18,7 +18,6 @@
 //!   failure.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +63,8 @@ use plugin::Plugin;
 pub use preparation::Preparation;
 use preparation::{Caches, FirstKeys, Joining, PreparationStep};
 pub use reconcile::{
-    Conclusion, Finished, Ran, Reconcile, ReconcileError, RunningKey, Sending, Writing,
+    Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, Decision, Finished, Ran, Reconcile,
+    ReconcileError, RunningKey, Sending, Writing,
 };
 pub use rehearsal::Rehearsal;
 pub use settings::ControllerSettings;
@@ -581,9 +581,9 @@ impl Hub {
         }
     }
 
-    /// Registers what a reconcile read. Its writes can be sent now; or it has finished already,
-    /// because there is no outcome.
-    pub fn ran(&mut self, ran: Ran, now: Time) -> ControlFlow<Finished, Writing> {
+    /// Registers what a reconcile read. Its writes can be sent now, or after the API server has
+    /// confirmed what they rest on; or it has finished already, because there is no outcome.
+    pub fn ran(&mut self, ran: Ran, now: Time) -> Decision {
         {
             let missed = self.changelog.close(ran.held.sequence);
             if let Some(controller) = self.controllers.get_mut(&ran.held.plugin) {
@@ -591,7 +591,12 @@ impl Hub {
             }
         }
         drop(self.changelog.trim());
-        ran.into_writing()
+        ran.decide()
+    }
+
+    /// Compares the API server's answers with what a reconcile has seen.
+    pub fn confirmed(&self, confirming: Confirming, answers: ConfirmAnswers) -> ConfirmEnd {
+        confirming.answered(answers, &self.snapshot)
     }
 
     /// A reconcile of this key on the present caches. `None` if there is no such plugin.
@@ -662,6 +667,16 @@ impl Hub {
                 Vec::new()
             }
             Purpose::Repair => self.repair(fetch, answered, now),
+            Purpose::Confirm => {
+                for (question, answer) in answered {
+                    // Without an answer the key runs again on what the watches bring.
+                    if let Ok(found) = answer {
+                        let (changes, _) = self.answered(question).overlay(found.as_deref());
+                        self.spread(question.informer, changes, NORMAL, now);
+                    }
+                }
+                Vec::new()
+            }
         }
     }
 

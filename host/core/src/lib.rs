@@ -25,16 +25,17 @@ mod reads;
 pub use model::detail::Detail;
 pub use model::fields::FieldPath;
 pub use model::informer_key::InformerKey;
-pub use model::key::{Kind, KindError, ObjectKey, ResourceVersion};
+pub use model::key::{KeyRef, Kind, KindError, ObjectKey, ResourceVersion};
 pub use model::manifest::{
     HOST, IndexDeclaration, Limits, Manifest, ManifestError, ReadDeclaration, Selection, Subject,
     Verb, WriteDeclaration, is_dns_label,
 };
 pub use model::object::{Object, Schema};
 pub use model::outcome::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, NextRun, Outcome, PatchType,
-    Propagation, Stage,
+    Action, ActionResult, Delete, DeleteAll, Effect, EffectVerb, Event, Failure, FollowUp, NextRun,
+    Outcome, PatchType, Propagation, Stage,
 };
+pub use model::query::{Confirmation, ListFilter};
 pub use model::selector::{FieldSelector, LabelSelector, LabelSelectorError, Requirement};
 pub use model::text::{cut, cut_line, escaped, hex, one_line};
 
@@ -52,13 +53,14 @@ pub use access::wants::{Wants, reads_secret_values};
 pub use reads::ReadSets;
 pub use reads::error::ReadError;
 pub use reads::read::{Filter, Read};
-pub use reads::reader::{ListFilter, Reader};
+pub use reads::reader::Reader;
 
 // Which key runs next.
 pub use queue::backoff::Backoff;
 pub use queue::{LOW, NORMAL, Priority, Time, WorkQueue};
 
 // From actions to writes.
+pub use plan::confirm::{ConfirmedList, ConfirmedObject, ObjectIdentity};
 pub use plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite, UnderWay};
 pub use plan::unchanged::Applied;
 pub use plan::write::{Author, FIELD_MANAGER_PREFIX, Operation, Write, WriteAnswer};
@@ -67,10 +69,11 @@ pub use plan::{Halt, Plan, PlanContext, PlanError, plan};
 // Where all of it meets.
 pub use hub::plugin::{Plugin, Request, RunError};
 pub use hub::{
-    BrokenKey, Conclusion, ControllerSettings, ControllerStatus, Exchange, Fetch, Finished, Hub,
-    InformerStatus, JoinError, KeysStatus, LastError, LoopingKey, Next, PluginId, Preparation,
-    Purpose, Quarantine, Question, Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError,
-    Rehearsal, RunningKey, Sending, Writing,
+    BrokenKey, Conclusion, ConfirmAnswers, ConfirmEnd, Confirming, ControllerSettings,
+    ControllerStatus, Decision, Exchange, Fetch, Finished, Hub, InformerStatus, JoinError,
+    KeysStatus, LastError, LoopingKey, Next, PluginId, Preparation, Purpose, Quarantine, Question,
+    Ran, ReadFailure, Reconcile, ReconcileCounts, ReconcileError, Rehearsal, RunningKey, Sending,
+    Writing,
 };
 
 // Which versions of plugins come there, and when they go.

@@ -8,5 +8,6 @@ pub mod key;
 pub mod manifest;
 pub mod object;
 pub mod outcome;
+pub mod query;
 pub mod selector;
 pub mod text;

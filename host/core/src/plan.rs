@@ -6,6 +6,7 @@
 pub mod accepted;
 mod body;
 pub mod children;
+pub mod confirm;
 pub mod execution;
 mod halt;
 mod identity;
@@ -21,9 +22,12 @@ use std::sync::Arc;
 use crate::access::permission::{Denied, Permissions};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
-use crate::model::outcome::{Action, ActionResult, EffectVerb, Stage};
+use crate::model::outcome::{Action, ActionResult, EffectVerb, Outcome};
+use crate::model::selector::LabelSelectorError;
+use crate::plan::confirm::Confirmed;
 use crate::plan::unchanged::Applied;
-use crate::plan::write::Write;
+use crate::plan::write::{Operation, Write};
+use crate::reads::error::ReadError;
 use crate::reads::reader::Reader;
 pub use halt::Halt;
 use planner::Planner;
@@ -42,6 +46,16 @@ pub const MAX_BODY: usize = 3 * 1024 * 1024;
 /// more of them is a program that should look at the cluster in between.
 pub const MAX_STAGES: usize = 1_000;
 
+/// Maximum size of a memo in bytes. It is kept in memory, and crosses to the guest each time.
+pub const MAX_MEMO: usize = 64 << 10;
+
+/// Maximum number of questions that one outcome has confirmed. Each is a request.
+pub const MAX_CONFIRMATIONS: usize = 100;
+
+/// Maximum number of objects in the answers that one outcome has confirmed: all of them are listed
+/// from the server.
+pub const MAX_CONFIRMED: usize = 5_000;
+
 /// The steps of one outcome, in order.
 #[derive(Debug, Default)]
 pub struct Plan {
@@ -53,6 +67,8 @@ pub struct Plan {
     /// conditional on its version.
     chains: HashMap<ObjectAddress, Option<String>>,
     warnings: BTreeSet<String>,
+    /// What the server must confirm first. Empty if nothing is written.
+    confirmed: Confirmed,
 }
 
 /// Steps that do not depend on each other, but for those on one object.
@@ -148,6 +164,23 @@ pub enum PlanError {
     /// Too many of the actions are Events.
     #[error("{0} Events; an outcome has at most {MAX_EVENTS}")]
     TooManyEvents(usize),
+    /// The memo is too long. Holds its bytes.
+    #[error("a memo of {0} bytes; it has at most {MAX_MEMO}")]
+    Memo(usize),
+    /// Too many questions to confirm.
+    #[error("{0} questions to confirm; an outcome has at most {MAX_CONFIRMATIONS}")]
+    TooManyConfirmations(usize),
+    /// The answers to confirm have too many objects.
+    #[error("{0} objects to confirm; an outcome has at most {MAX_CONFIRMED}")]
+    TooManyConfirmed(usize),
+    /// The plugin may not read what is to be confirmed.
+    #[error("confirmation {number}: {reason}")]
+    Confirmation {
+        /// Its number, from 1.
+        number: usize,
+        /// Why it cannot be read.
+        reason: ReadError,
+    },
     /// One action is refused.
     #[error("action {number} ({verb}): {reason}")]
     Action {
@@ -172,6 +205,9 @@ pub enum ActionError {
     /// An outcome may have only one `children` action.
     #[error("an outcome has one children action; list all of them in it")]
     SecondChildren,
+    /// Not a label selector.
+    #[error("labels: {0}")]
+    Labels(#[from] LabelSelectorError),
     /// Too large for the API server.
     #[error("{0} bytes; an API server takes at most {MAX_BODY}")]
     TooLarge(usize),
@@ -215,17 +251,17 @@ pub struct PlanContext<'a> {
     pub key: &'a ObjectKey,
 }
 
-/// Turns an outcome's stages into writes. `reader` is the reconcile's own, so what planning reads
+/// Turns an outcome into writes. `reader` is the reconcile's own, so what planning reads
 /// of the objects is recorded too.
 pub fn plan(
     context: PlanContext<'_>,
-    stages: &[Stage],
+    outcome: &Outcome,
     reader: &mut Reader,
 ) -> Result<Plan, PlanError> {
-    check_size(stages)?;
+    check_size(outcome)?;
     let mut planner = Planner::new(context, reader);
     let mut actions = 0;
-    let stages = stages.iter().map(|stage| {
+    let stages = outcome.stages.iter().map(|stage| {
         let mut planned = PlannedStage {
             steps: Vec::new(),
             is_always: stage.always,
@@ -245,14 +281,30 @@ pub fn plan(
     });
     let stages = stages.collect::<Result<Vec<_>, PlanError>>()?;
     let (chains, warnings) = planner.finish();
-    Ok(Plan {
+    let confirmed = Confirmed::plan(&outcome.confirm, reader)?;
+    let mut plan = Plan {
         stages,
         chains,
         warnings,
-    })
+        confirmed,
+    };
+    let is_change = |write: &Write| !matches!(write.operation, Operation::Event { .. });
+    if !plan.writes().any(is_change) {
+        plan.confirmed = Confirmed::default();
+    }
+    Ok(plan)
 }
 
-fn check_size(stages: &[Stage]) -> Result<(), PlanError> {
+fn check_size(outcome: &Outcome) -> Result<(), PlanError> {
+    let questions = outcome.confirm.len();
+    if questions > MAX_CONFIRMATIONS {
+        return Err(PlanError::TooManyConfirmations(questions));
+    }
+    let stages = &outcome.stages;
+    let memo = outcome.follow_up.memo.as_ref().map_or(0, |memo| memo.len());
+    if memo > MAX_MEMO {
+        return Err(PlanError::Memo(memo));
+    }
     if stages.len() > MAX_STAGES {
         return Err(PlanError::TooManyStages(stages.len()));
     }
@@ -276,6 +328,7 @@ fn verb_of(action: &Action) -> &'static str {
         Action::Update { .. } => "update",
         Action::Patch { .. } => "patch",
         Action::Delete(_) => "delete",
+        Action::DeleteAll(_) => "delete-all",
         Action::Event(_) => "event",
         Action::Finalizer { .. } => "finalizer",
         Action::Children { .. } => "children",
@@ -283,6 +336,11 @@ fn verb_of(action: &Action) -> &'static str {
 }
 
 impl Plan {
+    /// Takes what the server must confirm before the first write is sent.
+    pub(crate) fn take_confirmed(&mut self) -> Confirmed {
+        std::mem::take(&mut self.confirmed)
+    }
+
     /// The writes to be sent, stage by stage and in the order of the actions.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         let steps = self.stages.iter().flat_map(|stage| &stage.steps);

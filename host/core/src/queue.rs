@@ -17,6 +17,8 @@
 //!   earlier than [`COOL_DOWN`] after its last try. Otherwise a key that fails each time would run
 //!   as often as the cluster changes. The cool-down ends early if what the key ran on has changed
 //!   ([`WorkQueue::end_cool_downs`]). client-go has nothing like it.
+//! - A key may not run [before a given time](WorkQueue::set_not_before): what adds it meanwhile is
+//!   remembered, and it runs then.
 //! - No key that was added is lost.
 //!
 //! Time is an argument: the time since the host started.
@@ -88,14 +90,22 @@ struct Entry {
     failures: u32,
     /// When the key last failed; `None` if that failure is no reason to wait any more.
     failed_at: Option<Time>,
+    /// The key runs no earlier, whatever adds it.
+    not_before: Time,
 }
 
 impl Entry {
     /// Until when adding the key does not make it run.
-    fn broken_until(&self) -> Time {
+    fn waits_until(&self) -> Time {
         let is_broken = self.failures >= BREAK_AFTER;
         let failed_at = self.failed_at.filter(|_| is_broken);
-        failed_at.map_or(Time::ZERO, |failed_at| failed_at + COOL_DOWN)
+        let broken_until = failed_at.map_or(Time::ZERO, |failed_at| failed_at + COOL_DOWN);
+        broken_until.max(self.not_before)
+    }
+
+    /// Whether there is nothing to remember of an idle key.
+    fn is_forgettable(&self, now: Time) -> bool {
+        self.failures == 0 && self.not_before <= now
     }
 }
 
@@ -166,8 +176,8 @@ impl WorkQueue {
     /// Queues a key to run as soon as it can.
     pub fn add(&mut self, key: &ObjectKey, priority: Priority, now: Time) {
         let entry = self.entries.get(key);
-        let broken_for = entry
-            .map_or(Time::ZERO, Entry::broken_until)
+        let waits_for = entry
+            .map_or(Time::ZERO, Entry::waits_until)
             .saturating_sub(now);
         match entry.map(|entry| &entry.state) {
             // No second hand-out at once: the add is remembered, and outranks a delay.
@@ -202,8 +212,8 @@ impl WorkQueue {
                     self.push(key, priority, since);
                 }
             }
-            // Broken: the add must not bypass the cool-down.
-            _ if !broken_for.is_zero() => self.add_after(key, broken_for, priority, now),
+            // The add must not bypass the cool-down of a broken key, nor a time set for the key.
+            _ if !waits_for.is_zero() => self.add_after(key, waits_for, priority, now),
             Some(&State::Delayed {
                 due,
                 priority: have,
@@ -220,8 +230,10 @@ impl WorkQueue {
         if delay.is_zero() {
             return self.add(key, priority, now);
         }
-        let due = now.saturating_add(delay);
-        let state = self.entries.get(key).map(|entry| &entry.state);
+        let entry = self.entries.get(key);
+        let not_before = entry.map_or(Time::ZERO, |entry| entry.not_before);
+        let due = now.saturating_add(delay).max(not_before);
+        let state = entry.map(|entry| &entry.state);
         match state {
             Some(State::Running { again: None }) => {
                 self.set_running(key, Some(Again::At(due, priority)));
@@ -283,7 +295,7 @@ impl WorkQueue {
     }
 
     /// Hands out a key as if it had been added with this priority before, even while draining.
-    /// `None` if it runs, is held, or is broken and still cooling down. Then it runs later.
+    /// `None` if it runs, is held, or must wait for its time. Then it runs later.
     pub fn visit(&mut self, key: &ObjectKey, priority: Priority, now: Time) -> Option<Taken> {
         let is_draining = std::mem::replace(&mut self.is_draining, false);
         self.add(key, priority, now);
@@ -335,6 +347,14 @@ impl WorkQueue {
         self.count_failure(key, now);
     }
 
+    /// From now on, this key runs no earlier than at this time, whatever adds it. Only a running
+    /// key can be told: it has not been added again for an earlier time yet.
+    pub fn set_not_before(&mut self, key: &ObjectKey, at: Time) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.not_before = at;
+        }
+    }
+
     /// Resets a key's failures.
     pub fn forget(&mut self, key: &ObjectKey) {
         if let Some(entry) = self.entries.get_mut(key) {
@@ -352,20 +372,20 @@ impl WorkQueue {
             return;
         };
         entry.state = State::Idle;
-        let broken_until = entry.broken_until();
+        let (waits_until, not_before) = (entry.waits_until(), entry.not_before);
+        let is_forgettable = entry.is_forgettable(now);
         self.stop(key);
-        let entry = &self.entries[key];
         match again {
-            Some(Again::Now(priority)) if broken_until <= now => {
+            Some(Again::Now(priority)) if waits_until <= now => {
                 self.make_pending(key, priority, now);
             }
             Some(Again::Now(priority)) if !self.is_draining => {
-                self.make_delayed(key, broken_until, priority);
+                self.make_delayed(key, waits_until, priority);
             }
             Some(Again::At(due, priority)) if !self.is_draining => {
-                self.make_delayed(key, due, priority);
+                self.make_delayed(key, due.max(not_before), priority);
             }
-            _ if entry.failures == 0 => self.remove_entry(key),
+            _ if is_forgettable => self.remove_entry(key),
             _ => {}
         }
     }
@@ -435,6 +455,7 @@ impl WorkQueue {
         self.broken.clear();
         self.entries.retain(|_, entry| {
             entry.failures = 0;
+            entry.not_before = Time::ZERO;
             let is_running = matches!(entry.state, State::Running { .. });
             if is_running {
                 entry.state = State::Running { again: None };
@@ -518,6 +539,14 @@ impl WorkQueue {
     pub fn end_cool_downs(&mut self) {
         for entry in self.entries.values_mut() {
             entry.failed_at = None;
+        }
+    }
+
+    /// Every key may run as soon as it is added, whatever time was set for it. Keys that were added
+    /// before still wait. Linear in the number of remembered keys.
+    pub fn end_not_before(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.not_before = Time::ZERO;
         }
     }
 

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use pilothouse_core::{
-    Action, ActionResult, Delete, Effect, EffectVerb, Event, Failure, Kind, KindError, NextRun,
-    ObjectKey, Outcome, PatchType, Propagation, Request, Stage,
+    Action, ActionResult, Confirmation, Delete, DeleteAll, Effect, EffectVerb, Event, Failure,
+    FollowUp, Kind, KindError, LabelSelector, LabelSelectorError, ListFilter, NextRun, ObjectKey,
+    Outcome, PatchType, Propagation, Request, Stage,
 };
 
-use crate::bindings::{changes, plugin, types};
+use crate::bindings::{changes, plugin, snapshot, types};
 
 /// The kind and the key of an object that a guest names. The error ends the run: it is a mistake of
 /// the plugin's author.
@@ -17,11 +18,13 @@ pub(crate) fn object_ref(object: &types::ObjectRef) -> Result<(Kind, ObjectKey),
     Ok((object.kind.parse()?, key))
 }
 
-/// The request for a guest. `object` is the key's own object as the guest would read it.
+/// The request for a guest. `object` is the key's own object as the guest would read it, and `memo`
+/// what the guest is given of the request's.
 pub(crate) fn request(
     request: &Request,
     kind: Option<&Kind>,
     object: Option<String>,
+    memo: Option<&str>,
 ) -> plugin::Request {
     plugin::Request {
         key: kind.map(|kind| types::ObjectRef {
@@ -32,6 +35,7 @@ pub(crate) fn request(
         object,
         attempt: request.attempt,
         previous: request.previous.iter().cloned().map(Into::into).collect(),
+        memo: memo.map(ToOwned::to_owned),
         config: request.config.clone(),
     }
 }
@@ -50,6 +54,7 @@ impl From<Effect> for changes::Effect {
                 EffectVerb::Update => changes::Verb::Update,
                 EffectVerb::Patch => changes::Verb::Patch,
                 EffectVerb::Delete => changes::Verb::Delete,
+                EffectVerb::DeleteAll => changes::Verb::DeleteAll,
                 EffectVerb::Event => changes::Verb::Event,
                 EffectVerb::Finalizer => changes::Verb::Finalizer,
             },
@@ -77,16 +82,57 @@ impl From<ActionResult> for changes::ActionResult {
     }
 }
 
-/// The outcome that a guest has returned. An action on a kind that is none fails the run.
-pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, KindError> {
+/// A guest has returned what is no outcome of this host's.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContractError {
+    #[error(transparent)]
+    Kind(#[from] KindError),
+    #[error(transparent)]
+    Labels(#[from] LabelSelectorError),
+    #[error("this host offers no calls")]
+    Call,
+}
+
+/// The outcome that a guest has returned.
+pub(crate) fn outcome(outcome: plugin::Outcome) -> Result<Outcome, ContractError> {
     let stages = outcome.stages.into_iter().map(stage);
+    let confirm = outcome.confirm.into_iter().map(question);
     Ok(Outcome {
         stages: stages.collect::<Result<_, _>>()?,
-        next: outcome.next.into(),
+        confirm: confirm.collect::<Result<_, _>>()?,
+        follow_up: FollowUp {
+            next: outcome.next.into(),
+            not_before: Duration::from_millis(outcome.not_before),
+            memo: outcome.memo.map(Into::into),
+        },
     })
 }
 
-fn stage(stage: changes::Stage) -> Result<Stage, KindError> {
+fn question(question: snapshot::Question) -> Result<Confirmation, ContractError> {
+    Ok(match question {
+        snapshot::Question::Object(object) => {
+            let (kind, key) = object_ref(&object)?;
+            Confirmation::Object(kind, key)
+        }
+        snapshot::Question::Objects(query) => Confirmation::Objects {
+            kind: query.kind.parse()?,
+            namespace: query.namespace,
+            filter: filter(query.filter)?,
+        },
+    })
+}
+
+/// The filter that a guest asks with. The error ends the run: it is a mistake of the plugin's
+/// author.
+pub(crate) fn filter(filter: snapshot::Filter) -> Result<ListFilter, LabelSelectorError> {
+    Ok(match filter {
+        snapshot::Filter::Everything => ListFilter::Everything,
+        snapshot::Filter::Labels(selector) => ListFilter::Labels(LabelSelector::parse(&selector)?),
+        snapshot::Filter::Index(index) => ListFilter::Index(index.name, index.value),
+    })
+}
+
+fn stage(stage: changes::Stage) -> Result<Stage, ContractError> {
     let actions = stage.actions.into_iter().map(action);
     Ok(Stage {
         actions: actions.collect::<Result<_, _>>()?,
@@ -113,7 +159,7 @@ impl From<plugin::Failure> for Failure {
     }
 }
 
-fn action(action: changes::Action) -> Result<Action, KindError> {
+fn action(action: changes::Action) -> Result<Action, ContractError> {
     use changes::Action as Wit;
     Ok(match action {
         Wit::Apply(changes::Apply {
@@ -154,6 +200,7 @@ fn action(action: changes::Action) -> Result<Action, KindError> {
             }
         }
         Wit::Delete(it) => Action::Delete(delete(it)?),
+        Wit::DeleteAll(it) => Action::DeleteAll(delete_all(it)?),
         Wit::Event(it) => Action::Event(event(it)?),
         Wit::Finalizer(finalizer) => {
             let (kind, key) = object_ref(&finalizer.object)?;
@@ -165,6 +212,7 @@ fn action(action: changes::Action) -> Result<Action, KindError> {
             }
         }
         Wit::Children(changes::Children { objects }) => Action::Children { objects },
+        Wit::Call(_) => return Err(ContractError::Call),
     })
 }
 
@@ -175,13 +223,28 @@ fn delete(delete: changes::Delete) -> Result<Delete, KindError> {
         key,
         uid: delete.uid,
         resource_version: delete.resource_version,
-        propagation: delete.propagation.map(|propagation| match propagation {
-            changes::Propagation::Background => Propagation::Background,
-            changes::Propagation::Foreground => Propagation::Foreground,
-            changes::Propagation::Orphan => Propagation::Orphan,
-        }),
+        propagation: delete.propagation.map(Into::into),
         grace_period_seconds: delete.grace_period_seconds,
     })
+}
+
+fn delete_all(all: changes::DeleteAll) -> Result<DeleteAll, ContractError> {
+    Ok(DeleteAll {
+        kind: all.kind.parse()?,
+        namespace: all.namespace,
+        labels: all.labels,
+        propagation: all.propagation.map(Into::into),
+    })
+}
+
+impl From<changes::Propagation> for Propagation {
+    fn from(propagation: changes::Propagation) -> Self {
+        match propagation {
+            changes::Propagation::Background => Self::Background,
+            changes::Propagation::Foreground => Self::Foreground,
+            changes::Propagation::Orphan => Self::Orphan,
+        }
+    }
 }
 
 fn event(event: changes::Event) -> Result<Event, KindError> {

@@ -6,7 +6,7 @@ mod table;
 
 use pilothouse_core::{Kind, Manifest, Verb, WriteDeclaration, reads_secret_values};
 
-use table::{CHANGE, GROUPS, MAKE, OBJECTS, OfObject, OfPart, PARTS};
+use table::{CHANGE, DELETE, GROUPS, MAKE, OBJECTS, OfObject, OfPart, PARTS};
 
 /// The risks, one line each.
 pub fn risks(manifest: &Manifest) -> Vec<String> {
@@ -73,7 +73,7 @@ fn of_strange_group(write: &WriteDeclaration) -> Vec<&'static str> {
             "have its controller do whatever that does for such an object",
         ),
         (
-            &[Verb::Delete][..],
+            DELETE,
             "have its controller end whatever there is behind such an object",
         ),
     ];

@@ -137,6 +137,11 @@ const CONTROLLER_COUNTERS: &[PerPlugin] = &[
         value: |plugin| plugin.reconciles.refused,
     },
     PerPlugin {
+        name: "pilothouse_contradicted_reconciles",
+        help: "Reconciles that wrote nothing, because the API server contradicted what they had seen",
+        value: |plugin| plugin.reconciles.contradicted,
+    },
+    PerPlugin {
         name: "pilothouse_denied_reads",
         help: "Reconciles that read what they may not",
         value: |plugin| plugin.reconciles.denied_reads,

@@ -277,6 +277,7 @@ fn verbs(verb: Verb, is_subresource: bool) -> &'static [&'static str] {
         Verb::Update => &["update"],
         Verb::Patch => &["patch"],
         Verb::Delete => &["delete"],
+        Verb::DeleteCollection => &["deletecollection"],
     }
 }
 

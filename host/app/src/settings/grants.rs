@@ -72,6 +72,7 @@ enum VerbText {
     Update,
     Patch,
     Delete,
+    DeleteCollection,
 }
 
 /// `Pod`, `apps/Deployment`. A version in it, as in `apps/v1/Deployment`, is ignored.
@@ -175,6 +176,7 @@ impl From<VerbText> for Verb {
             VerbText::Update => Self::Update,
             VerbText::Patch => Self::Patch,
             VerbText::Delete => Self::Delete,
+            VerbText::DeleteCollection => Self::DeleteCollection,
         }
     }
 }

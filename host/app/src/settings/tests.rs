@@ -13,6 +13,7 @@ concurrency = 2
 resync = "12h"
 reuse-instances = true
 verify = 0.5
+forget-memos = true
 log-lines = 7
 
 [grants]
@@ -60,7 +61,7 @@ fn every_setting_reaches_the_plugin() {
     assert_eq!(limits.memory_bytes, 128 << 20);
     assert_eq!(limits.fuel, 2_000_000);
     assert_eq!(limits.timeout, Duration::from_millis(500));
-    assert!(sandbox.options.reuse);
+    assert!(sandbox.options.reuse && sandbox.options.forget_memos);
     assert_eq!(
         (sandbox.options.verify, sandbox.options.log_lines),
         (0.5, 7)

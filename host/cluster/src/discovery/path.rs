@@ -115,7 +115,8 @@ pub(crate) fn query(parameters: &[(&str, String)]) -> String {
     }
 }
 
-fn encode(text: &str) -> String {
+/// One part of a path, or the value of a parameter, percent-encoded.
+pub(crate) fn encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 

@@ -1,26 +1,42 @@
-//! Reads one object from the API server itself, past every cache. Used when a watch does not show
-//! what was written, or when its state is under suspicion.
+//! Reads objects from the API server itself, past every cache. Used when a watch does not show what
+//! was written, when its state is under suspicion, and when an outcome wants to have something
+//! confirmed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use pilothouse_core::{Kind, ObjectKey, ReadFailure};
+use pilothouse_core::{InformerKey, Kind, ObjectKey, ReadFailure};
 use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
 
 use super::request::MAX_ANSWER;
-use crate::client::{CanRepeat, Client, RequestError, Terms};
+use crate::client::{CanRepeat, Client, METADATA_LIST, RequestError, Terms};
 use crate::discovery::{Discovery, Resource, path};
 
 /// Deadline of one request. Short: a key waits for the answer, and the read is repeated.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A list with at most one object.
+/// How many objects one request lists.
+const PAGE: u32 = 500;
+
+const JSON: &str = "application/json";
+
+/// A list, or a page of one.
 #[derive(Deserialize)]
 struct List {
+    #[serde(default)]
+    metadata: ListMetadata,
     items: Vec<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListMetadata {
+    /// Where the next page begins. Empty: this is the last one.
+    #[serde(rename = "continue")]
+    next: String,
 }
 
 #[derive(Deserialize)]
@@ -54,11 +70,7 @@ impl ObjectFetcher {
         kind: &Kind,
         key: &ObjectKey,
     ) -> Result<Option<String>, ReadFailure> {
-        let resource = self.discovery.resolve(kind).await;
-        let resource = resource.map_err(|error| match error.is_unanswered() {
-            true => no_answer(&error),
-            false => refused(&error),
-        })?;
+        let resource = self.resolve(kind).await?;
         let path = path::object(&resource, key, None).map_err(|error| refused(&error))?;
         let error = match self.fetch_text(&path).await {
             Ok(text) => return Ok(Some(text)),
@@ -71,6 +83,52 @@ impl ObjectFetcher {
             Some(status) if matches!(status.code, 403 | 405) => self.list_one(&resource, key).await,
             _ => Err(failure(&error)),
         }
+    }
+
+    /// Lists objects page by page (quorum reads), and hands each to `examine` as JSON.
+    pub(crate) async fn list(
+        &self,
+        objects: &InformerKey,
+        is_whole: bool,
+        mut examine: impl FnMut(&str) -> Result<(), String>,
+    ) -> Result<(), ReadFailure> {
+        let resource = self.resolve(&objects.kind).await?;
+        let namespace = objects.namespace.as_deref();
+        let path = path::collection(&resource.kind, &resource.plural, namespace);
+        let mut selected = vec![("limit", PAGE.to_string())];
+        let labels = objects.labels.to_string();
+        selected.extend((!labels.is_empty()).then_some(("labelSelector", labels)));
+        let fields = objects.fields.as_deref().map(str::to_owned);
+        selected.extend(fields.map(|fields| ("fieldSelector", fields)));
+        let accept = if is_whole { JSON } else { METADATA_LIST };
+        let mut next = String::new();
+        loop {
+            let mut query = selected.clone();
+            query.extend((!next.is_empty()).then(|| ("continue", next.clone())));
+            let path = format!("{path}{}", path::query(&query));
+            let text = self.fetch_as(&path, accept).await;
+            let text = text.map_err(|error| match error.status() {
+                // It has taken so long that the server has forgotten where the page begins.
+                Some(status) if status.code == 410 => no_answer(&error),
+                _ => failure(&error),
+            })?;
+            let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
+            for item in &list.items {
+                examine(item.get()).map_err(ReadFailure::Refused)?;
+            }
+            next = list.metadata.next;
+            if next.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn resolve(&self, kind: &Kind) -> Result<Arc<Resource>, ReadFailure> {
+        let resource = self.discovery.resolve(kind).await;
+        resource.map_err(|error| match error.is_unanswered() {
+            true => no_answer(&error),
+            false => refused(&error),
+        })
     }
 
     async fn list_one(
@@ -90,8 +148,12 @@ impl ObjectFetcher {
     }
 
     async fn fetch_text(&self, path: &str) -> Result<String, RequestError> {
+        self.fetch_as(path, JSON).await
+    }
+
+    async fn fetch_as(&self, path: &str, media_type: &str) -> Result<String, RequestError> {
         let request = Request::get(path)
-            .header(http::header::ACCEPT, "application/json")
+            .header(http::header::ACCEPT, media_type)
             .body(Vec::new())
             .expect("the path is percent-encoded");
         let terms = Terms {

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::header::ACCEPT;
+use http::{HeaderValue, Method, Request};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use pilothouse_core::{Operation, PatchType, Propagation, Write};
 use serde_json::json;
 
 use super::error::WriteError;
-use crate::client::{CanRepeat, Terms};
+use crate::client::{CanRepeat, METADATA_LIST, Terms};
 use crate::discovery::{Resource, path};
 
 /// Deadline of one request. The API server itself gives up after 60 s, its webhooks after at most
@@ -97,6 +98,19 @@ pub(super) fn request(
             );
             with_query(Method::DELETE, &object()?, &[], JSON, &options)
         }
+        Operation::DeleteAll {
+            labels,
+            propagation,
+        } => {
+            let options = delete_options(None, None, *propagation, None);
+            let query = [("labelSelector", labels.clone())];
+            let path = path::siblings(resource, &write.key)?;
+            let mut request = with_query(Method::DELETE, &path, &query, JSON, &options)?;
+            // What was in the objects is not wanted.
+            let accept = HeaderValue::from_static(METADATA_LIST);
+            request.headers_mut().insert(ACCEPT, accept);
+            Ok(request)
+        }
         Operation::Event { .. } => {
             unreachable!("an Event is not written to the object it is about")
         }
@@ -124,7 +138,7 @@ pub(super) fn build(
     Request::builder()
         .method(method)
         .uri(uri)
-        .header(http::header::ACCEPT, JSON)
+        .header(ACCEPT, JSON)
         .header(http::header::CONTENT_TYPE, content_type)
         .body(body)
 }

@@ -711,3 +711,65 @@ async fn the_write_that_takes_the_last_finalizer_says_which_object_ends() {
         assert_eq!(answer.ended.as_deref(), ended);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_page_by_page_and_what_was_deleted_is_known() {
+    let page = |names: &[&str], next: &str| {
+        let items = names.iter().map(
+            |name| json!({"metadata": {"namespace": "n", "name": name, "uid": format!("u-{name}")}}),
+        );
+        let items: Vec<Value> = items.collect();
+        answer(
+            &json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": next}, "items": items}),
+        )
+    };
+    let all = Write {
+        key: ObjectKey::new("n", ""),
+        ..pod(Operation::DeleteAll {
+            labels: "app in (a,b)".into(),
+            propagation: Some(Propagation::Foreground),
+        })
+    };
+    let answers = [page(&["a", "b"], "to=ken"), page(&["c"], "")];
+    let scenario = Scenario::new(discovery().into_iter().chain(answers));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let answer = cluster.write(&Author::named("p"), &all).await;
+    assert_eq!(answer.result, ActionResult::Done(None));
+    let deleted: Vec<String> = answer
+        .deleted
+        .iter()
+        .map(|(key, uid)| format!("{key} {uid}"))
+        .collect();
+    assert_eq!(deleted, ["n/a u-a", "n/b u-b", "n/c u-c"]);
+    let seen = scenario.seen().split_off(2);
+    let path = "DELETE /api/v1/namespaces/n/pods?labelSelector=app%20in%20%28a%2Cb%29&limit=500";
+    let lines: Vec<&str> = seen.iter().map(|seen| &*seen.line).collect();
+    assert_eq!(
+        lines,
+        [path.to_owned(), format!("{path}&continue=to%3Dken")]
+    );
+    for seen in &seen {
+        assert!(seen.accept.contains("as=PartialObjectMetadataList"));
+        assert_eq!(seen.body["propagationPolicy"], "Foreground");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_collection_lost_before_its_deletion_failed_is_known_too() {
+    let first = answer(
+        &json!({"kind": "PodList", "metadata": {"continue": "next"}, "items": [{"metadata": {"namespace": "n", "name": "a", "uid": "u"}}]}),
+    );
+    let all = Write {
+        key: ObjectKey::new("n", ""),
+        ..pod(Operation::DeleteAll {
+            labels: String::new(),
+            propagation: None,
+        })
+    };
+    let refused = status(403, "Forbidden", "no");
+    let scenario = Scenario::new(discovery().into_iter().chain([first, refused]));
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let answer = cluster.write(&Author::named("p"), &all).await;
+    assert!(matches!(answer.result, ActionResult::Forbidden(_)));
+    assert_eq!(answer.deleted.len(), 1);
+}

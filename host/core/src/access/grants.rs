@@ -33,7 +33,8 @@ pub enum Granted {
     /// Nothing but those reads.
     #[default]
     OwnKind,
-    /// All that the manifest asks for.
+    /// All that the manifest asks for, but for verbs that are
+    /// [granted by name only](Verb::is_granted_by_name_only).
     AsRequested,
     /// What is listed here.
     Listed {
@@ -62,7 +63,8 @@ pub struct WriteGrant {
     pub kind: KindName,
     /// The subresource. `None` for the object itself.
     pub subresource: Option<String>,
-    /// The granted verbs. Empty means all that the manifest asks for.
+    /// The granted verbs. Empty means all that the manifest asks for, but for those that are
+    /// [granted by name only](Verb::is_granted_by_name_only).
     pub verbs: BTreeSet<Verb>,
     /// Restricts the grant to these namespaces. Empty means all.
     pub namespaces: BTreeSet<String>,
@@ -181,9 +183,11 @@ impl Grants {
             Granted::AsRequested => writes
                 .filter(|write| self.is_included(&write.kind))
                 .filter_map(|write| {
-                    let verbs = write.verbs.iter().copied().collect();
-                    granted(write, verbs, &BTreeSet::new(), BTreeSet::new())
+                    let verbs = write.verbs.iter().copied();
+                    let verbs = verbs.filter(|verb| !verb.is_granted_by_name_only());
+                    granted(write, verbs.collect(), &BTreeSet::new(), BTreeSet::new())
                 })
+                .filter(|write| !write.verbs.is_empty())
                 .collect(),
             Granted::Listed { writes: grants, .. } => writes
                 .flat_map(|write| grants.iter().map(move |grant| (write, grant)))
@@ -206,9 +210,11 @@ impl Grants {
         subresource: Option<&str>,
         key: &ObjectKey,
     ) -> bool {
-        self.allows(kind, key, |grant| {
-            grant.is_for(kind, subresource) && grant.has(verb)
-        })
+        let is_listed = matches!(self.what, Granted::Listed { .. });
+        (is_listed || !verb.is_granted_by_name_only())
+            && self.allows(kind, key, |grant| {
+                grant.is_for(kind, subresource) && grant.has(verb)
+            })
     }
 
     /// True if a granted apply may take over fields that another manager owns.
@@ -303,7 +309,7 @@ impl Grants {
         match &self.what {
             Granted::OwnKind => return None,
             Granted::AsRequested if !self.is_included(&write.kind) => return None,
-            Granted::AsRequested => {}
+            Granted::AsRequested => write.verbs.retain(|verb| !verb.is_granted_by_name_only()),
             Granted::Listed { writes, .. } => {
                 let of_kind =
                     |grant: &&WriteGrant| grant.is_for(&write.kind, write.subresource.as_deref());
@@ -326,7 +332,8 @@ impl WriteGrant {
     }
 
     fn has(&self, verb: Verb) -> bool {
-        self.verbs.is_empty() || self.verbs.contains(&verb)
+        let is_any = self.verbs.is_empty() && !verb.is_granted_by_name_only();
+        is_any || self.verbs.contains(&verb)
     }
 }
 

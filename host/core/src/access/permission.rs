@@ -104,6 +104,24 @@ impl Permissions {
         subresource: Option<&str>,
     ) -> Result<(), Denied> {
         check_key(key)?;
+        self.check_valid(verb, kind, key, subresource)
+    }
+
+    /// Checks that the plugin may delete all objects of a kind in a namespace, or those of a kind
+    /// without namespaces. A grant for objects of some names does not cover it.
+    pub fn check_delete_all(&self, kind: &Kind, namespace: &str) -> Result<(), Denied> {
+        check_namespace(namespace)?;
+        let all = ObjectKey::new(namespace, "");
+        self.check_valid(Verb::DeleteCollection, kind, &all, None)
+    }
+
+    fn check_valid(
+        &self,
+        verb: Verb,
+        kind: &Kind,
+        key: &ObjectKey,
+        subresource: Option<&str>,
+    ) -> Result<(), Denied> {
         let target = (kind.clone(), subresource.map(str::to_owned));
         let asked = self.verbs.get(&target);
         let is_asked = asked.is_some_and(|verbs| verbs.contains(&verb));
@@ -185,12 +203,16 @@ pub fn check_key(key: &ObjectKey) -> Result<(), Denied> {
     if !is_segment || !is_printable || name.len() > MAX_NAME {
         return Err(Denied::Name(name.chars().take(MAX_NAME).collect()));
     }
-    if !key.namespace.is_empty() && !is_dns_label(&key.namespace) {
-        return Err(Denied::Namespace(
-            key.namespace.chars().take(MAX_NAME).collect(),
-        ));
+    check_namespace(&key.namespace)
+}
+
+fn check_namespace(namespace: &str) -> Result<(), Denied> {
+    if namespace.is_empty() || is_dns_label(namespace) {
+        return Ok(());
     }
-    Ok(())
+    Err(Denied::Namespace(
+        namespace.chars().take(MAX_NAME).collect(),
+    ))
 }
 
 #[cfg(test)]

@@ -51,14 +51,20 @@ impl StoredObjects {
         self.objects.iter().map(|entry| &entry.0)
     }
 
-    /// All objects, or those of one namespace, ordered by namespace and name.
+    /// All objects, or those of one namespace, ordered by namespace and name. With `after`, only
+    /// those after this key.
     pub fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
+        after: Option<KeyRef<'a>>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let order = move |key: Key<'_, CacheEntry>| match namespace {
-            Some(namespace) => CacheEntry::key(key).namespace.cmp(namespace),
-            None => Ordering::Equal,
+        let order = move |key: Key<'_, CacheEntry>| {
+            let key = CacheEntry::key(key);
+            match namespace {
+                _ if after.is_some_and(|after| key <= after) => Ordering::Less,
+                Some(namespace) => key.namespace.cmp(namespace),
+                None => Ordering::Equal,
+            }
         };
         self.objects.equal(order).map(|entry| &entry.0)
     }
@@ -73,15 +79,25 @@ impl StoredObjects {
         self.objects.equal(order).next().map(|entry| &entry.0)
     }
 
-    /// The objects that have this value in an index, ordered by namespace and name.
+    /// The objects that have this value in an index, ordered by namespace and name. With `after`,
+    /// only those after this key.
     pub fn list_by_index<'a>(
         &'a self,
         index: IndexId,
         value: &'a str,
+        after: Option<KeyRef<'a>>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let order = move |key: Key<'_, Posting>| {
+            let (have, object) = Posting::key(key);
+            let is_before = || after.is_some_and(|after| object <= after);
+            match have.cmp(value) {
+                Ordering::Equal if is_before() => Ordering::Less,
+                order => order,
+            }
+        };
         let postings = self.indexes.get(index).into_iter();
         postings
-            .flat_map(move |postings| postings.equal(|key| Posting::key(key).0.cmp(value)))
+            .flat_map(move |postings| postings.equal(order))
             .map(|posting| &posting.object)
     }
 

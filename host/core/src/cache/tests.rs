@@ -495,7 +495,13 @@ proptest! {
         prop_assert_eq!(names(cache.list(None)), all);
         for node in ["0", "1", "2"] {
             let here = model.iter().filter(|(_, at)| *at == node).map(|(name, _)| format!("default/{name}"));
-            prop_assert_eq!(names(cache.list_by_index(0, node)), here.collect::<Vec<_>>());
+            let here: Vec<String> = here.collect();
+            prop_assert_eq!(names(cache.list_by_index(0, node)), here.clone());
+            for object in cache.list_by_index(0, node) {
+                let after = names(cache.list_by_index_after(0, node, Some(object.key())));
+                let at = here.iter().position(|name| *name == object.key().to_string());
+                prop_assert_eq!(&after, &here[at.unwrap() + 1..]);
+            }
         }
         prop_assert_eq!(cache.objects.postings(0), model.len());
     }

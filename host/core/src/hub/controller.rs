@@ -34,7 +34,6 @@ use crate::cache::Subscribed;
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Manifest;
-use crate::model::outcome::Effect;
 use crate::queue::{LOW, NORMAL, Priority, Time};
 pub(super) use changed::KeyedChange;
 use installed::InstalledVersion;
@@ -298,11 +297,14 @@ impl Controller {
         wall_clock_ms: u64,
     ) -> Reconcile {
         self.tally.begin(key.is_self_triggered);
-        let TakenKey {
-            taken, previous, ..
-        } = key;
-        let attempt = taken.failures.saturating_add(1);
-        let request = self.request(taken.key, attempt, previous);
+        let taken = key.taken;
+        let request = Request {
+            key: taken.key,
+            attempt: taken.failures.saturating_add(1),
+            previous: key.previous,
+            memo: key.memo,
+            config: self.permit.settings().config.clone(),
+        };
         let start = Start {
             priority: taken.priority,
             waited: taken.waited,
@@ -319,18 +321,15 @@ impl Controller {
     /// See [`Hub::rehearse`](super::Hub::rehearse).
     pub fn rehearse(&self, key: &ObjectKey, snapshot: &Snapshot, wall_clock_ms: u64) -> Rehearsal {
         let installed = &self.installed;
-        let request = self.request(key.clone(), 1, self.keys.effects(key).to_vec());
+        let request = Request {
+            key: key.clone(),
+            attempt: 1,
+            previous: self.keys.effects(key).to_vec(),
+            memo: self.keys.memo(key),
+            config: self.permit.settings().config.clone(),
+        };
         let reader = installed.reader(snapshot, key, wall_clock_ms);
         Rehearsal::new(request, reader, installed.version().clone())
-    }
-
-    fn request(&self, key: ObjectKey, attempt: u32, previous: Vec<Effect>) -> Request {
-        Request {
-            key,
-            attempt,
-            previous,
-            config: self.permit.settings().config.clone(),
-        }
     }
 
     /// An object that a key waited for has been fetched. Releases the keys that may run now.

@@ -26,6 +26,9 @@ pub enum Purpose {
     /// The key keeps failing on what the caches show of the objects. It does not wait for the
     /// answers.
     Repair,
+    /// The API server has contradicted what a reconcile has seen of the objects, and the key is
+    /// still held.
+    Confirm,
 }
 
 /// An object to be fetched from the API server, and what the cache showed of it when the question

@@ -1,5 +1,6 @@
 //! A plugin as the host sees it: a manifest and a function.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::key::ObjectKey;
@@ -16,6 +17,8 @@ pub struct Request {
     pub attempt: u32,
     /// What became of the writes of this key's previous outcome.
     pub previous: Vec<Effect>,
+    /// What this key's last outcome asked to be kept.
+    pub memo: Option<Arc<str>>,
     /// The plugin's configuration, as JSON.
     pub config: String,
 }
@@ -25,7 +28,7 @@ pub struct Request {
 /// # Contract
 /// - After an error (a [`RunError`] other than a terminal failure) the key runs again with
 ///   back-off. After a terminal failure it does not run again until something that it read changes.
-///   What follows an outcome is [`Outcome::next`](crate::Outcome), unless one of its writes fails.
+///   What follows an outcome is [`FollowUp::next`](crate::FollowUp), unless one of its writes fails.
 /// - The call is CPU-bound and may take long. It is made on a worker thread, for different keys at
 ///   the same time.
 /// - Reads go through `reader`, which records them.

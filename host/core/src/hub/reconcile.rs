@@ -1,14 +1,14 @@
 //! One reconcile of one key, from the moment the key is handed out until it is given back.
 //!
 //! Each stage is a type of its own, and the next step consumes it: a [`Reconcile`] is run, what has
-//! [`Ran`] is registered, its writes are sent ([`Writing`]), and what is [`Finished`] gives the key
-//! back. So no step is forgotten, done twice or done too early.
+//! [`Ran`] is registered, the server confirms what it rests on ([`Confirming`]), its writes are sent
+//! ([`Writing`]), and what is [`Finished`] gives the key back. So no step is forgotten, done twice or done too early.
 
+mod confirming;
 pub mod error;
 pub mod writing;
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::access::scope::Scope;
 use crate::hub::plugin::{Plugin, Request};
 use crate::model::key::ObjectKey;
 use crate::model::manifest::Manifest;
-use crate::model::outcome::{NextRun, Stage};
+use crate::model::outcome::{FollowUp, Outcome};
 use crate::plan::execution::Execution;
 use crate::plan::unchanged::Applied;
 use crate::plan::write::Author;
@@ -28,9 +28,10 @@ use crate::queue::{Priority, Time};
 use crate::reads::error::ReadError;
 use crate::reads::read::Read;
 use crate::reads::reader::Reader;
+pub use confirming::{ConfirmAnswers, ConfirmEnd, Confirming, Decision};
 pub use error::ReconcileError;
-pub(in crate::hub) use writing::End;
 pub use writing::{Conclusion, Finished, Sending, Writing};
+pub(in crate::hub) use writing::{End, Remembered};
 
 /// What all reconciles of one plugin version have in common.
 #[derive(Clone)]
@@ -66,7 +67,7 @@ impl PluginVersion {
     pub fn plan(
         &self,
         key: &ObjectKey,
-        stages: &[Stage],
+        outcome: &Outcome,
         reader: &mut Reader,
     ) -> Result<Plan, PlanError> {
         let context = PlanContext {
@@ -76,7 +77,7 @@ impl PluginVersion {
             applied: &self.applied,
             key,
         };
-        plan(context, stages, reader)
+        plan(context, outcome, reader)
     }
 
     /// Begins to carry out a plan.
@@ -194,8 +195,8 @@ impl Reconcile {
         let result = match version.plugin.reconcile(request, &mut reader) {
             Err(error) => Err(error.into()),
             Ok(outcome) => version
-                .plan(&request.key, &outcome.stages, &mut reader)
-                .map(|plan| (plan, outcome.next))
+                .plan(&request.key, &outcome, &mut reader)
+                .map(|plan| (plan, outcome.follow_up))
                 .map_err(ReconcileError::from),
         };
         Ran {
@@ -211,8 +212,8 @@ impl Reconcile {
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Ran {
     pub(super) held: RunningKey,
-    /// The writes to send and when the key runs next, or why there are none.
-    pub(super) result: Result<(Plan, NextRun), ReconcileError>,
+    /// The writes to send and what follows them, or why there are none.
+    pub(super) result: Result<(Plan, FollowUp), ReconcileError>,
     pub(super) denied: Option<ReadError>,
     pub(super) reads: BTreeSet<Read>,
 }
@@ -235,16 +236,21 @@ impl Ran {
     }
 
     /// Begins to carry out the plan, or ends if there is none.
-    pub(super) fn into_writing(self) -> ControlFlow<Finished, Writing> {
+    pub(super) fn decide(self) -> Decision {
         let Self { held, result, .. } = self;
-        let (plan, next) = match result {
+        let (mut plan, follow_up) = match result {
             Ok(decided) => decided,
-            Err(error) => return ControlFlow::Break(Finished::failed(held, error)),
+            Err(error) => return Decision::Finished(Finished::failed(held, error)),
         };
-        ControlFlow::Continue(Writing {
+        let confirmed = plan.take_confirmed();
+        let writing = Writing {
             execution: held.version.execution(plan, held.halt.clone()),
-            next,
+            follow_up,
             held,
-        })
+        };
+        if confirmed.is_empty() {
+            return Decision::Writing(writing);
+        }
+        Decision::Confirming(Confirming { writing, confirmed })
     }
 }

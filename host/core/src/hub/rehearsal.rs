@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::reconcile::PluginVersion;
 use crate::hub::plugin::Request;
-use crate::model::outcome::Stage;
+use crate::model::outcome::Outcome;
 use crate::plan::execution::Execution;
 use crate::plan::{Halt, PlanError};
 use crate::reads::reader::Reader;
@@ -33,11 +33,16 @@ impl Rehearsal {
         }
     }
 
-    /// Plans these stages, decided on what has been read, and begins to carry them out. An
+    /// Whether the snapshot shows no subject with this key.
+    pub fn is_gone(&self) -> bool {
+        self.reader.is_subject_gone()
+    }
+
+    /// Plans this outcome, decided on what has been read, and begins to carry it out. An
     /// accepted apply is remembered as one of the plugin's.
-    pub fn execution(mut self, stages: &[Stage]) -> Result<Execution, PlanError> {
+    pub fn execution(mut self, outcome: &Outcome) -> Result<Execution, PlanError> {
         let key = &self.request.key;
-        let plan = self.version.plan(key, stages, &mut self.reader)?;
+        let plan = self.version.plan(key, outcome, &mut self.reader)?;
         Ok(self.version.execution(plan, Halt::default()))
     }
 }

@@ -32,6 +32,8 @@ pub struct ReconcileCounts {
     /// The outcome was refused as a whole: something in it is not granted, or it is not a valid
     /// outcome.
     pub refused: u64,
+    /// Nothing was written, because the API server contradicted the snapshot.
+    pub contradicted: u64,
     /// Reconciles with a read that is not allowed.
     pub denied_reads: u64,
     /// Reconciles caused only by the key's own last writes.

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use super::*;
@@ -9,16 +10,21 @@ use crate::model::manifest::{
     Limits, Manifest, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration,
 };
 use crate::model::object::Object;
-use crate::model::outcome::{Action, ActionResult, Effect, EffectVerb, Failure, NextRun, Outcome};
+use crate::model::outcome::{
+    Action, ActionResult, Effect, EffectVerb, Failure, FollowUp, NextRun, Outcome,
+};
+use crate::model::query::ListFilter;
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::execution::{Executed, WriteFailure};
-use crate::reads::reader::{ListFilter, Reader};
+use crate::reads::reader::Reader;
 
+mod confirm;
 mod gate;
 mod informers;
 mod joining;
 mod loops;
+mod memos;
 mod model;
 mod outage;
 mod rehearsal;
@@ -180,23 +186,27 @@ impl Rig {
     /// Runs a guest that returns an outcome, and registers what it has read.
     fn ran(&mut self, reconcile: Reconcile) -> Writing {
         match self.hub.ran(reconcile.run(), self.now) {
-            ControlFlow::Continue(writing) => writing,
-            ControlFlow::Break(finished) => panic!("{:?}", finished.error()),
+            Decision::Writing(writing) => writing,
+            Decision::Finished(finished) => panic!("{:?}", finished.error()),
+            Decision::Confirming(_) => panic!("it wants to have something confirmed"),
         }
     }
 
     /// Ends a reconcile as if its writes had ended like this.
     fn end(&mut self, writing: Writing, executed: Executed) -> Conclusion {
-        let Writing { held, next, .. } = writing;
-        let finished = Finished::executed_as(held, next, executed);
+        let Writing {
+            held, follow_up, ..
+        } = writing;
+        let finished = Finished::executed_as(held, follow_up, executed);
         self.hub.finished(finished, self.now)
     }
 
     /// Ends a reconcile whose guest has ended, without sending its writes.
     fn finish(&mut self, ran: Ran) -> Conclusion {
         match self.hub.ran(ran, self.now) {
-            ControlFlow::Continue(writing) => self.end(writing, Executed::default()),
-            ControlFlow::Break(finished) => self.hub.finished(finished, self.now),
+            Decision::Writing(writing) => self.end(writing, Executed::default()),
+            Decision::Finished(finished) => self.hub.finished(finished, self.now),
+            Decision::Confirming(_) => panic!("it wants to have something confirmed"),
         }
     }
 
@@ -434,7 +444,7 @@ fn a_failure_is_retried_with_back_off_and_a_terminal_one_is_not() {
 fn a_key_asks_to_be_run_again_after_a_time() {
     let mut rig = Rig::with(manifest("p"), |_, _| {
         Ok(Outcome {
-            next: NextRun::After(Duration::from_secs(30)),
+            follow_up: NextRun::After(Duration::from_secs(30)).into(),
             ..Outcome::default()
         })
     });
@@ -452,9 +462,9 @@ fn a_key_that_keeps_asking_to_be_run_at_once_is_run_once_a_second() {
     let mut rig = Rig::with(manifest("p"), |request, _| {
         let soon = Duration::from_millis(1);
         Ok(Outcome {
-            next: match &*request.key.name {
-                "hasty" => NextRun::After(soon),
-                _ => NextRun::OnChange,
+            follow_up: match &*request.key.name {
+                "hasty" => NextRun::After(soon).into(),
+                _ => FollowUp::default(),
             },
             ..Outcome::default()
         })
@@ -786,7 +796,7 @@ fn an_outcome_that_asks_for_a_retry_is_written_and_its_key_retried_as_after_a_fa
             force: false,
         };
         Ok(Outcome {
-            next: NextRun::Retry("no quota".into()),
+            follow_up: NextRun::Retry("no quota".into()).into(),
             ..Outcome::of(vec![apply])
         })
     });
@@ -824,7 +834,7 @@ fn an_outcome_that_asks_for_a_retry_is_written_and_its_key_retried_as_after_a_fa
 fn a_key_that_asks_for_a_retry_waits_until_the_caches_show_what_it_has_written() {
     let mut rig = Rig::with(manifest("p"), |_, _| {
         Ok(Outcome {
-            next: NextRun::Retry("no quota".into()),
+            follow_up: NextRun::Retry("no quota".into()).into(),
             ..Outcome::default()
         })
     });

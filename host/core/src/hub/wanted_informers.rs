@@ -122,10 +122,10 @@ pub(super) fn detail(manifest: &Manifest, read: &ReadDeclaration) -> Detail {
         .collect();
     let sees_all = read.fields.is_empty();
     // Finding out if a write would change anything takes the whole object.
-    let compares = manifest
-        .writes
-        .iter()
-        .any(|write| write.kind == *kind && write.verbs.iter().any(|verb| *verb != Verb::Delete));
+    let compares = manifest.writes.iter().any(|write| {
+        let is_compared = |verb: &Verb| !matches!(verb, Verb::Delete | Verb::DeleteCollection);
+        write.kind == *kind && write.verbs.iter().any(is_compared)
+    });
     // `[*]` has no fixed root, so it may lead anywhere.
     let roots: Vec<Option<String>> = paths(&looked_at)
         .iter()

@@ -133,16 +133,18 @@ pub enum Verb {
     Update,
     Patch,
     Delete,
+    DeleteCollection,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Apply,
         Self::Create,
         Self::Update,
         Self::Patch,
         Self::Delete,
+        Self::DeleteCollection,
     ];
 
     /// The verb as it is spelled in manifests and messages.
@@ -153,7 +155,14 @@ impl Verb {
             Self::Update => "update",
             Self::Patch => "patch",
             Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
         }
+    }
+
+    /// True if only a grant that lists the verb grants it, and not one of all that is requested:
+    /// one action with it can delete everything of a kind.
+    pub fn is_granted_by_name_only(self) -> bool {
+        self == Self::DeleteCollection
     }
 }
 
@@ -182,6 +191,9 @@ pub enum ManifestError {
     /// More than one kind is reconciled.
     #[error("reconciles has {0} entries; this host offers one")]
     SeveralKinds(usize),
+    /// The plugin wants to make calls.
+    #[error("sources: this host offers no calls; leave it out")]
+    Sources,
     /// The name is not a DNS label.
     #[error(
         "name {0:?} is not a DNS label (a-z, 0-9 and '-', at most 63 characters, starting and ending with a letter or digit)"

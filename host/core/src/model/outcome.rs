@@ -1,9 +1,11 @@
 //! The result of a reconcile. Mirrors `wit/changes.wit` and `wit/world.wit`, which document the
 //! meaning.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::key::{Kind, ObjectKey};
+use crate::model::query::Confirmation;
 use crate::model::text::cut;
 
 /// What to write, and when to run the key again.
@@ -11,8 +13,10 @@ use crate::model::text::cut;
 pub struct Outcome {
     /// One after the other. All of them are checked before the first write is sent.
     pub stages: Vec<Stage>,
+    /// What the API server must answer as the snapshot does before the first write is sent.
+    pub confirm: Vec<Confirmation>,
     /// What follows, whatever is written.
-    pub next: NextRun,
+    pub follow_up: FollowUp,
 }
 
 impl Outcome {
@@ -24,7 +28,28 @@ impl Outcome {
         };
         Self {
             stages: vec![stage],
-            next: NextRun::OnChange,
+            confirm: Vec::new(),
+            follow_up: FollowUp::default(),
+        }
+    }
+}
+
+/// What an outcome says of its key's later runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FollowUp {
+    /// When the key runs again.
+    pub next: NextRun,
+    /// The least time until then, whatever changes.
+    pub not_before: Duration,
+    /// What the key's next run is given back, if the host has not forgotten it.
+    pub memo: Option<Arc<str>>,
+}
+
+impl From<NextRun> for FollowUp {
+    fn from(next: NextRun) -> Self {
+        Self {
+            next,
+            ..Self::default()
         }
     }
 }
@@ -72,8 +97,9 @@ pub enum Failure {
 ///   `access::permission`, `hub::wanted_informers`, and in `app` `settings::grants`, `rbac::rules`
 ///   and `check::risks`.
 /// - If no [`Operation`](crate::Operation) fits: `cluster::write`, `plan::accepted`,
-///   `plan::words`, `plan::execution`. A write always names one object, which the order of writes,
-///   the write gate and fetches rely on.
+///   `plan::words`, `plan::execution`. A write names one object, or (without a name) all of a kind
+///   in a namespace, which the order of writes relies on. What is awaited and fetched is always one
+///   object: see [`WriteAnswer::deleted`](crate::WriteAnswer::deleted).
 ///
 /// An eviction or a binding is a `Create` of a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +126,7 @@ pub enum Action {
         body: String,
     },
     Delete(Delete),
+    DeleteAll(DeleteAll),
     Event(Event),
     Finalizer {
         kind: Kind,
@@ -144,6 +171,16 @@ pub struct Delete {
     pub grace_period_seconds: Option<u32>,
 }
 
+/// A deletion of all objects of a kind in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "documented in wit/changes.wit")]
+pub struct DeleteAll {
+    pub kind: Kind,
+    pub namespace: String,
+    pub labels: Option<String>,
+    pub propagation: Option<Propagation>,
+}
+
 /// A Kubernetes Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "documented in wit/changes.wit")]
@@ -162,7 +199,7 @@ pub struct Effect {
     /// The kind of the object.
     pub kind: Kind,
     /// The object, with the name that the host has derived. For an Event, the object that it is
-    /// about.
+    /// about. For a deletion of all objects of a namespace, without a name.
     pub key: ObjectKey,
     /// What was to be done.
     pub verb: EffectVerb,
@@ -179,6 +216,7 @@ pub enum EffectVerb {
     Update,
     Patch,
     Delete,
+    DeleteAll,
     Event,
     Finalizer,
 }

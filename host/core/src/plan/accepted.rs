@@ -32,6 +32,18 @@ pub enum Trace {
 }
 
 impl AcceptedWrite {
+    /// The objects that a deletion of a collection has deleted.
+    pub(super) fn of_deleted(write: &Write, deleted: Vec<(ObjectKey, String)>) -> Vec<Self> {
+        let deleted = deleted.into_iter();
+        deleted
+            .map(|(key, uid)| Self {
+                kind: write.kind.clone(),
+                key,
+                trace: Trace::Deletion(uid),
+            })
+            .collect()
+    }
+
     /// `ended` and `owner` come from the
     /// [`WriteAnswer`](crate::plan::write::WriteAnswer).
     pub(super) fn of(
@@ -41,7 +53,8 @@ impl AcceptedWrite {
         owner: Option<Kind>,
     ) -> Option<Self> {
         let trace = match (&write.operation, result) {
-            (Operation::Event { .. }, _) => return None,
+            // A collection has no one object to wait for. Repeating its deletion does no harm.
+            (Operation::Event { .. } | Operation::DeleteAll { .. }, _) => return None,
             (_, ActionResult::Unknown(_) | ActionResult::Unavailable(_)) => Trace::Unknown,
             (Operation::Create { .. }, ActionResult::Done(_)) if write.subresource.is_some() => {
                 Trace::Unshown

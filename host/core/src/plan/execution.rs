@@ -360,6 +360,7 @@ impl UnderWay {
             object,
             status,
             ended,
+            deleted,
             owner,
         } = answer;
         execution.remember(&sent, &result, object.as_deref());
@@ -370,6 +371,8 @@ impl UnderWay {
         };
         let accepted = AcceptedWrite::of(&sent.write, &result, ended, owner);
         execution.accepted.extend(accepted);
+        let deleted = AcceptedWrite::of_deleted(&sent.write, deleted);
+        execution.accepted.extend(deleted);
         execution.own.note(&sent, &result);
         let Heard { plugin, operator } = sent.audience.hear(result, status);
         let end = execution.note(sent.step, operator, plugin);

@@ -14,7 +14,9 @@ use crate::access::permission::{Denied, check_key};
 use crate::model::key::{Kind, ObjectKey};
 use crate::model::manifest::Verb;
 use crate::model::object::Object;
-use crate::model::outcome::{Action, ActionResult, Delete, EffectVerb, Event, PatchType};
+use crate::model::outcome::{
+    Action, ActionResult, Delete, DeleteAll, EffectVerb, Event, PatchType,
+};
 use crate::model::selector::{LabelSelector, Requirement};
 use crate::model::text::hex;
 use crate::plan::children;
@@ -205,6 +207,7 @@ impl Planner<'_, '_> {
                 Ok(vec![Draft::send(EffectVerb::Patch, write)])
             }
             Action::Delete(delete) => Ok(vec![self.delete(delete)?]),
+            Action::DeleteAll(all) => Ok(vec![self.delete_all(all)?]),
             Action::Event(event) => Ok(vec![self.event(event)?]),
             Action::Finalizer {
                 kind,
@@ -498,6 +501,23 @@ impl Planner<'_, '_> {
         };
         let write = write(kind, key, &None, operation);
         Ok(Draft::send(EffectVerb::Delete, write))
+    }
+
+    fn delete_all(&mut self, all: &DeleteAll) -> Result<Draft, ActionError> {
+        let DeleteAll {
+            kind, namespace, ..
+        } = all;
+        let permissions = self.context.permissions;
+        permissions.check_delete_all(kind, namespace)?;
+        let labels = all.labels.as_deref().map(LabelSelector::parse);
+        let labels = labels.transpose()?.unwrap_or_default();
+        let key = ObjectKey::new(namespace, "");
+        let operation = Operation::DeleteAll {
+            labels: labels.to_string(),
+            propagation: all.propagation,
+        };
+        let write = write(kind, &key, &None, operation);
+        Ok(Draft::send(EffectVerb::DeleteAll, write))
     }
 
     fn event(&mut self, event: &Event) -> Result<Draft, ActionError> {

@@ -12,15 +12,13 @@ use crate::cache::{Cache, Delta, Listing};
 use crate::model::informer_key::InformerKey;
 use crate::model::manifest::{Limits, ReadDeclaration, Selection, Subject, Verb, WriteDeclaration};
 use crate::model::object::Object;
-use crate::model::outcome::Effect;
-use crate::model::outcome::PatchType;
-use crate::model::outcome::{Delete, Event};
+use crate::model::outcome::{Delete, DeleteAll, Effect, Event, FollowUp, PatchType, Stage};
+use crate::model::query::ListFilter;
 use crate::model::selector::LabelSelector;
 use crate::plan::accepted::{AcceptedWrite, Trace};
 use crate::plan::children;
 use crate::plan::execution::{Executed, Execution, MAX_WINDOW, PendingWrite};
 use crate::plan::write::{Author, Operation, WriteAnswer};
-use crate::reads::reader::ListFilter;
 
 mod order;
 mod pairs;
@@ -126,6 +124,14 @@ impl Rig {
 
     /// Plans for a guest that has read this many other objects.
     fn plan_after(&self, reads: usize, stages: &[Stage]) -> Result<Plan, PlanError> {
+        let outcome = Outcome {
+            stages: stages.to_vec(),
+            ..Outcome::default()
+        };
+        self.plan_outcome(reads, &outcome)
+    }
+
+    fn plan_outcome(&self, reads: usize, outcome: &Outcome) -> Result<Plan, PlanError> {
         let mut whole = KindScope::whole(0);
         whole.parts[0].is_narrowed = self.is_narrowed;
         let other = self.is_of_two_versions;
@@ -161,7 +167,7 @@ impl Rig {
                 applied,
                 key: &ObjectKey::singleton(),
             },
-            stages,
+            outcome,
             &mut reader,
         )
     }
@@ -1295,4 +1301,109 @@ fn an_empty_status_in_an_apply_is_nothing_to_warn_of() {
     empty["status"] = json!({});
     let plan = Rig::new(&[]).plan(&[apply(&empty)]).unwrap();
     assert!(plan.warnings().is_empty(), "{:?}", plan.warnings());
+}
+
+#[test]
+fn a_memo_has_a_largest_size() {
+    let rig = Rig::new(&[]);
+    let plan = |bytes: usize| {
+        let follow_up = FollowUp {
+            memo: Some("x".repeat(bytes).into()),
+            ..FollowUp::default()
+        };
+        let outcome = Outcome {
+            follow_up,
+            ..Outcome::default()
+        };
+        rig.plan_outcome(0, &outcome)
+    };
+    assert!(plan(MAX_MEMO).is_ok());
+    assert_eq!(
+        plan(MAX_MEMO + 1).unwrap_err().to_string(),
+        "a memo of 65537 bytes; it has at most 65536"
+    );
+}
+
+/// Allows the deletion of all ConfigMaps of the default namespace.
+fn purging() -> Rig {
+    let mut rig = Rig::new(&[]);
+    rig.manifest.writes[0].verbs.push(Verb::DeleteCollection);
+    let grant = WriteGrant {
+        kind: KindName::of(&config_map()),
+        subresource: None,
+        verbs: [Verb::DeleteCollection].into(),
+        namespaces: ["default".to_owned()].into(),
+        names: BTreeSet::new(),
+        force: false,
+    };
+    let grants = Grants {
+        what: Granted::Listed {
+            reads: vec![],
+            writes: vec![grant],
+            events: false,
+        },
+        ..Grants::default()
+    };
+    rig.permissions = Permissions::of(&rig.manifest, &grants);
+    rig
+}
+
+fn delete_all(namespace: &str, labels: Option<&str>) -> Action {
+    Action::DeleteAll(DeleteAll {
+        kind: config_map(),
+        namespace: namespace.into(),
+        labels: labels.map(str::to_owned),
+        propagation: None,
+    })
+}
+
+#[test]
+fn all_objects_of_a_namespace_are_deleted_by_one_write_without_a_name() {
+    let rig = purging();
+    let selector = r#"{"matchLabels": {"app": "web"}}"#;
+    for (labels, sent) in [(None, ""), (Some(selector), "app=web")] {
+        let writes = rig.writes(delete_all("default", labels));
+        let write = Write {
+            kind: config_map(),
+            key: ObjectKey::new("default", ""),
+            subresource: None,
+            operation: Operation::DeleteAll {
+                labels: sent.into(),
+                propagation: None,
+            },
+        };
+        assert_eq!(writes, [write]);
+    }
+    assert!(
+        rig.error(delete_all("default", Some("a in (")))
+            .starts_with("action 1 (delete-all): labels: "),
+    );
+    let elsewhere = "deletecollection of v1/ConfigMap in namespace other is not granted";
+    assert!(rig.error(delete_all("other", None)).contains(elsewhere));
+    assert!(
+        rig.error(delete_all("../x", None))
+            .contains("not a namespace")
+    );
+}
+
+#[test]
+fn what_a_deletion_of_all_has_deleted_is_awaited_object_by_object() {
+    let rig = purging();
+    let execution = rig.execution(&[delete_all("default", None)], Halt::default());
+    let deleted = vec![(ObjectKey::new("default", "a"), "u".to_owned())];
+    let executed = drive(execution, |_| WriteAnswer {
+        deleted: deleted.clone(),
+        ..ActionResult::Failed("HTTP 500".into()).into()
+    });
+    let awaited = AcceptedWrite {
+        kind: config_map(),
+        key: ObjectKey::new("default", "a"),
+        trace: Trace::Deletion("u".into()),
+    };
+    assert_eq!(executed.accepted, [awaited], "though it failed half-way");
+    let effect = &executed.effects[0];
+    assert_eq!(
+        (effect.verb, &*effect.key.name),
+        (EffectVerb::DeleteAll, "")
+    );
 }

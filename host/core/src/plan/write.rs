@@ -80,6 +80,14 @@ pub enum Operation {
         /// `None`: the object's default.
         grace_period_seconds: Option<u32>,
     },
+    /// DELETE of a collection. The write's key has no name: all objects of its namespace, or all of
+    /// a kind without namespaces.
+    DeleteAll {
+        /// A label selector in the server's syntax. Empty: all objects.
+        labels: String,
+        /// `None`: the kind's default.
+        propagation: Option<Propagation>,
+    },
     /// An Event (`events.k8s.io/v1`) about the object.
     Event {
         /// The object's uid, where it is known.
@@ -109,6 +117,9 @@ pub struct WriteAnswer {
     /// last finalizer is gone. The server answers with the version that the object had before, from
     /// which this could not be told.
     pub ended: Option<String>,
+    /// For a deletion of a collection: the objects that it has deleted, each with its uid. One that
+    /// has finalizers is still there, and is being deleted.
+    pub deleted: Vec<(ObjectKey, String)>,
     /// The kind of the object that was written, where it differs from the kind of the write: an
     /// Eviction is written on a Pod, a Scale on a Deployment.
     pub owner: Option<Kind>,
@@ -121,6 +132,7 @@ impl From<ActionResult> for WriteAnswer {
             status: None,
             object: None,
             ended: None,
+            deleted: Vec::new(),
             owner: None,
         }
     }

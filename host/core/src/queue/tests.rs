@@ -264,6 +264,8 @@ enum Step {
     Fail(u8),
     Hold(u8, u8),
     Release(u8),
+    /// Succeeds, and may run again only after a time.
+    Rest(u8, u8),
     Advance(u8),
 }
 
@@ -303,6 +305,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..6u8).prop_map(Step::Fail),
         1 => (0..6u8, 1..40u8).prop_map(|(key, delay)| Step::Hold(key, delay)),
         1 => (0..6u8).prop_map(Step::Release),
+        1 => (0..6u8, 1..60u8).prop_map(|(key, delay)| Step::Rest(key, delay)),
         2 => (0..30u8).prop_map(Step::Advance),
     ]
 }
@@ -315,6 +318,7 @@ proptest! {
         let mut rig = Rig::default();
         let mut running = BTreeSet::new();
         let mut held: BTreeMap<String, Time> = BTreeMap::new();
+        let mut not_before: BTreeMap<String, Time> = BTreeMap::new();
         // Keys that must still run, and the earliest time at which that can be expected.
         let mut owed: BTreeMap<String, Time> = BTreeMap::new();
         let owe = |owed: &mut BTreeMap<String, Time>, name: String, at: Time| {
@@ -345,6 +349,7 @@ proptest! {
                         if let Some(until) = held.remove(&name) {
                             prop_assert!(until <= rig.now, "{name} ran though it was held");
                         }
+                        prop_assert!(not_before.get(&name).is_none_or(|at| *at <= rig.now), "{name} runs before its time");
                         prop_assert!(running.insert(name.clone()), "{name} runs twice");
                         prop_assert!(owed.remove(&name).is_some_and(|at| at <= rig.now), "{name} ran unasked or early");
                     }
@@ -367,13 +372,20 @@ proptest! {
                     owe(&mut owed, name.to_string(), until);
                     raise(&mut highest, name.to_string(), NORMAL);
                 }
+                Step::Rest(name, delay) if running.remove(&name.to_string()) => {
+                    let at = rig.now + u32::from(delay) * MS;
+                    rig.queue.set_not_before(&key(&name.to_string()), at);
+                    not_before.insert(name.to_string(), at);
+                    rig.queue.forget(&key(&name.to_string()));
+                    rig.done(&name.to_string());
+                }
                 Step::Release(name) => {
                     rig.queue.release(&key(&name.to_string()));
                     if held.remove(&name.to_string()).is_some() {
                         owed.insert(name.to_string(), rig.now);
                     }
                 }
-                Step::Succeed(_) | Step::Fail(_) | Step::Hold(..) => {}
+                Step::Succeed(_) | Step::Fail(_) | Step::Hold(..) | Step::Rest(..) => {}
                 Step::Advance(by) => drop(rig.advance(u32::from(by) * MS)),
             }
             prop_assert_eq!(rig.queue.running(), running.len());
@@ -456,6 +468,56 @@ fn a_held_key_waits_for_its_release_whoever_adds_it_and_survives_a_drain() {
         "it has waited all the time, and was added once"
     );
     assert!(rig.done("a").queue.is_empty());
+}
+
+/// Hands out a key, and gives it back with the wish not to run for 50 ms.
+fn rest(rig: &mut Rig, name: &str) {
+    assert_eq!(rig.add(name).next().as_deref(), Some(name));
+    rig.queue.set_not_before(&key(name), rig.now + 50 * MS);
+}
+
+#[test]
+fn what_adds_a_key_before_its_time_makes_it_run_then_and_once() {
+    let adds: [fn(&mut Rig); 5] = [
+        |rig| _ = rig.done("a").add("a"),
+        |rig| _ = rig.add("a").done("a"),
+        |rig| _ = rig.done("a").add_after("a", 20 * MS),
+        |rig| _ = rig.add_after("a", 20 * MS).done("a"),
+        |rig| {
+            rig.done("a");
+            assert_eq!(rig.queue.visit(&key("a"), LOW, rig.now), None);
+        },
+    ];
+    for add in adds {
+        let mut rig = Rig::default();
+        rest(&mut rig, "a");
+        add(&mut rig);
+        rig.add("a");
+        assert_eq!(rig.advance(49 * MS).next(), None);
+        assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
+        assert_eq!(rig.done("a").advance(COOL_DOWN).next(), None);
+    }
+}
+
+#[test]
+fn a_longer_delay_than_its_time_is_kept() {
+    let mut rig = Rig::default();
+    rest(&mut rig, "a");
+    rig.add_after("a", 80 * MS).done("a").advance(79 * MS);
+    assert_eq!(rig.next(), None);
+    assert_eq!(rig.advance(MS).next().as_deref(), Some("a"));
+}
+
+#[test]
+fn a_time_is_remembered_until_it_has_come_or_is_ended() {
+    let mut rig = Rig::default();
+    rest(&mut rig, "a");
+    rig.done("a");
+    rig.queue.end_not_before();
+    assert_eq!(rig.add("a").next().as_deref(), Some("a"));
+    rig.queue.set_not_before(&key("a"), rig.now);
+    rig.done("a");
+    assert!(rig.queue.entries.is_empty(), "there is nothing to remember");
 }
 
 #[test]

@@ -63,6 +63,9 @@ pub enum ReadError {
     /// A list is longer than the limit of the reader. The guest is stopped.
     #[error("a list of more than {0} bytes, which is all the memory there is for it")]
     TooLarge(usize),
+    /// A page of a list with room for no object. The guest is stopped.
+    #[error("list-page with a limit of 0")]
+    EmptyPage,
     /// The reads have used all the fuel of the reader. The guest is stopped.
     #[error("all fuel used in a read")]
     OutOfFuel,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::sight::{Sight, has_changed};
 use crate::cache::Cache;
 use crate::cache::snapshot::{InformerId, Snapshot};
-use crate::model::key::ObjectKey;
+use crate::model::key::{KeyRef, ObjectKey};
 use crate::model::object::{IndexId, Object, Side};
 use crate::model::selector::LabelSelector;
 
@@ -130,7 +130,7 @@ impl Read {
             }
             Self::List(informer, namespace, filter) => {
                 let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
-                for object in candidates(cache, namespace, filter) {
+                for object in candidates(cache, namespace, filter, None) {
                     examine()?;
                     if filter.selects(object, namespace) {
                         return Some(true);
@@ -179,17 +179,20 @@ pub fn matching<'a>(
     namespace: Option<&'a str>,
     filter: &'a Filter,
 ) -> impl Iterator<Item = &'a Arc<Object>> {
-    candidates(cache, namespace, filter).filter(move |object| filter.selects(object, namespace))
+    candidates(cache, namespace, filter, None)
+        .filter(move |object| filter.selects(object, namespace))
 }
 
-/// The objects that are examined for a list. Not all of them need to be in it.
+/// The objects that are examined for a list, or for what comes after this key in it. Not all of
+/// them need to be in it.
 pub(crate) fn candidates<'a>(
     cache: &'a Cache,
     namespace: Option<&'a str>,
     filter: &'a Filter,
+    after: Option<KeyRef<'a>>,
 ) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
     match filter {
-        Filter::Everything | Filter::Labels(_) => Box::new(cache.list(namespace)),
-        Filter::Index(index, value) => Box::new(cache.list_by_index(*index, value)),
+        Filter::Everything | Filter::Labels(_) => Box::new(cache.list_after(namespace, after)),
+        Filter::Index(index, value) => Box::new(cache.list_by_index_after(*index, value, after)),
     }
 }

@@ -8,20 +8,45 @@ use super::error::{MAX_CONDITIONS, MAX_READ_BYTES, MAX_READS, MAX_VALUES, ReadEr
 use super::read::{Filter, Read, candidates, matching};
 use crate::access::scope::{KindScope, Scope, ScopePart};
 use crate::cache::Cache;
-use crate::cache::snapshot::Snapshot;
-use crate::model::key::{Kind, ObjectKey};
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::model::key::{KeyRef, Kind, ObjectKey};
 use crate::model::object::{Object, Side};
+use crate::model::query::ListFilter;
 use crate::model::selector::LabelSelector;
 
-/// Selects the objects that a plugin asks for: a [`Filter`] in the plugin's terms.
-#[derive(Clone, Debug)]
-pub enum ListFilter {
-    /// All objects.
-    Everything,
-    /// Objects whose labels match.
-    Labels(LabelSelector),
-    /// Objects with this value (second) in the index of this name (first).
-    Index(String, String),
+/// An object that the host has read for a decision of its own.
+pub(crate) struct Located {
+    /// The informer that brings it.
+    pub informer: InformerId,
+    /// `None`: there is none.
+    pub object: Option<Arc<Object>>,
+}
+
+/// Objects that the host has listed for a decision of its own.
+pub(crate) struct Listed {
+    /// The informer that brings them.
+    pub informer: InformerId,
+    /// Where they are.
+    pub cache: Arc<Cache>,
+    /// What selects them there.
+    pub filter: Filter,
+}
+
+/// The part of a list that is still to be read.
+struct Page<'a> {
+    /// Only objects after this key.
+    after: Option<KeyRef<'a>>,
+    /// At most this many objects.
+    left: usize,
+}
+
+impl Page<'_> {
+    fn whole() -> Self {
+        Self {
+            after: None,
+            left: usize::MAX,
+        }
+    }
 }
 
 /// Fuel for each object that a list examines. This and the following costs are chosen so that a
@@ -196,8 +221,57 @@ impl Reader {
         namespace: Option<&str>,
         filter: &ListFilter,
     ) -> Result<String, ReadError> {
+        self.list_part(kind, namespace, filter, Page::whole())
+    }
+
+    /// Those objects of a [list](Self::list) that come after this key, at most `limit` of them. The
+    /// whole list counts as read: whoever reads a page reads the others too, and all of them are
+    /// one read.
+    pub fn list_page(
+        &mut self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+        after: Option<KeyRef<'_>>,
+        limit: u32,
+    ) -> Result<String, ReadError> {
+        if limit == 0 {
+            return Err(ReadError::EmptyPage);
+        }
+        let left = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.list_part(kind, namespace, filter, Page { after, left })
+    }
+
+    fn list_part(
+        &mut self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+        mut page: Page<'_>,
+    ) -> Result<String, ReadError> {
         let scope = self.scope.clone();
-        let parts = scope_of(&scope, kind).and_then(|scope| {
+        let mut json = String::from("[");
+        for (part, filter) in self.record_list(&scope, kind, namespace, filter)? {
+            self.push_list(&mut json, part, namespace, &filter, &mut page)?;
+            self.check_readable(kind, part, namespace)?;
+        }
+        if json.len() > 1 {
+            json.push('\n');
+        }
+        json.push(']');
+        Ok(json)
+    }
+
+    /// Records a list: in each part of the scope that it covers, with the filter in the host's ids.
+    /// This checks the limits; only then are objects compared with it.
+    fn record_list<'a>(
+        &mut self,
+        scope: &'a Scope,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<Vec<(&'a ScopePart, Filter)>, ReadError> {
+        let parts = scope_of(scope, kind).and_then(|scope| {
             let parts = scope.parts_of(namespace);
             match namespace {
                 Some(namespace) if parts.is_empty() => Err(other_namespace(kind, namespace)),
@@ -210,25 +284,15 @@ impl Reader {
         {
             return Err(ReadError::Selector);
         }
-        let mut json = String::from("[");
+        let mut recorded = Vec::with_capacity(parts.len());
         for part in parts {
             let filter = resolve(scope, part, kind, filter)?;
             spend(&mut self.fuel, FUEL_PER_READ)?;
-            // The read is recorded first, which checks the limits. Only then are objects compared
-            // with it.
-            self.record(Read::List(
-                part.informer,
-                namespace.map(Arc::from),
-                filter.clone(),
-            ))?;
-            self.push_list(&mut json, part, namespace, &filter)?;
-            self.check_readable(kind, part, namespace)?;
+            let read = Read::List(part.informer, namespace.map(Arc::from), filter.clone());
+            self.record(read)?;
+            recorded.push((part, filter));
         }
-        if json.len() > 1 {
-            json.push('\n');
-        }
-        json.push(']');
-        Ok(json)
+        Ok(recorded)
     }
 
     /// Returns an error if the list covers an unreadable object, because a list without it would be
@@ -249,6 +313,44 @@ impl Reader {
                 reason: reason.clone(),
             })
         })
+    }
+
+    /// Reads an object for the host's own decisions, as if the plugin had read it. `None`: no object
+    /// can have this key.
+    pub(crate) fn locate(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+    ) -> Result<Option<Located>, ReadError> {
+        self.get(kind, key)?;
+        let scope = self.scope.kinds.get(kind);
+        let part = scope.and_then(|scope| scope.part_of(&key.namespace));
+        let part = part.filter(|_| is_possible(key));
+        Ok(part.map(|part| Located {
+            informer: part.informer,
+            object: self.find(kind, key).cloned(),
+        }))
+    }
+
+    /// Lists objects for the host's own decisions, as if the plugin had listed them: for each
+    /// informer that brings some, where they are.
+    pub(crate) fn listed(
+        &mut self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        filter: &ListFilter,
+    ) -> Result<Vec<Listed>, ReadError> {
+        let scope = self.scope.clone();
+        let parts = self.record_list(&scope, kind, namespace, filter)?;
+        for (part, _) in &parts {
+            self.check_readable(kind, part, namespace)?;
+        }
+        let listed = parts.into_iter().map(|(part, filter)| Listed {
+            informer: part.informer,
+            cache: self.snapshot.informers[part.informer].clone(),
+            filter,
+        });
+        Ok(listed.collect())
     }
 
     /// The kind itself if the plugin reads it, otherwise a version of it that the plugin reads.
@@ -394,16 +496,21 @@ impl Reader {
         part: &ScopePart,
         namespace: Option<&str>,
         filter: &Filter,
+        page: &mut Page<'_>,
     ) -> Result<(), ReadError> {
         let cache = &self.snapshot.informers[part.informer];
         let per_object = FUEL_PER_OBJECT + filter.fuel();
         // All texts are found before any is copied. The processor then waits for the memory of many
         // objects at once, and not for one after the other.
         let mut views: Vec<&str> = Vec::new();
-        for object in candidates(cache, namespace, filter) {
+        for object in candidates(cache, namespace, filter, page.after) {
+            if page.left == 0 {
+                break;
+            }
             spend(&mut self.fuel, per_object)?;
             if filter.selects(object, namespace) {
                 views.push(object.view(part.subscribed.view));
+                page.left -= 1;
             }
         }
         let size: usize = views.iter().map(|view| view.len() + 2).sum();

@@ -1,13 +1,11 @@
 //! Reads from the snapshot. The reader checks permission and records each read. This module
 //! translates the types and charges the guest's fuel.
 
-use pilothouse_core::{
-    Kind, LabelSelector, ListFilter, ObjectKey, ReadError as CoreReadError, Reader,
-};
+use pilothouse_core::{KeyRef, Kind, ObjectKey, ReadError as CoreReadError, Reader};
 use wasmtime::component::LinkerInstance;
 use wasmtime::{StoreContextMut, Trap};
 
-use crate::bindings::snapshot::{Filter, Query, ReadError};
+use crate::bindings::snapshot::{Query, ReadError};
 use crate::bindings::types::ObjectRef;
 use crate::convert;
 use crate::run::state::StoreState;
@@ -25,11 +23,25 @@ pub(super) fn define(instance: &mut LinkerInstance<'_, StoreState>) -> wasmtime:
     })?;
     instance.func_wrap("list", |cx, (query,): (Query,)| {
         let kind: Kind = query.kind.parse()?;
-        let filter = filter(query.filter)?;
+        let filter = convert::filter(query.filter)?;
         answer(read(cx, "snapshot.list", |reader| {
             reader.list(&kind, query.namespace.as_deref(), &filter)
         })?)
-    })
+    })?;
+    instance.func_wrap(
+        "list-page",
+        |cx, (query, after, limit): (Query, Option<ObjectRef>, u32)| {
+            let kind: Kind = query.kind.parse()?;
+            let filter = convert::filter(query.filter)?;
+            let after = after.as_ref().map(|after| KeyRef {
+                namespace: &after.namespace,
+                name: &after.name,
+            });
+            answer(read(cx, "snapshot.list-page", |reader| {
+                reader.list_page(&kind, query.namespace.as_deref(), &filter, after, limit)
+            })?)
+        },
+    )
 }
 
 /// Reads the object of the key that is reconciled, as the guest itself would.
@@ -80,12 +92,4 @@ fn stopped(error: CoreReadError) -> wasmtime::Error {
         CoreReadError::OutOfFuel => Trap::OutOfFuel.into(),
         error => wasmtime::Error::new(error),
     }
-}
-
-fn filter(filter: Filter) -> wasmtime::Result<ListFilter> {
-    Ok(match filter {
-        Filter::Everything => ListFilter::Everything,
-        Filter::Labels(selector) => ListFilter::Labels(LabelSelector::parse(&selector)?),
-        Filter::Index(index) => ListFilter::Index(index.name, index.value),
-    })
 }

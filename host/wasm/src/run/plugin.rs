@@ -71,6 +71,8 @@ pub struct RunOptions {
     /// 0.0 (none) to 1.0 (all). If the two differ, the run fails with
     /// [`RunError::NonDeterministic`].
     pub verify: f64,
+    /// Give no run a memo: a plugin that needs its memos to be right is then found out.
+    pub forget_memos: bool,
     /// Log lines per second, over all runs of the plugin. A burst may have ten times as many.
     pub log_lines: u32,
 }
@@ -80,6 +82,7 @@ impl Default for RunOptions {
         Self {
             reuse: false,
             verify: 0.0,
+            forget_memos: false,
             log_lines: 100,
         }
     }
@@ -244,7 +247,9 @@ impl WasmPlugin {
             Some(kind) => own_object(store.as_context_mut(), kind, &request.key)?,
             None => None,
         };
-        let request = convert::request(request, kind, object);
+        let memo = request.memo.as_deref();
+        let memo = memo.filter(|_| !self.options.forget_memos);
+        let request = convert::request(request, kind, object, memo);
         let guest = controller.pilothouse_controller_plugin();
         guest.call_reconcile(store, &request)
     }
@@ -361,12 +366,11 @@ pub(crate) fn describe(
     (call.result, call.stats)
 }
 
-fn with_bounded_text(outcome: Outcome) -> Outcome {
-    let next = match outcome.next {
-        NextRun::Retry(text) => NextRun::Retry(cut(&text, ERROR_BYTES)),
-        next => next,
-    };
-    Outcome { next, ..outcome }
+fn with_bounded_text(mut outcome: Outcome) -> Outcome {
+    if let NextRun::Retry(text) = &mut outcome.follow_up.next {
+        *text = cut(text, ERROR_BYTES);
+    }
+    outcome
 }
 
 fn bounded(failure: Failure) -> Failure {

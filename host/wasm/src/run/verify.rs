@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pilothouse_core::{Action, ObjectKey, Outcome, RunError};
+use pilothouse_core::{Action, FollowUp, ObjectKey, Outcome, RunError};
 
 type Answer = Result<Outcome, RunError>;
 
@@ -103,10 +103,22 @@ fn of_outcomes(first: &Outcome, second: &Outcome) -> Option<String> {
     if first.stages != second.stages {
         return Some("the same actions in other stages".to_owned());
     }
-    (first.next != second.next).then(|| {
+    if first.confirm != second.confirm {
+        return Some("other questions to confirm".to_owned());
+    }
+    of_follow_ups(&first.follow_up, &second.follow_up)
+}
+
+fn of_follow_ups(first: &FollowUp, second: &FollowUp) -> Option<String> {
+    if first.next != second.next {
         let (one, other) = (&first.next, &second.next);
-        format!("next: {one:?}, then {other:?}")
-    })
+        return Some(format!("next: {one:?}, then {other:?}"));
+    }
+    if first.not_before != second.not_before {
+        let (one, other) = (first.not_before, second.not_before);
+        return Some(format!("not before: {one:?}, then {other:?}"));
+    }
+    (first.memo != second.memo).then(|| "another memo".to_owned())
 }
 
 /// The first byte at which the texts of two actions of the same type differ.
@@ -130,7 +142,10 @@ fn text(action: &Action) -> Option<&str> {
         | Action::Update { object, .. } => Some(object),
         Action::Patch { body, .. } => Some(body),
         Action::Event(event) => Some(&event.note),
-        Action::Delete(_) | Action::Finalizer { .. } | Action::Children { .. } => None,
+        Action::Delete(_)
+        | Action::DeleteAll(_)
+        | Action::Finalizer { .. }
+        | Action::Children { .. } => None,
     }
 }
 
@@ -165,13 +180,23 @@ mod tests {
         let nothing = Ok(Outcome::default());
         assert_eq!(said(&one, &nothing, None), "1 actions, then 0");
         let later = Ok(Outcome {
-            next: NextRun::After(Duration::from_secs(1)),
+            follow_up: NextRun::After(Duration::from_secs(1)).into(),
             ..Outcome::default()
         });
         assert_eq!(
             said(&nothing, &later, None),
             "next: OnChange, then After(1s)"
         );
+        let remembers = |memo: &str| {
+            Ok(Outcome {
+                follow_up: FollowUp {
+                    memo: Some(memo.into()),
+                    ..FollowUp::default()
+                },
+                ..Outcome::default()
+            })
+        };
+        assert_eq!(said(&remembers("a"), &remembers("b"), None), "another memo");
         let no_stage = Ok(Outcome::default());
         let empty_stage = Ok(Outcome::of(vec![]));
         assert_eq!(

@@ -10,6 +10,7 @@ use crate::support::{GET, GET_A, Guest, after, guest, reader, request};
 const REUSING: RunOptions = RunOptions {
     reuse: true,
     verify: 0.0,
+    forget_memos: false,
     log_lines: 100,
 };
 const VERIFYING: RunOptions = RunOptions {

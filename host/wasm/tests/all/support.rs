@@ -230,6 +230,7 @@ pub fn request(name: &str) -> Request {
         key: ObjectKey::new("default", name),
         attempt: 1,
         previous: vec![],
+        memo: None,
         config: "{}".into(),
     }
 }
@@ -264,7 +265,7 @@ pub fn reader_of(snapshot: Snapshot, informer: usize) -> Reader {
 
 /// The time in milliseconds after which an outcome asks to be run again.
 pub fn after(outcome: &Outcome) -> u128 {
-    match &outcome.next {
+    match &outcome.follow_up.next {
         NextRun::After(delay) => delay.as_millis(),
         other => panic!("no time: {other:?}"),
     }

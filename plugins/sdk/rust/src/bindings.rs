@@ -160,6 +160,30 @@ pub mod pilothouse {
                         .finish()
                 }
             }
+            /// What can be confirmed.
+            #[derive(Clone, Eq, PartialEq)]
+            pub enum Question {
+                /// Is the object as the snapshot shows it: the same uid, and being deleted only if it is so in
+                /// the snapshot; or is there still none?
+                Object(ObjectRef),
+                /// Are these still the objects that match, each as above?
+                Objects(Query),
+            }
+            impl ::core::fmt::Debug for Question {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Question::Object(e) => {
+                            f.debug_tuple("Question::Object").field(e).finish()
+                        }
+                        Question::Objects(e) => {
+                            f.debug_tuple("Question::Objects").field(e).finish()
+                        }
+                    }
+                }
+            }
             #[allow(unused_unsafe, clippy::all)]
             /// The object, cut down to the manifest's fields for its kind.
             #[allow(async_fn_in_trait)]
@@ -460,6 +484,217 @@ pub mod pilothouse {
                     result20
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Those objects of the same array that come after this one, at most `limit` of them, for a guest
+            /// that cannot hold all of them at once. Of `after` the namespace and the name count; none:
+            /// from the first. Fewer than `limit` objects are the last ones. The pages of one reconcile agree
+            /// with each other, and all of them are one read: that of the whole list. A `limit` of 0 is a
+            /// mistake.
+            #[allow(async_fn_in_trait)]
+            pub fn list_page(
+                query: &Query,
+                after: Option<&ObjectRef>,
+                limit: u32,
+            ) -> Result<Json, ReadError> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 18 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 18
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    let Query { kind: kind1, namespace: namespace1, filter: filter1 } = query;
+                    let vec2 = kind1;
+                    let ptr2 = vec2.as_ptr().cast::<u8>();
+                    let len2 = vec2.len();
+                    *ptr0.add(::core::mem::size_of::<*const u8>()).cast::<usize>() = len2;
+                    *ptr0.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                    match namespace1 {
+                        Some(e) => {
+                            *ptr0
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let vec3 = e;
+                            let ptr3 = vec3.as_ptr().cast::<u8>();
+                            let len3 = vec3.len();
+                            *ptr0
+                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len3;
+                            *ptr0
+                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr3.cast_mut();
+                        }
+                        None => {
+                            *ptr0
+                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    match filter1 {
+                        Filter::Everything => {
+                            *ptr0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                        Filter::Labels(e) => {
+                            *ptr0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let vec4 = e;
+                            let ptr4 = vec4.as_ptr().cast::<u8>();
+                            let len4 = vec4.len();
+                            *ptr0
+                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len4;
+                            *ptr0
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr4.cast_mut();
+                        }
+                        Filter::Index(e) => {
+                            *ptr0
+                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (2i32) as u8;
+                            let IndexValue { name: name5, value: value5 } = e;
+                            let vec6 = name5;
+                            let ptr6 = vec6.as_ptr().cast::<u8>();
+                            let len6 = vec6.len();
+                            *ptr0
+                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len6;
+                            *ptr0
+                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr6.cast_mut();
+                            let vec7 = value5;
+                            let ptr7 = vec7.as_ptr().cast::<u8>();
+                            let len7 = vec7.len();
+                            *ptr0
+                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len7;
+                            *ptr0
+                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr7.cast_mut();
+                        }
+                    }
+                    match after {
+                        Some(e) => {
+                            *ptr0
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (1i32) as u8;
+                            let super::super::super::pilothouse::controller::types::ObjectRef {
+                                kind: kind8,
+                                namespace: namespace8,
+                                name: name8,
+                            } = e;
+                            let vec9 = kind8;
+                            let ptr9 = vec9.as_ptr().cast::<u8>();
+                            let len9 = vec9.len();
+                            *ptr0
+                                .add(12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len9;
+                            *ptr0
+                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr9.cast_mut();
+                            let vec10 = namespace8;
+                            let ptr10 = vec10.as_ptr().cast::<u8>();
+                            let len10 = vec10.len();
+                            *ptr0
+                                .add(14 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len10;
+                            *ptr0
+                                .add(13 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr10.cast_mut();
+                            let vec11 = name8;
+                            let ptr11 = vec11.as_ptr().cast::<u8>();
+                            let len11 = vec11.len();
+                            *ptr0
+                                .add(16 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len11;
+                            *ptr0
+                                .add(15 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>() = ptr11.cast_mut();
+                        }
+                        None => {
+                            *ptr0
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<u8>() = (0i32) as u8;
+                        }
+                    };
+                    *ptr0.add(17 * ::core::mem::size_of::<*const u8>()).cast::<i32>() = _rt::as_i32(
+                        &limit,
+                    );
+                    let ptr12 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "pilothouse:controller/snapshot@0.2.0")]
+                    unsafe extern "C" {
+                        #[link_name = "list-page"]
+                        fn wit_import13(_: *mut u8, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import13(_: *mut u8, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import13(ptr0, ptr12);
+                    let l14 = i32::from(*ptr12.add(0).cast::<u8>());
+                    let result23 = match l14 {
+                        0 => {
+                            let e = {
+                                let l15 = *ptr12
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l16 = *ptr12
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len17 = l16;
+                                let bytes17 = _rt::Vec::from_raw_parts(
+                                    l15.cast(),
+                                    len17,
+                                    len17,
+                                );
+                                _rt::string_lift(bytes17)
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l18 = i32::from(
+                                    *ptr12.add(::core::mem::size_of::<*const u8>()).cast::<u8>(),
+                                );
+                                let v22 = match l18 {
+                                    n => {
+                                        debug_assert_eq!(n, 0, "invalid enum discriminant");
+                                        let e22 = {
+                                            let l19 = *ptr12
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l20 = *ptr12
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len21 = l20;
+                                            let bytes21 = _rt::Vec::from_raw_parts(
+                                                l19.cast(),
+                                                len21,
+                                                len21,
+                                            );
+                                            _rt::string_lift(bytes21)
+                                        };
+                                        ReadError::Denied(e22)
+                                    }
+                                };
+                                v22
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result23
+                }
+            }
         }
         /// Time, as a value of the reconcile: it does not pass while a reconcile runs.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
@@ -624,8 +859,10 @@ pub mod pilothouse {
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
+            pub type Kind = super::super::super::pilothouse::controller::types::Kind;
             pub type ObjectRef = super::super::super::pilothouse::controller::types::ObjectRef;
             pub type Json = super::super::super::pilothouse::controller::types::Json;
+            pub type Milliseconds = super::super::super::pilothouse::controller::types::Milliseconds;
             /// Server-side apply under the plugin's field manager: create the object, or make these fields
             /// so.
             ///
@@ -826,6 +1063,33 @@ pub mod pilothouse {
                         .finish()
                 }
             }
+            /// Delete all objects of a kind in a namespace, as they are on the server: also those that the
+            /// snapshot does not show. The verb to ask for is `deletecollection`, which a grant of all that is
+            /// requested does not include. No precondition holds. In the order of actions it counts as an
+            /// object of its own: what must come before it, or after it, belongs in another stage.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct DeleteAll {
+                pub kind: Kind,
+                /// Empty for a kind without namespaces. All namespaces at once are not possible.
+                pub namespace: _rt::String,
+                /// Only objects whose labels match: a selector as in `snapshot.filter`. None: all.
+                pub labels: Option<_rt::String>,
+                /// None: the kind's default.
+                pub propagation: Option<Propagation>,
+            }
+            impl ::core::fmt::Debug for DeleteAll {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("DeleteAll")
+                        .field("kind", &self.kind)
+                        .field("namespace", &self.namespace)
+                        .field("labels", &self.labels)
+                        .field("propagation", &self.propagation)
+                        .finish()
+                }
+            }
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum EventType {
@@ -936,6 +1200,30 @@ pub mod pilothouse {
                     f.debug_struct("Children").field("objects", &self.objects).finish()
                 }
             }
+            /// A request with an effect outside of the cluster, to a source of the manifest. One without an
+            /// answer may have been done. Not offered yet.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Call {
+                pub source: _rt::String,
+                /// An HTTP method: `POST`.
+                pub method: _rt::String,
+                /// Path and query below the source.
+                pub path: _rt::String,
+                pub body: Option<Json>,
+            }
+            impl ::core::fmt::Debug for Call {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Call")
+                        .field("source", &self.source)
+                        .field("method", &self.method)
+                        .field("path", &self.path)
+                        .field("body", &self.body)
+                        .finish()
+                }
+            }
             /// One write.
             ///
             /// Owners (`metadata.ownerReferences`) are objects that the plugin sees, with their uids, or
@@ -954,9 +1242,12 @@ pub mod pilothouse {
                 Update(Update),
                 Patch(Patch),
                 Delete(Delete),
+                DeleteAll(DeleteAll),
                 Event(Event),
                 Finalizer(Finalizer),
                 Children(Children),
+                /// Not offered yet: an outcome with a call is refused.
+                Call(Call),
             }
             impl ::core::fmt::Debug for Action {
                 fn fmt(
@@ -979,6 +1270,9 @@ pub mod pilothouse {
                         Action::Delete(e) => {
                             f.debug_tuple("Action::Delete").field(e).finish()
                         }
+                        Action::DeleteAll(e) => {
+                            f.debug_tuple("Action::DeleteAll").field(e).finish()
+                        }
                         Action::Event(e) => {
                             f.debug_tuple("Action::Event").field(e).finish()
                         }
@@ -987,6 +1281,9 @@ pub mod pilothouse {
                         }
                         Action::Children(e) => {
                             f.debug_tuple("Action::Children").field(e).finish()
+                        }
+                        Action::Call(e) => {
+                            f.debug_tuple("Action::Call").field(e).finish()
                         }
                     }
                 }
@@ -1026,6 +1323,27 @@ pub mod pilothouse {
                         .finish()
                 }
             }
+            /// What a source has answered to a call.
+            #[derive(Clone, Eq, PartialEq)]
+            pub struct Answer {
+                /// HTTP's status code.
+                pub status: u16,
+                pub body: _rt::String,
+                /// When the answer came, in milliseconds since the Unix epoch.
+                pub at: Milliseconds,
+            }
+            impl ::core::fmt::Debug for Answer {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Answer")
+                        .field("status", &self.status)
+                        .field("body", &self.body)
+                        .field("at", &self.at)
+                        .finish()
+                }
+            }
             /// What was to be done with the object.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
@@ -1035,8 +1353,10 @@ pub mod pilothouse {
                 Update,
                 Patch,
                 Delete,
+                DeleteAll,
                 Event,
                 Finalizer,
+                Call,
             }
             impl ::core::fmt::Debug for Verb {
                 fn fmt(
@@ -1049,8 +1369,10 @@ pub mod pilothouse {
                         Verb::Update => f.debug_tuple("Verb::Update").finish(),
                         Verb::Patch => f.debug_tuple("Verb::Patch").finish(),
                         Verb::Delete => f.debug_tuple("Verb::Delete").finish(),
+                        Verb::DeleteAll => f.debug_tuple("Verb::DeleteAll").finish(),
                         Verb::Event => f.debug_tuple("Verb::Event").finish(),
                         Verb::Finalizer => f.debug_tuple("Verb::Finalizer").finish(),
+                        Verb::Call => f.debug_tuple("Verb::Call").finish(),
                     }
                 }
             }
@@ -1066,8 +1388,10 @@ pub mod pilothouse {
                         2 => Verb::Update,
                         3 => Verb::Patch,
                         4 => Verb::Delete,
-                        5 => Verb::Event,
-                        6 => Verb::Finalizer,
+                        5 => Verb::DeleteAll,
+                        6 => Verb::Event,
+                        7 => Verb::Finalizer,
+                        8 => Verb::Call,
                         _ => panic!("invalid enum discriminant"),
                     }
                 }
@@ -1098,6 +1422,8 @@ pub mod pilothouse {
                 Invalid(_rt::String),
                 /// Anything else, timeouts included. The write may or may not have happened.
                 Failed(_rt::String),
+                /// What the source of a call has answered, whatever its status.
+                Answered(Answer),
             }
             impl ::core::fmt::Debug for ActionResult {
                 fn fmt(
@@ -1134,6 +1460,9 @@ pub mod pilothouse {
                         ActionResult::Failed(e) => {
                             f.debug_tuple("ActionResult::Failed").field(e).finish()
                         }
+                        ActionResult::Answered(e) => {
+                            f.debug_tuple("ActionResult::Answered").field(e).finish()
+                        }
                     }
                 }
             }
@@ -1142,7 +1471,7 @@ pub mod pilothouse {
             #[derive(Clone, Eq, PartialEq)]
             pub struct Effect {
                 /// With the name that the host derived from `generateName`. An Event's is the object it is
-                /// about.
+                /// about. That of `delete-all` has no name, and that of `call` only a name: the source.
                 pub object: ObjectRef,
                 pub verb: Verb,
                 pub outcome: ActionResult,
@@ -1179,6 +1508,7 @@ pub mod exports {
                 pub type Milliseconds = super::super::super::super::pilothouse::controller::types::Milliseconds;
                 pub type Stage = super::super::super::super::pilothouse::controller::changes::Stage;
                 pub type Effect = super::super::super::super::pilothouse::controller::changes::Effect;
+                pub type Question = super::super::super::super::pilothouse::controller::snapshot::Question;
                 /// One reconcile of one key.
                 #[derive(Clone, Eq, PartialEq)]
                 pub struct Request {
@@ -1195,6 +1525,9 @@ pub mod exports {
                     /// actions. Empty if there was none, or if the effects of all keys of the plugin together were
                     /// too many to keep (64 MiB).
                     pub previous: _rt::Vec<Effect>,
+                    /// What this key's last outcome gave as `memo`. None: it gave none, or the host has forgotten
+                    /// it.
+                    pub memo: Option<_rt::String>,
                     /// The plugin's configuration, a JSON object; `{}` when it has none.
                     pub config: Json,
                 }
@@ -1208,6 +1541,7 @@ pub mod exports {
                             .field("object", &self.object)
                             .field("attempt", &self.attempt)
                             .field("previous", &self.previous)
+                            .field("memo", &self.memo)
                             .field("config", &self.config)
                             .finish()
                     }
@@ -1246,8 +1580,27 @@ pub mod exports {
                     /// One after the other. All are checked before the first write is sent; an action that is not
                     /// valid or not permitted fails the whole outcome.
                     pub stages: _rt::Vec<Stage>,
+                    /// Before the first write is sent, the API server itself is asked, past every cache, whether
+                    /// this is still as the snapshot shows it: for a decision that rests on other objects than the
+                    /// one that is written, or on the absence of one. If it is not, nothing is done, the caches
+                    /// take what the server has said, and the key runs again; that is nobody's failure, and
+                    /// `previous` and `memo` stay what they were. The questions count as reads. At most 100, with
+                    /// at most 5,000 objects in their answers. An outcome that writes nothing asks nothing.
+                    pub confirm: _rt::Vec<Question>,
                     /// When this key runs again.
                     pub next: Next,
+                    /// The least time from the end of this run to the next one, whatever changes: for what has a
+                    /// period of its own, or reads much. What changes meanwhile is not lost, the key runs then. At
+                    /// most an hour; zero asks for nothing. Another version of the plugin does not wait.
+                    pub not_before: Milliseconds,
+                    /// What the key's next request brings as `memo`: any text, of at most 64 KiB. Replacing it runs
+                    /// nothing.
+                    ///
+                    /// The host keeps it in memory alone and may forget it at any time: with a restart, with
+                    /// another version of the plugin or other settings, when the key's object is gone, or when the
+                    /// memos of a plugin are more than 64 MiB. A plugin must come to the same end without it; what
+                    /// must not be lost belongs into an object.
+                    pub memo: Option<_rt::String>,
                 }
                 impl ::core::fmt::Debug for Outcome {
                     fn fmt(
@@ -1256,7 +1609,10 @@ pub mod exports {
                     ) -> ::core::fmt::Result {
                         f.debug_struct("Outcome")
                             .field("stages", &self.stages)
+                            .field("confirm", &self.confirm)
                             .field("next", &self.next)
+                            .field("not-before", &self.not_before)
+                            .field("memo", &self.memo)
                             .finish()
                     }
                 }
@@ -1322,379 +1678,478 @@ pub mod exports {
                 #[doc(hidden)]
                 #[allow(non_snake_case, unused_unsafe)]
                 pub unsafe fn _export_reconcile_cabi<T_: Guest>(
-                    arg0: i32,
-                    arg1: *mut u8,
-                    arg2: usize,
-                    arg3: *mut u8,
-                    arg4: usize,
-                    arg5: *mut u8,
-                    arg6: usize,
-                    arg7: i32,
-                    arg8: *mut u8,
-                    arg9: usize,
-                    arg10: i32,
-                    arg11: *mut u8,
-                    arg12: usize,
-                    arg13: *mut u8,
-                    arg14: usize,
+                    arg0: *mut u8,
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
-                        let result40 = {
-                            let base38 = arg11;
-                            let len38 = arg12;
-                            let mut result38 = _rt::Vec::with_capacity(len38);
-                            for i in 0..len38 {
-                                let base = base38
-                                    .add(i * (11 * ::core::mem::size_of::<*const u8>()));
-                                let e38 = {
-                                    let l4 = *base.add(0).cast::<*mut u8>();
-                                    let l5 = *base
+                        let result64 = {
+                            let l0 = i32::from(*arg0.add(0).cast::<u8>());
+                            let l10 = i32::from(
+                                *arg0
+                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l14 = *arg0
+                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                .cast::<i32>();
+                            let l15 = *arg0
+                                .add(11 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l16 = *arg0
+                                .add(12 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let base56 = l15;
+                            let len56 = l16;
+                            let mut result56 = _rt::Vec::with_capacity(len56);
+                            for i in 0..len56 {
+                                let base = base56
+                                    .add(i * (32 + 8 * ::core::mem::size_of::<*const u8>()));
+                                let e56 = {
+                                    let l17 = *base.add(0).cast::<*mut u8>();
+                                    let l18 = *base
                                         .add(::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len6 = l5;
-                                    let bytes6 = _rt::Vec::from_raw_parts(
-                                        l4.cast(),
-                                        len6,
-                                        len6,
+                                    let len19 = l18;
+                                    let bytes19 = _rt::Vec::from_raw_parts(
+                                        l17.cast(),
+                                        len19,
+                                        len19,
                                     );
-                                    let l7 = *base
+                                    let l20 = *base
                                         .add(2 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l8 = *base
+                                    let l21 = *base
                                         .add(3 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len9 = l8;
-                                    let bytes9 = _rt::Vec::from_raw_parts(
-                                        l7.cast(),
-                                        len9,
-                                        len9,
+                                    let len22 = l21;
+                                    let bytes22 = _rt::Vec::from_raw_parts(
+                                        l20.cast(),
+                                        len22,
+                                        len22,
                                     );
-                                    let l10 = *base
+                                    let l23 = *base
                                         .add(4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<*mut u8>();
-                                    let l11 = *base
+                                    let l24 = *base
                                         .add(5 * ::core::mem::size_of::<*const u8>())
                                         .cast::<usize>();
-                                    let len12 = l11;
-                                    let bytes12 = _rt::Vec::from_raw_parts(
-                                        l10.cast(),
-                                        len12,
-                                        len12,
+                                    let len25 = l24;
+                                    let bytes25 = _rt::Vec::from_raw_parts(
+                                        l23.cast(),
+                                        len25,
+                                        len25,
                                     );
-                                    let l13 = i32::from(
+                                    let l26 = i32::from(
                                         *base
                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    let l14 = i32::from(
+                                    let l27 = i32::from(
                                         *base
-                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                            .add(8 + 6 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>(),
                                     );
-                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V37;
-                                    let v37 = match l14 {
+                                    use super::super::super::super::pilothouse::controller::changes::ActionResult as V55;
+                                    let v55 = match l27 {
                                         0 => {
-                                            let e37 = {
-                                                let l15 = i32::from(
+                                            let e55 = {
+                                                let l28 = i32::from(
                                                     *base
-                                                        .add(8 * ::core::mem::size_of::<*const u8>())
+                                                        .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                         .cast::<u8>(),
                                                 );
-                                                match l15 {
+                                                match l28 {
                                                     0 => None,
                                                     1 => {
                                                         let e = {
-                                                            let l16 = *base
-                                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            let l29 = *base
+                                                                .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<*mut u8>();
-                                                            let l17 = *base
-                                                                .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            let l30 = *base
+                                                                .add(16 + 8 * ::core::mem::size_of::<*const u8>())
                                                                 .cast::<usize>();
-                                                            let len18 = l17;
-                                                            let bytes18 = _rt::Vec::from_raw_parts(
-                                                                l16.cast(),
-                                                                len18,
-                                                                len18,
+                                                            let len31 = l30;
+                                                            let bytes31 = _rt::Vec::from_raw_parts(
+                                                                l29.cast(),
+                                                                len31,
+                                                                len31,
                                                             );
-                                                            _rt::string_lift(bytes18)
+                                                            _rt::string_lift(bytes31)
                                                         };
                                                         Some(e)
                                                     }
                                                     _ => _rt::invalid_enum_discriminant(),
                                                 }
                                             };
-                                            V37::Done(e37)
+                                            V55::Done(e55)
                                         }
-                                        1 => V37::Unchanged,
-                                        2 => V37::Skipped,
+                                        1 => V55::Unchanged,
+                                        2 => V55::Skipped,
                                         3 => {
-                                            let e37 = {
-                                                let l19 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                            let e55 = {
+                                                let l32 = *base
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l20 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                let l33 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len21 = l20;
-                                                let bytes21 = _rt::Vec::from_raw_parts(
-                                                    l19.cast(),
-                                                    len21,
-                                                    len21,
+                                                let len34 = l33;
+                                                let bytes34 = _rt::Vec::from_raw_parts(
+                                                    l32.cast(),
+                                                    len34,
+                                                    len34,
                                                 );
-                                                _rt::string_lift(bytes21)
+                                                _rt::string_lift(bytes34)
                                             };
-                                            V37::Conflict(e37)
+                                            V55::Conflict(e55)
                                         }
                                         4 => {
-                                            let e37 = {
-                                                let l22 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                            let e55 = {
+                                                let l35 = *base
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l23 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                let l36 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len24 = l23;
-                                                let bytes24 = _rt::Vec::from_raw_parts(
-                                                    l22.cast(),
-                                                    len24,
-                                                    len24,
+                                                let len37 = l36;
+                                                let bytes37 = _rt::Vec::from_raw_parts(
+                                                    l35.cast(),
+                                                    len37,
+                                                    len37,
                                                 );
-                                                _rt::string_lift(bytes24)
+                                                _rt::string_lift(bytes37)
                                             };
-                                            V37::AlreadyExists(e37)
+                                            V55::AlreadyExists(e55)
                                         }
                                         5 => {
-                                            let e37 = {
-                                                let l25 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                            let e55 = {
+                                                let l38 = *base
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l26 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                let l39 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len27 = l26;
-                                                let bytes27 = _rt::Vec::from_raw_parts(
-                                                    l25.cast(),
-                                                    len27,
-                                                    len27,
+                                                let len40 = l39;
+                                                let bytes40 = _rt::Vec::from_raw_parts(
+                                                    l38.cast(),
+                                                    len40,
+                                                    len40,
                                                 );
-                                                _rt::string_lift(bytes27)
+                                                _rt::string_lift(bytes40)
                                             };
-                                            V37::NotFound(e37)
+                                            V55::NotFound(e55)
                                         }
                                         6 => {
-                                            let e37 = {
-                                                let l28 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                            let e55 = {
+                                                let l41 = *base
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l29 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                let l42 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len30 = l29;
-                                                let bytes30 = _rt::Vec::from_raw_parts(
-                                                    l28.cast(),
-                                                    len30,
-                                                    len30,
+                                                let len43 = l42;
+                                                let bytes43 = _rt::Vec::from_raw_parts(
+                                                    l41.cast(),
+                                                    len43,
+                                                    len43,
                                                 );
-                                                _rt::string_lift(bytes30)
+                                                _rt::string_lift(bytes43)
                                             };
-                                            V37::Forbidden(e37)
+                                            V55::Forbidden(e55)
                                         }
                                         7 => {
-                                            let e37 = {
-                                                let l31 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                            let e55 = {
+                                                let l44 = *base
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>();
-                                                let l32 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                let l45 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<usize>();
-                                                let len33 = l32;
-                                                let bytes33 = _rt::Vec::from_raw_parts(
-                                                    l31.cast(),
-                                                    len33,
-                                                    len33,
+                                                let len46 = l45;
+                                                let bytes46 = _rt::Vec::from_raw_parts(
+                                                    l44.cast(),
+                                                    len46,
+                                                    len46,
                                                 );
-                                                _rt::string_lift(bytes33)
+                                                _rt::string_lift(bytes46)
                                             };
-                                            V37::Invalid(e37)
+                                            V55::Invalid(e55)
+                                        }
+                                        8 => {
+                                            let e55 = {
+                                                let l47 = *base
+                                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l48 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len49 = l48;
+                                                let bytes49 = _rt::Vec::from_raw_parts(
+                                                    l47.cast(),
+                                                    len49,
+                                                    len49,
+                                                );
+                                                _rt::string_lift(bytes49)
+                                            };
+                                            V55::Failed(e55)
                                         }
                                         n => {
-                                            debug_assert_eq!(n, 8, "invalid enum discriminant");
-                                            let e37 = {
-                                                let l34 = *base
-                                                    .add(8 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<*mut u8>();
-                                                let l35 = *base
-                                                    .add(9 * ::core::mem::size_of::<*const u8>())
-                                                    .cast::<usize>();
-                                                let len36 = l35;
-                                                let bytes36 = _rt::Vec::from_raw_parts(
-                                                    l34.cast(),
-                                                    len36,
-                                                    len36,
+                                            debug_assert_eq!(n, 9, "invalid enum discriminant");
+                                            let e55 = {
+                                                let l50 = i32::from(
+                                                    *base
+                                                        .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u16>(),
                                                 );
-                                                _rt::string_lift(bytes36)
+                                                let l51 = *base
+                                                    .add(16 + 7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l52 = *base
+                                                    .add(16 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len53 = l52;
+                                                let bytes53 = _rt::Vec::from_raw_parts(
+                                                    l51.cast(),
+                                                    len53,
+                                                    len53,
+                                                );
+                                                let l54 = *base
+                                                    .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<i64>();
+                                                super::super::super::super::pilothouse::controller::changes::Answer {
+                                                    status: l50 as u16,
+                                                    body: _rt::string_lift(bytes53),
+                                                    at: l54 as u64,
+                                                }
                                             };
-                                            V37::Failed(e37)
+                                            V55::Answered(e55)
                                         }
                                     };
                                     super::super::super::super::pilothouse::controller::changes::Effect {
                                         object: super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                            kind: _rt::string_lift(bytes6),
-                                            namespace: _rt::string_lift(bytes9),
-                                            name: _rt::string_lift(bytes12),
+                                            kind: _rt::string_lift(bytes19),
+                                            namespace: _rt::string_lift(bytes22),
+                                            name: _rt::string_lift(bytes25),
                                         },
                                         verb: super::super::super::super::pilothouse::controller::changes::Verb::_lift(
-                                            l13 as u8,
+                                            l26 as u8,
                                         ),
-                                        outcome: v37,
+                                        outcome: v55,
                                     }
                                 };
-                                result38.push(e38);
+                                result56.push(e56);
                             }
                             _rt::cabi_dealloc(
-                                base38,
-                                len38 * (11 * ::core::mem::size_of::<*const u8>()),
-                                ::core::mem::size_of::<*const u8>(),
+                                base56,
+                                len56 * (32 + 8 * ::core::mem::size_of::<*const u8>()),
+                                8,
                             );
-                            let len39 = arg14;
-                            let bytes39 = _rt::Vec::from_raw_parts(
-                                arg13.cast(),
-                                len39,
-                                len39,
+                            let l57 = i32::from(
+                                *arg0
+                                    .add(13 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>(),
+                            );
+                            let l61 = *arg0
+                                .add(16 * ::core::mem::size_of::<*const u8>())
+                                .cast::<*mut u8>();
+                            let l62 = *arg0
+                                .add(17 * ::core::mem::size_of::<*const u8>())
+                                .cast::<usize>();
+                            let len63 = l62;
+                            let bytes63 = _rt::Vec::from_raw_parts(
+                                l61.cast(),
+                                len63,
+                                len63,
                             );
                             T_::reconcile(Request {
-                                key: match arg0 {
+                                key: match l0 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let len0 = arg2;
-                                            let bytes0 = _rt::Vec::from_raw_parts(
-                                                arg1.cast(),
-                                                len0,
-                                                len0,
+                                            let l1 = *arg0
+                                                .add(::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l2 = *arg0
+                                                .add(2 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len3 = l2;
+                                            let bytes3 = _rt::Vec::from_raw_parts(
+                                                l1.cast(),
+                                                len3,
+                                                len3,
                                             );
-                                            let len1 = arg4;
-                                            let bytes1 = _rt::Vec::from_raw_parts(
-                                                arg3.cast(),
-                                                len1,
-                                                len1,
+                                            let l4 = *arg0
+                                                .add(3 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l5 = *arg0
+                                                .add(4 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len6 = l5;
+                                            let bytes6 = _rt::Vec::from_raw_parts(
+                                                l4.cast(),
+                                                len6,
+                                                len6,
                                             );
-                                            let len2 = arg6;
-                                            let bytes2 = _rt::Vec::from_raw_parts(
-                                                arg5.cast(),
-                                                len2,
-                                                len2,
+                                            let l7 = *arg0
+                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l8 = *arg0
+                                                .add(6 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len9 = l8;
+                                            let bytes9 = _rt::Vec::from_raw_parts(
+                                                l7.cast(),
+                                                len9,
+                                                len9,
                                             );
                                             super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                kind: _rt::string_lift(bytes0),
-                                                namespace: _rt::string_lift(bytes1),
-                                                name: _rt::string_lift(bytes2),
+                                                kind: _rt::string_lift(bytes3),
+                                                namespace: _rt::string_lift(bytes6),
+                                                name: _rt::string_lift(bytes9),
                                             }
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                object: match arg7 {
+                                object: match l10 {
                                     0 => None,
                                     1 => {
                                         let e = {
-                                            let len3 = arg9;
-                                            let bytes3 = _rt::Vec::from_raw_parts(
-                                                arg8.cast(),
-                                                len3,
-                                                len3,
+                                            let l11 = *arg0
+                                                .add(8 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l12 = *arg0
+                                                .add(9 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len13 = l12;
+                                            let bytes13 = _rt::Vec::from_raw_parts(
+                                                l11.cast(),
+                                                len13,
+                                                len13,
                                             );
-                                            _rt::string_lift(bytes3)
+                                            _rt::string_lift(bytes13)
                                         };
                                         Some(e)
                                     }
                                     _ => _rt::invalid_enum_discriminant(),
                                 },
-                                attempt: arg10 as u32,
-                                previous: result38,
-                                config: _rt::string_lift(bytes39),
+                                attempt: l14 as u32,
+                                previous: result56,
+                                memo: match l57 {
+                                    0 => None,
+                                    1 => {
+                                        let e = {
+                                            let l58 = *arg0
+                                                .add(14 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<*mut u8>();
+                                            let l59 = *arg0
+                                                .add(15 * ::core::mem::size_of::<*const u8>())
+                                                .cast::<usize>();
+                                            let len60 = l59;
+                                            let bytes60 = _rt::Vec::from_raw_parts(
+                                                l58.cast(),
+                                                len60,
+                                                len60,
+                                            );
+                                            _rt::string_lift(bytes60)
+                                        };
+                                        Some(e)
+                                    }
+                                    _ => _rt::invalid_enum_discriminant(),
+                                },
+                                config: _rt::string_lift(bytes63),
                             })
                         };
-                        let ptr41 = (&raw mut _RET_AREA.0).cast::<u8>();
-                        match result40 {
+                        _rt::cabi_dealloc(
+                            arg0,
+                            18 * ::core::mem::size_of::<*const u8>(),
+                            ::core::mem::size_of::<*const u8>(),
+                        );
+                        let ptr65 = (&raw mut _RET_AREA.0).cast::<u8>();
+                        match result64 {
                             Ok(e) => {
-                                *ptr41.add(0).cast::<u8>() = (0i32) as u8;
-                                let Outcome { stages: stages42, next: next42 } = e;
-                                let vec86 = stages42;
-                                let len86 = vec86.len();
-                                let layout86 = _rt::alloc::Layout::from_size_align(
-                                        vec86.len() * (3 * ::core::mem::size_of::<*const u8>()),
+                                *ptr65.add(0).cast::<u8>() = (0i32) as u8;
+                                let Outcome {
+                                    stages: stages66,
+                                    confirm: confirm66,
+                                    next: next66,
+                                    not_before: not_before66,
+                                    memo: memo66,
+                                } = e;
+                                let vec119 = stages66;
+                                let len119 = vec119.len();
+                                let layout119 = _rt::alloc::Layout::from_size_align(
+                                        vec119.len() * (3 * ::core::mem::size_of::<*const u8>()),
                                         ::core::mem::size_of::<*const u8>(),
                                     )
                                     .unwrap();
-                                let (result86, _cleanup86) = wit_bindgen::rt::Cleanup::new(
-                                    layout86,
+                                let (result119, _cleanup119) = wit_bindgen::rt::Cleanup::new(
+                                    layout119,
                                 );
-                                if let Some(cleanup) = _cleanup86 {
+                                if let Some(cleanup) = _cleanup119 {
                                     cleanup.forget();
                                 }
-                                for (i, e) in vec86.into_iter().enumerate() {
-                                    let base = result86
+                                for (i, e) in vec119.into_iter().enumerate() {
+                                    let base = result119
                                         .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let super::super::super::super::pilothouse::controller::changes::Stage {
-                                            actions: actions43,
-                                            always: always43,
+                                            actions: actions67,
+                                            always: always67,
                                         } = e;
-                                        let vec85 = actions43;
-                                        let len85 = vec85.len();
-                                        let layout85 = _rt::alloc::Layout::from_size_align(
-                                                vec85.len()
+                                        let vec118 = actions67;
+                                        let len118 = vec118.len();
+                                        let layout118 = _rt::alloc::Layout::from_size_align(
+                                                vec118.len()
                                                     * (8 + 14 * ::core::mem::size_of::<*const u8>()),
                                                 ::core::mem::size_of::<*const u8>(),
                                             )
                                             .unwrap();
-                                        let (result85, _cleanup85) = wit_bindgen::rt::Cleanup::new(
-                                            layout85,
+                                        let (result118, _cleanup118) = wit_bindgen::rt::Cleanup::new(
+                                            layout118,
                                         );
-                                        if let Some(cleanup) = _cleanup85 {
+                                        if let Some(cleanup) = _cleanup118 {
                                             cleanup.forget();
                                         }
-                                        for (i, e) in vec85.into_iter().enumerate() {
-                                            let base = result85
+                                        for (i, e) in vec118.into_iter().enumerate() {
+                                            let base = result118
                                                 .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
                                             {
-                                                use super::super::super::super::pilothouse::controller::changes::Action as V84;
+                                                use super::super::super::super::pilothouse::controller::changes::Action as V117;
                                                 match e {
-                                                    V84::Apply(e) => {
+                                                    V117::Apply(e) => {
                                                         *base.add(0).cast::<u8>() = (0i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Apply {
-                                                            object: object44,
-                                                            subresource: subresource44,
-                                                            force: force44,
+                                                            object: object68,
+                                                            subresource: subresource68,
+                                                            force: force68,
                                                         } = e;
-                                                        let vec45 = (object44.into_bytes()).into_boxed_slice();
-                                                        let ptr45 = vec45.as_ptr().cast::<u8>();
-                                                        let len45 = vec45.len();
-                                                        ::core::mem::forget(vec45);
+                                                        let vec69 = (object68.into_bytes()).into_boxed_slice();
+                                                        let ptr69 = vec69.as_ptr().cast::<u8>();
+                                                        let len69 = vec69.len();
+                                                        ::core::mem::forget(vec69);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len45;
+                                                            .cast::<usize>() = len69;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr45.cast_mut();
-                                                        match subresource44 {
+                                                            .cast::<*mut u8>() = ptr69.cast_mut();
+                                                        match subresource68 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec46 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr46 = vec46.as_ptr().cast::<u8>();
-                                                                let len46 = vec46.len();
-                                                                ::core::mem::forget(vec46);
+                                                                let vec70 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr70 = vec70.as_ptr().cast::<u8>();
+                                                                let len70 = vec70.len();
+                                                                ::core::mem::forget(vec70);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len46;
+                                                                    .cast::<usize>() = len70;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr46.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr70.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1704,42 +2159,42 @@ pub mod exports {
                                                         };
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (match force44 {
+                                                            .cast::<u8>() = (match force68 {
                                                             true => 1,
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V84::Create(e) => {
+                                                    V117::Create(e) => {
                                                         *base.add(0).cast::<u8>() = (1i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Create {
-                                                            object: object47,
-                                                            subresource: subresource47,
+                                                            object: object71,
+                                                            subresource: subresource71,
                                                         } = e;
-                                                        let vec48 = (object47.into_bytes()).into_boxed_slice();
-                                                        let ptr48 = vec48.as_ptr().cast::<u8>();
-                                                        let len48 = vec48.len();
-                                                        ::core::mem::forget(vec48);
+                                                        let vec72 = (object71.into_bytes()).into_boxed_slice();
+                                                        let ptr72 = vec72.as_ptr().cast::<u8>();
+                                                        let len72 = vec72.len();
+                                                        ::core::mem::forget(vec72);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len48;
+                                                            .cast::<usize>() = len72;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr48.cast_mut();
-                                                        match subresource47 {
+                                                            .cast::<*mut u8>() = ptr72.cast_mut();
+                                                        match subresource71 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec49 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr49 = vec49.as_ptr().cast::<u8>();
-                                                                let len49 = vec49.len();
-                                                                ::core::mem::forget(vec49);
+                                                                let vec73 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr73 = vec73.as_ptr().cast::<u8>();
+                                                                let len73 = vec73.len();
+                                                                ::core::mem::forget(vec73);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len49;
+                                                                    .cast::<usize>() = len73;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr49.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr73.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1748,37 +2203,37 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V84::Update(e) => {
+                                                    V117::Update(e) => {
                                                         *base.add(0).cast::<u8>() = (2i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Update {
-                                                            object: object50,
-                                                            subresource: subresource50,
+                                                            object: object74,
+                                                            subresource: subresource74,
                                                         } = e;
-                                                        let vec51 = (object50.into_bytes()).into_boxed_slice();
-                                                        let ptr51 = vec51.as_ptr().cast::<u8>();
-                                                        let len51 = vec51.len();
-                                                        ::core::mem::forget(vec51);
+                                                        let vec75 = (object74.into_bytes()).into_boxed_slice();
+                                                        let ptr75 = vec75.as_ptr().cast::<u8>();
+                                                        let len75 = vec75.len();
+                                                        ::core::mem::forget(vec75);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len51;
+                                                            .cast::<usize>() = len75;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr51.cast_mut();
-                                                        match subresource50 {
+                                                            .cast::<*mut u8>() = ptr75.cast_mut();
+                                                        match subresource74 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(3 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec52 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr52 = vec52.as_ptr().cast::<u8>();
-                                                                let len52 = vec52.len();
-                                                                ::core::mem::forget(vec52);
+                                                                let vec76 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr76 = vec76.as_ptr().cast::<u8>();
+                                                                let len76 = vec76.len();
+                                                                ::core::mem::forget(vec76);
                                                                 *base
                                                                     .add(5 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len52;
+                                                                    .cast::<usize>() = len76;
                                                                 *base
                                                                     .add(4 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr52.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr76.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1787,64 +2242,64 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V84::Patch(e) => {
+                                                    V117::Patch(e) => {
                                                         *base.add(0).cast::<u8>() = (3i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Patch {
-                                                            object: object53,
-                                                            subresource: subresource53,
-                                                            patch_type: patch_type53,
-                                                            body: body53,
+                                                            object: object77,
+                                                            subresource: subresource77,
+                                                            patch_type: patch_type77,
+                                                            body: body77,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind54,
-                                                            namespace: namespace54,
-                                                            name: name54,
-                                                        } = object53;
-                                                        let vec55 = (kind54.into_bytes()).into_boxed_slice();
-                                                        let ptr55 = vec55.as_ptr().cast::<u8>();
-                                                        let len55 = vec55.len();
-                                                        ::core::mem::forget(vec55);
+                                                            kind: kind78,
+                                                            namespace: namespace78,
+                                                            name: name78,
+                                                        } = object77;
+                                                        let vec79 = (kind78.into_bytes()).into_boxed_slice();
+                                                        let ptr79 = vec79.as_ptr().cast::<u8>();
+                                                        let len79 = vec79.len();
+                                                        ::core::mem::forget(vec79);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len55;
+                                                            .cast::<usize>() = len79;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr55.cast_mut();
-                                                        let vec56 = (namespace54.into_bytes()).into_boxed_slice();
-                                                        let ptr56 = vec56.as_ptr().cast::<u8>();
-                                                        let len56 = vec56.len();
-                                                        ::core::mem::forget(vec56);
+                                                            .cast::<*mut u8>() = ptr79.cast_mut();
+                                                        let vec80 = (namespace78.into_bytes()).into_boxed_slice();
+                                                        let ptr80 = vec80.as_ptr().cast::<u8>();
+                                                        let len80 = vec80.len();
+                                                        ::core::mem::forget(vec80);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len56;
+                                                            .cast::<usize>() = len80;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr56.cast_mut();
-                                                        let vec57 = (name54.into_bytes()).into_boxed_slice();
-                                                        let ptr57 = vec57.as_ptr().cast::<u8>();
-                                                        let len57 = vec57.len();
-                                                        ::core::mem::forget(vec57);
+                                                            .cast::<*mut u8>() = ptr80.cast_mut();
+                                                        let vec81 = (name78.into_bytes()).into_boxed_slice();
+                                                        let ptr81 = vec81.as_ptr().cast::<u8>();
+                                                        let len81 = vec81.len();
+                                                        ::core::mem::forget(vec81);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len57;
+                                                            .cast::<usize>() = len81;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr57.cast_mut();
-                                                        match subresource53 {
+                                                            .cast::<*mut u8>() = ptr81.cast_mut();
+                                                        match subresource77 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(7 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec58 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr58 = vec58.as_ptr().cast::<u8>();
-                                                                let len58 = vec58.len();
-                                                                ::core::mem::forget(vec58);
+                                                                let vec82 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr82 = vec82.as_ptr().cast::<u8>();
+                                                                let len82 = vec82.len();
+                                                                ::core::mem::forget(vec82);
                                                                 *base
                                                                     .add(9 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len58;
+                                                                    .cast::<usize>() = len82;
                                                                 *base
                                                                     .add(8 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr58.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr82.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1854,77 +2309,77 @@ pub mod exports {
                                                         };
                                                         *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (patch_type53.clone() as i32) as u8;
-                                                        let vec59 = (body53.into_bytes()).into_boxed_slice();
-                                                        let ptr59 = vec59.as_ptr().cast::<u8>();
-                                                        let len59 = vec59.len();
-                                                        ::core::mem::forget(vec59);
+                                                            .cast::<u8>() = (patch_type77.clone() as i32) as u8;
+                                                        let vec83 = (body77.into_bytes()).into_boxed_slice();
+                                                        let ptr83 = vec83.as_ptr().cast::<u8>();
+                                                        let len83 = vec83.len();
+                                                        ::core::mem::forget(vec83);
                                                         *base
                                                             .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len59;
+                                                            .cast::<usize>() = len83;
                                                         *base
                                                             .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr59.cast_mut();
+                                                            .cast::<*mut u8>() = ptr83.cast_mut();
                                                     }
-                                                    V84::Delete(e) => {
+                                                    V117::Delete(e) => {
                                                         *base.add(0).cast::<u8>() = (4i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Delete {
-                                                            object: object60,
-                                                            uid: uid60,
-                                                            resource_version: resource_version60,
-                                                            propagation: propagation60,
-                                                            grace_period_seconds: grace_period_seconds60,
+                                                            object: object84,
+                                                            uid: uid84,
+                                                            resource_version: resource_version84,
+                                                            propagation: propagation84,
+                                                            grace_period_seconds: grace_period_seconds84,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind61,
-                                                            namespace: namespace61,
-                                                            name: name61,
-                                                        } = object60;
-                                                        let vec62 = (kind61.into_bytes()).into_boxed_slice();
-                                                        let ptr62 = vec62.as_ptr().cast::<u8>();
-                                                        let len62 = vec62.len();
-                                                        ::core::mem::forget(vec62);
+                                                            kind: kind85,
+                                                            namespace: namespace85,
+                                                            name: name85,
+                                                        } = object84;
+                                                        let vec86 = (kind85.into_bytes()).into_boxed_slice();
+                                                        let ptr86 = vec86.as_ptr().cast::<u8>();
+                                                        let len86 = vec86.len();
+                                                        ::core::mem::forget(vec86);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len62;
+                                                            .cast::<usize>() = len86;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr62.cast_mut();
-                                                        let vec63 = (namespace61.into_bytes()).into_boxed_slice();
-                                                        let ptr63 = vec63.as_ptr().cast::<u8>();
-                                                        let len63 = vec63.len();
-                                                        ::core::mem::forget(vec63);
+                                                            .cast::<*mut u8>() = ptr86.cast_mut();
+                                                        let vec87 = (namespace85.into_bytes()).into_boxed_slice();
+                                                        let ptr87 = vec87.as_ptr().cast::<u8>();
+                                                        let len87 = vec87.len();
+                                                        ::core::mem::forget(vec87);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len63;
+                                                            .cast::<usize>() = len87;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr63.cast_mut();
-                                                        let vec64 = (name61.into_bytes()).into_boxed_slice();
-                                                        let ptr64 = vec64.as_ptr().cast::<u8>();
-                                                        let len64 = vec64.len();
-                                                        ::core::mem::forget(vec64);
+                                                            .cast::<*mut u8>() = ptr87.cast_mut();
+                                                        let vec88 = (name85.into_bytes()).into_boxed_slice();
+                                                        let ptr88 = vec88.as_ptr().cast::<u8>();
+                                                        let len88 = vec88.len();
+                                                        ::core::mem::forget(vec88);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len64;
+                                                            .cast::<usize>() = len88;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr64.cast_mut();
-                                                        match uid60 {
+                                                            .cast::<*mut u8>() = ptr88.cast_mut();
+                                                        match uid84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(7 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec65 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr65 = vec65.as_ptr().cast::<u8>();
-                                                                let len65 = vec65.len();
-                                                                ::core::mem::forget(vec65);
+                                                                let vec89 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr89 = vec89.as_ptr().cast::<u8>();
+                                                                let len89 = vec89.len();
+                                                                ::core::mem::forget(vec89);
                                                                 *base
                                                                     .add(9 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len65;
+                                                                    .cast::<usize>() = len89;
                                                                 *base
                                                                     .add(8 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr65.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr89.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1932,21 +2387,21 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match resource_version60 {
+                                                        match resource_version84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(10 * ::core::mem::size_of::<*const u8>())
                                                                     .cast::<u8>() = (1i32) as u8;
-                                                                let vec66 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr66 = vec66.as_ptr().cast::<u8>();
-                                                                let len66 = vec66.len();
-                                                                ::core::mem::forget(vec66);
+                                                                let vec90 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr90 = vec90.as_ptr().cast::<u8>();
+                                                                let len90 = vec90.len();
+                                                                ::core::mem::forget(vec90);
                                                                 *base
                                                                     .add(12 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len66;
+                                                                    .cast::<usize>() = len90;
                                                                 *base
                                                                     .add(11 * ::core::mem::size_of::<*const u8>())
-                                                                    .cast::<*mut u8>() = ptr66.cast_mut();
+                                                                    .cast::<*mut u8>() = ptr90.cast_mut();
                                                             }
                                                             None => {
                                                                 *base
@@ -1954,7 +2409,7 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match propagation60 {
+                                                        match propagation84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(13 * ::core::mem::size_of::<*const u8>())
@@ -1969,7 +2424,7 @@ pub mod exports {
                                                                     .cast::<u8>() = (0i32) as u8;
                                                             }
                                                         };
-                                                        match grace_period_seconds60 {
+                                                        match grace_period_seconds84 {
                                                             Some(e) => {
                                                                 *base
                                                                     .add(4 + 13 * ::core::mem::size_of::<*const u8>())
@@ -1985,265 +2440,575 @@ pub mod exports {
                                                             }
                                                         };
                                                     }
-                                                    V84::Event(e) => {
+                                                    V117::DeleteAll(e) => {
                                                         *base.add(0).cast::<u8>() = (5i32) as u8;
-                                                        let super::super::super::super::pilothouse::controller::changes::Event {
-                                                            object: object67,
-                                                            event_type: event_type67,
-                                                            reason: reason67,
-                                                            action: action67,
-                                                            note: note67,
+                                                        let super::super::super::super::pilothouse::controller::changes::DeleteAll {
+                                                            kind: kind91,
+                                                            namespace: namespace91,
+                                                            labels: labels91,
+                                                            propagation: propagation91,
                                                         } = e;
-                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind68,
-                                                            namespace: namespace68,
-                                                            name: name68,
-                                                        } = object67;
-                                                        let vec69 = (kind68.into_bytes()).into_boxed_slice();
-                                                        let ptr69 = vec69.as_ptr().cast::<u8>();
-                                                        let len69 = vec69.len();
-                                                        ::core::mem::forget(vec69);
+                                                        let vec92 = (kind91.into_bytes()).into_boxed_slice();
+                                                        let ptr92 = vec92.as_ptr().cast::<u8>();
+                                                        let len92 = vec92.len();
+                                                        ::core::mem::forget(vec92);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len69;
+                                                            .cast::<usize>() = len92;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr69.cast_mut();
-                                                        let vec70 = (namespace68.into_bytes()).into_boxed_slice();
-                                                        let ptr70 = vec70.as_ptr().cast::<u8>();
-                                                        let len70 = vec70.len();
-                                                        ::core::mem::forget(vec70);
+                                                            .cast::<*mut u8>() = ptr92.cast_mut();
+                                                        let vec93 = (namespace91.into_bytes()).into_boxed_slice();
+                                                        let ptr93 = vec93.as_ptr().cast::<u8>();
+                                                        let len93 = vec93.len();
+                                                        ::core::mem::forget(vec93);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len70;
+                                                            .cast::<usize>() = len93;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr70.cast_mut();
-                                                        let vec71 = (name68.into_bytes()).into_boxed_slice();
-                                                        let ptr71 = vec71.as_ptr().cast::<u8>();
-                                                        let len71 = vec71.len();
-                                                        ::core::mem::forget(vec71);
+                                                            .cast::<*mut u8>() = ptr93.cast_mut();
+                                                        match labels91 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec94 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr94 = vec94.as_ptr().cast::<u8>();
+                                                                let len94 = vec94.len();
+                                                                ::core::mem::forget(vec94);
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len94;
+                                                                *base
+                                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr94.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                        match propagation91 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                *base
+                                                                    .add(1 + 8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (e.clone() as i32) as u8;
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
+                                                    }
+                                                    V117::Event(e) => {
+                                                        *base.add(0).cast::<u8>() = (6i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Event {
+                                                            object: object95,
+                                                            event_type: event_type95,
+                                                            reason: reason95,
+                                                            action: action95,
+                                                            note: note95,
+                                                        } = e;
+                                                        let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                            kind: kind96,
+                                                            namespace: namespace96,
+                                                            name: name96,
+                                                        } = object95;
+                                                        let vec97 = (kind96.into_bytes()).into_boxed_slice();
+                                                        let ptr97 = vec97.as_ptr().cast::<u8>();
+                                                        let len97 = vec97.len();
+                                                        ::core::mem::forget(vec97);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len97;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr97.cast_mut();
+                                                        let vec98 = (namespace96.into_bytes()).into_boxed_slice();
+                                                        let ptr98 = vec98.as_ptr().cast::<u8>();
+                                                        let len98 = vec98.len();
+                                                        ::core::mem::forget(vec98);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len98;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr98.cast_mut();
+                                                        let vec99 = (name96.into_bytes()).into_boxed_slice();
+                                                        let ptr99 = vec99.as_ptr().cast::<u8>();
+                                                        let len99 = vec99.len();
+                                                        ::core::mem::forget(vec99);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len71;
+                                                            .cast::<usize>() = len99;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr71.cast_mut();
+                                                            .cast::<*mut u8>() = ptr99.cast_mut();
                                                         *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (event_type67.clone() as i32) as u8;
-                                                        let vec72 = (reason67.into_bytes()).into_boxed_slice();
-                                                        let ptr72 = vec72.as_ptr().cast::<u8>();
-                                                        let len72 = vec72.len();
-                                                        ::core::mem::forget(vec72);
+                                                            .cast::<u8>() = (event_type95.clone() as i32) as u8;
+                                                        let vec100 = (reason95.into_bytes()).into_boxed_slice();
+                                                        let ptr100 = vec100.as_ptr().cast::<u8>();
+                                                        let len100 = vec100.len();
+                                                        ::core::mem::forget(vec100);
                                                         *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len72;
+                                                            .cast::<usize>() = len100;
                                                         *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr72.cast_mut();
-                                                        let vec73 = (action67.into_bytes()).into_boxed_slice();
-                                                        let ptr73 = vec73.as_ptr().cast::<u8>();
-                                                        let len73 = vec73.len();
-                                                        ::core::mem::forget(vec73);
+                                                            .cast::<*mut u8>() = ptr100.cast_mut();
+                                                        let vec101 = (action95.into_bytes()).into_boxed_slice();
+                                                        let ptr101 = vec101.as_ptr().cast::<u8>();
+                                                        let len101 = vec101.len();
+                                                        ::core::mem::forget(vec101);
                                                         *base
                                                             .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len73;
+                                                            .cast::<usize>() = len101;
                                                         *base
                                                             .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr73.cast_mut();
-                                                        let vec74 = (note67.into_bytes()).into_boxed_slice();
-                                                        let ptr74 = vec74.as_ptr().cast::<u8>();
-                                                        let len74 = vec74.len();
-                                                        ::core::mem::forget(vec74);
+                                                            .cast::<*mut u8>() = ptr101.cast_mut();
+                                                        let vec102 = (note95.into_bytes()).into_boxed_slice();
+                                                        let ptr102 = vec102.as_ptr().cast::<u8>();
+                                                        let len102 = vec102.len();
+                                                        ::core::mem::forget(vec102);
                                                         *base
                                                             .add(13 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len74;
+                                                            .cast::<usize>() = len102;
                                                         *base
                                                             .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr74.cast_mut();
+                                                            .cast::<*mut u8>() = ptr102.cast_mut();
                                                     }
-                                                    V84::Finalizer(e) => {
-                                                        *base.add(0).cast::<u8>() = (6i32) as u8;
+                                                    V117::Finalizer(e) => {
+                                                        *base.add(0).cast::<u8>() = (7i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Finalizer {
-                                                            object: object75,
-                                                            name: name75,
-                                                            present: present75,
+                                                            object: object103,
+                                                            name: name103,
+                                                            present: present103,
                                                         } = e;
                                                         let super::super::super::super::pilothouse::controller::types::ObjectRef {
-                                                            kind: kind76,
-                                                            namespace: namespace76,
-                                                            name: name76,
-                                                        } = object75;
-                                                        let vec77 = (kind76.into_bytes()).into_boxed_slice();
-                                                        let ptr77 = vec77.as_ptr().cast::<u8>();
-                                                        let len77 = vec77.len();
-                                                        ::core::mem::forget(vec77);
+                                                            kind: kind104,
+                                                            namespace: namespace104,
+                                                            name: name104,
+                                                        } = object103;
+                                                        let vec105 = (kind104.into_bytes()).into_boxed_slice();
+                                                        let ptr105 = vec105.as_ptr().cast::<u8>();
+                                                        let len105 = vec105.len();
+                                                        ::core::mem::forget(vec105);
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len77;
+                                                            .cast::<usize>() = len105;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr77.cast_mut();
-                                                        let vec78 = (namespace76.into_bytes()).into_boxed_slice();
-                                                        let ptr78 = vec78.as_ptr().cast::<u8>();
-                                                        let len78 = vec78.len();
-                                                        ::core::mem::forget(vec78);
+                                                            .cast::<*mut u8>() = ptr105.cast_mut();
+                                                        let vec106 = (namespace104.into_bytes()).into_boxed_slice();
+                                                        let ptr106 = vec106.as_ptr().cast::<u8>();
+                                                        let len106 = vec106.len();
+                                                        ::core::mem::forget(vec106);
                                                         *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len78;
+                                                            .cast::<usize>() = len106;
                                                         *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr78.cast_mut();
-                                                        let vec79 = (name76.into_bytes()).into_boxed_slice();
-                                                        let ptr79 = vec79.as_ptr().cast::<u8>();
-                                                        let len79 = vec79.len();
-                                                        ::core::mem::forget(vec79);
+                                                            .cast::<*mut u8>() = ptr106.cast_mut();
+                                                        let vec107 = (name104.into_bytes()).into_boxed_slice();
+                                                        let ptr107 = vec107.as_ptr().cast::<u8>();
+                                                        let len107 = vec107.len();
+                                                        ::core::mem::forget(vec107);
                                                         *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len79;
+                                                            .cast::<usize>() = len107;
                                                         *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr79.cast_mut();
-                                                        let vec80 = (name75.into_bytes()).into_boxed_slice();
-                                                        let ptr80 = vec80.as_ptr().cast::<u8>();
-                                                        let len80 = vec80.len();
-                                                        ::core::mem::forget(vec80);
+                                                            .cast::<*mut u8>() = ptr107.cast_mut();
+                                                        let vec108 = (name103.into_bytes()).into_boxed_slice();
+                                                        let ptr108 = vec108.as_ptr().cast::<u8>();
+                                                        let len108 = vec108.len();
+                                                        ::core::mem::forget(vec108);
                                                         *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len80;
+                                                            .cast::<usize>() = len108;
                                                         *base
                                                             .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = ptr80.cast_mut();
+                                                            .cast::<*mut u8>() = ptr108.cast_mut();
                                                         *base
                                                             .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<u8>() = (match present75 {
+                                                            .cast::<u8>() = (match present103 {
                                                             true => 1,
                                                             false => 0,
                                                         }) as u8;
                                                     }
-                                                    V84::Children(e) => {
-                                                        *base.add(0).cast::<u8>() = (7i32) as u8;
+                                                    V117::Children(e) => {
+                                                        *base.add(0).cast::<u8>() = (8i32) as u8;
                                                         let super::super::super::super::pilothouse::controller::changes::Children {
-                                                            objects: objects81,
+                                                            objects: objects109,
                                                         } = e;
-                                                        let vec83 = objects81;
-                                                        let len83 = vec83.len();
-                                                        let layout83 = _rt::alloc::Layout::from_size_align(
-                                                                vec83.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                                                        let vec111 = objects109;
+                                                        let len111 = vec111.len();
+                                                        let layout111 = _rt::alloc::Layout::from_size_align(
+                                                                vec111.len() * (2 * ::core::mem::size_of::<*const u8>()),
                                                                 ::core::mem::size_of::<*const u8>(),
                                                             )
                                                             .unwrap();
-                                                        let (result83, _cleanup83) = wit_bindgen::rt::Cleanup::new(
-                                                            layout83,
+                                                        let (result111, _cleanup111) = wit_bindgen::rt::Cleanup::new(
+                                                            layout111,
                                                         );
-                                                        if let Some(cleanup) = _cleanup83 {
+                                                        if let Some(cleanup) = _cleanup111 {
                                                             cleanup.forget();
                                                         }
-                                                        for (i, e) in vec83.into_iter().enumerate() {
-                                                            let base = result83
+                                                        for (i, e) in vec111.into_iter().enumerate() {
+                                                            let base = result111
                                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
                                                             {
-                                                                let vec82 = (e.into_bytes()).into_boxed_slice();
-                                                                let ptr82 = vec82.as_ptr().cast::<u8>();
-                                                                let len82 = vec82.len();
-                                                                ::core::mem::forget(vec82);
+                                                                let vec110 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr110 = vec110.as_ptr().cast::<u8>();
+                                                                let len110 = vec110.len();
+                                                                ::core::mem::forget(vec110);
                                                                 *base
                                                                     .add(::core::mem::size_of::<*const u8>())
-                                                                    .cast::<usize>() = len82;
-                                                                *base.add(0).cast::<*mut u8>() = ptr82.cast_mut();
+                                                                    .cast::<usize>() = len110;
+                                                                *base.add(0).cast::<*mut u8>() = ptr110.cast_mut();
                                                             }
                                                         }
                                                         *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>() = len83;
+                                                            .cast::<usize>() = len111;
                                                         *base
                                                             .add(::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>() = result83;
+                                                            .cast::<*mut u8>() = result111;
+                                                    }
+                                                    V117::Call(e) => {
+                                                        *base.add(0).cast::<u8>() = (9i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::changes::Call {
+                                                            source: source112,
+                                                            method: method112,
+                                                            path: path112,
+                                                            body: body112,
+                                                        } = e;
+                                                        let vec113 = (source112.into_bytes()).into_boxed_slice();
+                                                        let ptr113 = vec113.as_ptr().cast::<u8>();
+                                                        let len113 = vec113.len();
+                                                        ::core::mem::forget(vec113);
+                                                        *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len113;
+                                                        *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr113.cast_mut();
+                                                        let vec114 = (method112.into_bytes()).into_boxed_slice();
+                                                        let ptr114 = vec114.as_ptr().cast::<u8>();
+                                                        let len114 = vec114.len();
+                                                        ::core::mem::forget(vec114);
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len114;
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr114.cast_mut();
+                                                        let vec115 = (path112.into_bytes()).into_boxed_slice();
+                                                        let ptr115 = vec115.as_ptr().cast::<u8>();
+                                                        let len115 = vec115.len();
+                                                        ::core::mem::forget(vec115);
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len115;
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr115.cast_mut();
+                                                        match body112 {
+                                                            Some(e) => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (1i32) as u8;
+                                                                let vec116 = (e.into_bytes()).into_boxed_slice();
+                                                                let ptr116 = vec116.as_ptr().cast::<u8>();
+                                                                let len116 = vec116.len();
+                                                                ::core::mem::forget(vec116);
+                                                                *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>() = len116;
+                                                                *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>() = ptr116.cast_mut();
+                                                            }
+                                                            None => {
+                                                                *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<u8>() = (0i32) as u8;
+                                                            }
+                                                        };
                                                     }
                                                 }
                                             }
                                         }
                                         *base
                                             .add(::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len85;
-                                        *base.add(0).cast::<*mut u8>() = result85;
+                                            .cast::<usize>() = len118;
+                                        *base.add(0).cast::<*mut u8>() = result118;
                                         *base
                                             .add(2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<u8>() = (match always43 {
+                                            .cast::<u8>() = (match always67 {
                                             true => 1,
                                             false => 0,
                                         }) as u8;
                                     }
                                 }
-                                *ptr41
+                                *ptr65
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                    .cast::<usize>() = len86;
-                                *ptr41.add(8).cast::<*mut u8>() = result86;
-                                match next42 {
+                                    .cast::<usize>() = len119;
+                                *ptr65.add(8).cast::<*mut u8>() = result119;
+                                let vec133 = confirm66;
+                                let len133 = vec133.len();
+                                let layout133 = _rt::alloc::Layout::from_size_align(
+                                        vec133.len() * (11 * ::core::mem::size_of::<*const u8>()),
+                                        ::core::mem::size_of::<*const u8>(),
+                                    )
+                                    .unwrap();
+                                let (result133, _cleanup133) = wit_bindgen::rt::Cleanup::new(
+                                    layout133,
+                                );
+                                if let Some(cleanup) = _cleanup133 {
+                                    cleanup.forget();
+                                }
+                                for (i, e) in vec133.into_iter().enumerate() {
+                                    let base = result133
+                                        .add(i * (11 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        use super::super::super::super::pilothouse::controller::snapshot::Question as V132;
+                                        match e {
+                                            V132::Object(e) => {
+                                                *base.add(0).cast::<u8>() = (0i32) as u8;
+                                                let super::super::super::super::pilothouse::controller::types::ObjectRef {
+                                                    kind: kind120,
+                                                    namespace: namespace120,
+                                                    name: name120,
+                                                } = e;
+                                                let vec121 = (kind120.into_bytes()).into_boxed_slice();
+                                                let ptr121 = vec121.as_ptr().cast::<u8>();
+                                                let len121 = vec121.len();
+                                                ::core::mem::forget(vec121);
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len121;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr121.cast_mut();
+                                                let vec122 = (namespace120.into_bytes()).into_boxed_slice();
+                                                let ptr122 = vec122.as_ptr().cast::<u8>();
+                                                let len122 = vec122.len();
+                                                ::core::mem::forget(vec122);
+                                                *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len122;
+                                                *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr122.cast_mut();
+                                                let vec123 = (name120.into_bytes()).into_boxed_slice();
+                                                let ptr123 = vec123.as_ptr().cast::<u8>();
+                                                let len123 = vec123.len();
+                                                ::core::mem::forget(vec123);
+                                                *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len123;
+                                                *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr123.cast_mut();
+                                            }
+                                            V132::Objects(e) => {
+                                                *base.add(0).cast::<u8>() = (1i32) as u8;
+                                                let super::super::super::super::pilothouse::controller::snapshot::Query {
+                                                    kind: kind124,
+                                                    namespace: namespace124,
+                                                    filter: filter124,
+                                                } = e;
+                                                let vec125 = (kind124.into_bytes()).into_boxed_slice();
+                                                let ptr125 = vec125.as_ptr().cast::<u8>();
+                                                let len125 = vec125.len();
+                                                ::core::mem::forget(vec125);
+                                                *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>() = len125;
+                                                *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>() = ptr125.cast_mut();
+                                                match namespace124 {
+                                                    Some(e) => {
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (1i32) as u8;
+                                                        let vec126 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr126 = vec126.as_ptr().cast::<u8>();
+                                                        let len126 = vec126.len();
+                                                        ::core::mem::forget(vec126);
+                                                        *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len126;
+                                                        *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr126.cast_mut();
+                                                    }
+                                                    None => {
+                                                        *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (0i32) as u8;
+                                                    }
+                                                };
+                                                use super::super::super::super::pilothouse::controller::snapshot::Filter as V131;
+                                                match filter124 {
+                                                    V131::Everything => {
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (0i32) as u8;
+                                                    }
+                                                    V131::Labels(e) => {
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (1i32) as u8;
+                                                        let vec127 = (e.into_bytes()).into_boxed_slice();
+                                                        let ptr127 = vec127.as_ptr().cast::<u8>();
+                                                        let len127 = vec127.len();
+                                                        ::core::mem::forget(vec127);
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len127;
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr127.cast_mut();
+                                                    }
+                                                    V131::Index(e) => {
+                                                        *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<u8>() = (2i32) as u8;
+                                                        let super::super::super::super::pilothouse::controller::snapshot::IndexValue {
+                                                            name: name128,
+                                                            value: value128,
+                                                        } = e;
+                                                        let vec129 = (name128.into_bytes()).into_boxed_slice();
+                                                        let ptr129 = vec129.as_ptr().cast::<u8>();
+                                                        let len129 = vec129.len();
+                                                        ::core::mem::forget(vec129);
+                                                        *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len129;
+                                                        *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr129.cast_mut();
+                                                        let vec130 = (value128.into_bytes()).into_boxed_slice();
+                                                        let ptr130 = vec130.as_ptr().cast::<u8>();
+                                                        let len130 = vec130.len();
+                                                        ::core::mem::forget(vec130);
+                                                        *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>() = len130;
+                                                        *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>() = ptr130.cast_mut();
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                                *ptr65
+                                    .add(8 + 3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len133;
+                                *ptr65
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = result133;
+                                match next66 {
                                     Next::OnChange => {
-                                        *ptr41
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        *ptr65
+                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (0i32) as u8;
                                     }
                                     Next::After(e) => {
-                                        *ptr41
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        *ptr65
+                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (1i32) as u8;
-                                        *ptr41
-                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                        *ptr65
+                                            .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<i64>() = _rt::as_i64(e);
                                     }
                                     Next::Retry(e) => {
-                                        *ptr41
-                                            .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        *ptr65
+                                            .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<u8>() = (2i32) as u8;
-                                        let vec87 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr87 = vec87.as_ptr().cast::<u8>();
-                                        let len87 = vec87.len();
-                                        ::core::mem::forget(vec87);
-                                        *ptr41
-                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len87;
-                                        *ptr41
-                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr87.cast_mut();
+                                        let vec134 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr134 = vec134.as_ptr().cast::<u8>();
+                                        let len134 = vec134.len();
+                                        ::core::mem::forget(vec134);
+                                        *ptr65
+                                            .add(16 + 5 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len134;
+                                        *ptr65
+                                            .add(16 + 4 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr134.cast_mut();
                                     }
                                 }
+                                *ptr65
+                                    .add(16 + 6 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<i64>() = _rt::as_i64(not_before66);
+                                match memo66 {
+                                    Some(e) => {
+                                        *ptr65
+                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (1i32) as u8;
+                                        let vec135 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr135 = vec135.as_ptr().cast::<u8>();
+                                        let len135 = vec135.len();
+                                        ::core::mem::forget(vec135);
+                                        *ptr65
+                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>() = len135;
+                                        *ptr65
+                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>() = ptr135.cast_mut();
+                                    }
+                                    None => {
+                                        *ptr65
+                                            .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<u8>() = (0i32) as u8;
+                                    }
+                                };
                             }
                             Err(e) => {
-                                *ptr41.add(0).cast::<u8>() = (1i32) as u8;
+                                *ptr65.add(0).cast::<u8>() = (1i32) as u8;
                                 match e {
                                     Failure::Retry(e) => {
-                                        *ptr41.add(8).cast::<u8>() = (0i32) as u8;
-                                        let vec88 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr88 = vec88.as_ptr().cast::<u8>();
-                                        let len88 = vec88.len();
-                                        ::core::mem::forget(vec88);
-                                        *ptr41
+                                        *ptr65.add(8).cast::<u8>() = (0i32) as u8;
+                                        let vec136 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr136 = vec136.as_ptr().cast::<u8>();
+                                        let len136 = vec136.len();
+                                        ::core::mem::forget(vec136);
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len88;
-                                        *ptr41
+                                            .cast::<usize>() = len136;
+                                        *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr88.cast_mut();
+                                            .cast::<*mut u8>() = ptr136.cast_mut();
                                     }
                                     Failure::Terminal(e) => {
-                                        *ptr41.add(8).cast::<u8>() = (1i32) as u8;
-                                        let vec89 = (e.into_bytes()).into_boxed_slice();
-                                        let ptr89 = vec89.as_ptr().cast::<u8>();
-                                        let len89 = vec89.len();
-                                        ::core::mem::forget(vec89);
-                                        *ptr41
+                                        *ptr65.add(8).cast::<u8>() = (1i32) as u8;
+                                        let vec137 = (e.into_bytes()).into_boxed_slice();
+                                        let ptr137 = vec137.as_ptr().cast::<u8>();
+                                        let len137 = vec137.len();
+                                        ::core::mem::forget(vec137);
+                                        *ptr65
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<usize>() = len89;
-                                        *ptr41
+                                            .cast::<usize>() = len137;
+                                        *ptr65
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
-                                            .cast::<*mut u8>() = ptr89.cast_mut();
+                                            .cast::<*mut u8>() = ptr137.cast_mut();
                                     }
                                 }
                             }
                         };
-                        ptr41
+                        ptr65
                     }
                 }
                 #[doc(hidden)]
@@ -2257,20 +3022,20 @@ pub mod exports {
                                 let l2 = *arg0
                                     .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                let base70 = l1;
-                                let len70 = l2;
-                                for i in 0..len70 {
-                                    let base = base70
+                                let base86 = l1;
+                                let len86 = l2;
+                                for i in 0..len86 {
+                                    let base = base86
                                         .add(i * (3 * ::core::mem::size_of::<*const u8>()));
                                     {
                                         let l3 = *base.add(0).cast::<*mut u8>();
                                         let l4 = *base
                                             .add(::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        let base69 = l3;
-                                        let len69 = l4;
-                                        for i in 0..len69 {
-                                            let base = base69
+                                        let base85 = l3;
+                                        let len85 = l4;
+                                        for i in 0..len85 {
+                                            let base = base85
                                                 .add(i * (8 + 14 * ::core::mem::size_of::<*const u8>()));
                                             {
                                                 let l5 = i32::from(*base.add(0).cast::<u8>());
@@ -2472,145 +3237,339 @@ pub mod exports {
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
                                                         _rt::cabi_dealloc(l46, l47, 1);
-                                                        let l48 = *base
-                                                            .add(5 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l49 = *base
-                                                            .add(6 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l48, l49, 1);
-                                                        let l50 = *base
-                                                            .add(8 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l51 = *base
-                                                            .add(9 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l50, l51, 1);
-                                                        let l52 = *base
-                                                            .add(10 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l53 = *base
-                                                            .add(11 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l52, l53, 1);
-                                                        let l54 = *base
-                                                            .add(12 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l55 = *base
-                                                            .add(13 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<usize>();
-                                                        _rt::cabi_dealloc(l54, l55, 1);
+                                                        let l48 = i32::from(
+                                                            *base
+                                                                .add(5 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l48 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l49 = *base
+                                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l50 = *base
+                                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l49, l50, 1);
+                                                            }
+                                                        }
                                                     }
                                                     6 => {
-                                                        let l56 = *base
+                                                        let l51 = *base
                                                             .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l57 = *base
+                                                        let l52 = *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l56, l57, 1);
-                                                        let l58 = *base
+                                                        _rt::cabi_dealloc(l51, l52, 1);
+                                                        let l53 = *base
                                                             .add(3 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l59 = *base
+                                                        let l54 = *base
                                                             .add(4 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l58, l59, 1);
-                                                        let l60 = *base
+                                                        _rt::cabi_dealloc(l53, l54, 1);
+                                                        let l55 = *base
                                                             .add(5 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l61 = *base
+                                                        let l56 = *base
                                                             .add(6 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l60, l61, 1);
-                                                        let l62 = *base
-                                                            .add(7 * ::core::mem::size_of::<*const u8>())
-                                                            .cast::<*mut u8>();
-                                                        let l63 = *base
+                                                        _rt::cabi_dealloc(l55, l56, 1);
+                                                        let l57 = *base
                                                             .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l58 = *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        _rt::cabi_dealloc(l62, l63, 1);
+                                                        _rt::cabi_dealloc(l57, l58, 1);
+                                                        let l59 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l60 = *base
+                                                            .add(11 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l59, l60, 1);
+                                                        let l61 = *base
+                                                            .add(12 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l62 = *base
+                                                            .add(13 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l61, l62, 1);
                                                     }
-                                                    _ => {
-                                                        let l64 = *base
+                                                    7 => {
+                                                        let l63 = *base
                                                             .add(::core::mem::size_of::<*const u8>())
                                                             .cast::<*mut u8>();
-                                                        let l65 = *base
+                                                        let l64 = *base
                                                             .add(2 * ::core::mem::size_of::<*const u8>())
                                                             .cast::<usize>();
-                                                        let base68 = l64;
-                                                        let len68 = l65;
-                                                        for i in 0..len68 {
-                                                            let base = base68
+                                                        _rt::cabi_dealloc(l63, l64, 1);
+                                                        let l65 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l66 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l65, l66, 1);
+                                                        let l67 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l68 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l67, l68, 1);
+                                                        let l69 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l70 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l69, l70, 1);
+                                                    }
+                                                    8 => {
+                                                        let l71 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l72 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        let base75 = l71;
+                                                        let len75 = l72;
+                                                        for i in 0..len75 {
+                                                            let base = base75
                                                                 .add(i * (2 * ::core::mem::size_of::<*const u8>()));
                                                             {
-                                                                let l66 = *base.add(0).cast::<*mut u8>();
-                                                                let l67 = *base
+                                                                let l73 = *base.add(0).cast::<*mut u8>();
+                                                                let l74 = *base
                                                                     .add(::core::mem::size_of::<*const u8>())
                                                                     .cast::<usize>();
-                                                                _rt::cabi_dealloc(l66, l67, 1);
+                                                                _rt::cabi_dealloc(l73, l74, 1);
                                                             }
                                                         }
                                                         _rt::cabi_dealloc(
-                                                            base68,
-                                                            len68 * (2 * ::core::mem::size_of::<*const u8>()),
+                                                            base75,
+                                                            len75 * (2 * ::core::mem::size_of::<*const u8>()),
                                                             ::core::mem::size_of::<*const u8>(),
                                                         );
+                                                    }
+                                                    _ => {
+                                                        let l76 = *base
+                                                            .add(::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l77 = *base
+                                                            .add(2 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l76, l77, 1);
+                                                        let l78 = *base
+                                                            .add(3 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l79 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l78, l79, 1);
+                                                        let l80 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l81 = *base
+                                                            .add(6 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l80, l81, 1);
+                                                        let l82 = i32::from(
+                                                            *base
+                                                                .add(7 * ::core::mem::size_of::<*const u8>())
+                                                                .cast::<u8>(),
+                                                        );
+                                                        match l82 {
+                                                            0 => {}
+                                                            _ => {
+                                                                let l83 = *base
+                                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<*mut u8>();
+                                                                let l84 = *base
+                                                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                                                    .cast::<usize>();
+                                                                _rt::cabi_dealloc(l83, l84, 1);
+                                                            }
+                                                        }
                                                     }
                                                 }
                                             }
                                         }
                                         _rt::cabi_dealloc(
-                                            base69,
-                                            len69 * (8 + 14 * ::core::mem::size_of::<*const u8>()),
+                                            base85,
+                                            len85 * (8 + 14 * ::core::mem::size_of::<*const u8>()),
                                             ::core::mem::size_of::<*const u8>(),
                                         );
                                     }
                                 }
                                 _rt::cabi_dealloc(
-                                    base70,
-                                    len70 * (3 * ::core::mem::size_of::<*const u8>()),
+                                    base86,
+                                    len86 * (3 * ::core::mem::size_of::<*const u8>()),
                                     ::core::mem::size_of::<*const u8>(),
                                 );
-                                let l71 = i32::from(
+                                let l87 = *arg0
+                                    .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l88 = *arg0
+                                    .add(8 + 3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base108 = l87;
+                                let len108 = l88;
+                                for i in 0..len108 {
+                                    let base = base108
+                                        .add(i * (11 * ::core::mem::size_of::<*const u8>()));
+                                    {
+                                        let l89 = i32::from(*base.add(0).cast::<u8>());
+                                        match l89 {
+                                            0 => {
+                                                let l90 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l91 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l90, l91, 1);
+                                                let l92 = *base
+                                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l93 = *base
+                                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l92, l93, 1);
+                                                let l94 = *base
+                                                    .add(5 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l95 = *base
+                                                    .add(6 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l94, l95, 1);
+                                            }
+                                            _ => {
+                                                let l96 = *base
+                                                    .add(::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l97 = *base
+                                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                _rt::cabi_dealloc(l96, l97, 1);
+                                                let l98 = i32::from(
+                                                    *base
+                                                        .add(3 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                match l98 {
+                                                    0 => {}
+                                                    _ => {
+                                                        let l99 = *base
+                                                            .add(4 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l100 = *base
+                                                            .add(5 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l99, l100, 1);
+                                                    }
+                                                }
+                                                let l101 = i32::from(
+                                                    *base
+                                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                                        .cast::<u8>(),
+                                                );
+                                                match l101 {
+                                                    0 => {}
+                                                    1 => {
+                                                        let l102 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l103 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l102, l103, 1);
+                                                    }
+                                                    _ => {
+                                                        let l104 = *base
+                                                            .add(7 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l105 = *base
+                                                            .add(8 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l104, l105, 1);
+                                                        let l106 = *base
+                                                            .add(9 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<*mut u8>();
+                                                        let l107 = *base
+                                                            .add(10 * ::core::mem::size_of::<*const u8>())
+                                                            .cast::<usize>();
+                                                        _rt::cabi_dealloc(l106, l107, 1);
+                                                    }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                                _rt::cabi_dealloc(
+                                    base108,
+                                    len108 * (11 * ::core::mem::size_of::<*const u8>()),
+                                    ::core::mem::size_of::<*const u8>(),
+                                );
+                                let l109 = i32::from(
                                     *arg0
-                                        .add(8 + 2 * ::core::mem::size_of::<*const u8>())
+                                        .add(8 + 4 * ::core::mem::size_of::<*const u8>())
                                         .cast::<u8>(),
                                 );
-                                match l71 {
+                                match l109 {
                                     0 => {}
                                     1 => {}
                                     _ => {
-                                        let l72 = *arg0
-                                            .add(16 + 2 * ::core::mem::size_of::<*const u8>())
+                                        let l110 = *arg0
+                                            .add(16 + 4 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l73 = *arg0
-                                            .add(16 + 3 * ::core::mem::size_of::<*const u8>())
+                                        let l111 = *arg0
+                                            .add(16 + 5 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l72, l73, 1);
+                                        _rt::cabi_dealloc(l110, l111, 1);
+                                    }
+                                }
+                                let l112 = i32::from(
+                                    *arg0
+                                        .add(24 + 6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                match l112 {
+                                    0 => {}
+                                    _ => {
+                                        let l113 = *arg0
+                                            .add(24 + 7 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<*mut u8>();
+                                        let l114 = *arg0
+                                            .add(24 + 8 * ::core::mem::size_of::<*const u8>())
+                                            .cast::<usize>();
+                                        _rt::cabi_dealloc(l113, l114, 1);
                                     }
                                 }
                             }
                             _ => {
-                                let l74 = i32::from(*arg0.add(8).cast::<u8>());
-                                match l74 {
+                                let l115 = i32::from(*arg0.add(8).cast::<u8>());
+                                match l115 {
                                     0 => {
-                                        let l75 = *arg0
+                                        let l116 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l76 = *arg0
+                                        let l117 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l75, l76, 1);
+                                        _rt::cabi_dealloc(l116, l117, 1);
                                     }
                                     _ => {
-                                        let l77 = *arg0
+                                        let l118 = *arg0
                                             .add(8 + 1 * ::core::mem::size_of::<*const u8>())
                                             .cast::<*mut u8>();
-                                        let l78 = *arg0
+                                        let l119 = *arg0
                                             .add(8 + 2 * ::core::mem::size_of::<*const u8>())
                                             .cast::<usize>();
-                                        _rt::cabi_dealloc(l77, l78, 1);
+                                        _rt::cabi_dealloc(l118, l119, 1);
                                     }
                                 }
                             }
@@ -2647,14 +3606,9 @@ pub mod exports {
                         $($path_to_types)*:: __post_return_describe::<$ty > (arg0) } }
                         #[unsafe (export_name =
                         "pilothouse:controller/plugin@0.2.0#reconcile")] unsafe extern
-                        "C" fn export_reconcile(arg0 : i32, arg1 : * mut u8, arg2 :
-                        usize, arg3 : * mut u8, arg4 : usize, arg5 : * mut u8, arg6 :
-                        usize, arg7 : i32, arg8 : * mut u8, arg9 : usize, arg10 : i32,
-                        arg11 : * mut u8, arg12 : usize, arg13 : * mut u8, arg14 :
-                        usize,) -> * mut u8 { unsafe { $($path_to_types)*::
-                        _export_reconcile_cabi::<$ty > (arg0, arg1, arg2, arg3, arg4,
-                        arg5, arg6, arg7, arg8, arg9, arg10, arg11, arg12, arg13, arg14)
-                        } } #[unsafe (export_name =
+                        "C" fn export_reconcile(arg0 : * mut u8,) -> * mut u8 { unsafe {
+                        $($path_to_types)*:: _export_reconcile_cabi::<$ty > (arg0) } }
+                        #[unsafe (export_name =
                         "cabi_post_pilothouse:controller/plugin@0.2.0#reconcile")] unsafe
                         extern "C" fn _post_return_reconcile(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_reconcile::<$ty > (arg0) } }
@@ -2667,11 +3621,11 @@ pub mod exports {
                 struct _RetArea(
                     [::core::mem::MaybeUninit<
                         u8,
-                    >; 16 + 4 * ::core::mem::size_of::<*const u8>()],
+                    >; 32 + 8 * ::core::mem::size_of::<*const u8>()],
                 );
                 static mut _RET_AREA: _RetArea = _RetArea(
-                    [::core::mem::MaybeUninit::uninit(); 16
-                        + 4 * ::core::mem::size_of::<*const u8>()],
+                    [::core::mem::MaybeUninit::uninit(); 32
+                        + 8 * ::core::mem::size_of::<*const u8>()],
                 );
             }
         }
@@ -2694,20 +3648,6 @@ mod _rt {
             panic!("invalid enum discriminant")
         } else {
             unsafe { core::hint::unreachable_unchecked() }
-        }
-    }
-    pub use alloc_crate::alloc;
-    #[cfg(target_arch = "wasm32")]
-    pub fn run_ctors_once() {
-        wit_bindgen::rt::run_ctors_once();
-    }
-    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
-        if size == 0 {
-            return;
-        }
-        unsafe {
-            let layout = alloc::Layout::from_size_align_unchecked(size, align);
-            alloc::dealloc(ptr, layout);
         }
     }
     pub fn as_i32<T: AsI32>(t: T) -> i32 {
@@ -2769,6 +3709,20 @@ mod _rt {
             self as i32
         }
     }
+    pub use alloc_crate::alloc;
+    #[cfg(target_arch = "wasm32")]
+    pub fn run_ctors_once() {
+        wit_bindgen::rt::run_ctors_once();
+    }
+    pub unsafe fn cabi_dealloc(ptr: *mut u8, size: usize, align: usize) {
+        if size == 0 {
+            return;
+        }
+        unsafe {
+            let layout = alloc::Layout::from_size_align_unchecked(size, align);
+            alloc::dealloc(ptr, layout);
+        }
+    }
     pub fn as_i64<T: AsI64>(t: T) -> i64 {
         t.as_i64()
     }
@@ -2825,59 +3779,68 @@ macro_rules! __export_controller_impl {
         (link_section =
         "component-type:wit-bindgen:0.60.0:pilothouse:controller@0.2.0:controller:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2209] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 2583] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xa0\x10\x01A\x02\x01\
-A\x12\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x96\x13\x01A\x02\x01\
+A\x13\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x16\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x1b\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
 \x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
 \0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
 erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
 \x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
-k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
-j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x03\0$piloth\
-ouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\x03\
-\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\x03\
-\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04info\x04\
-warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05level\x01\x07\
-messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:controller\
-/log@0.2.0\x05\x07\x01B)\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\
-\x02\x01\x03\x04\0\x04json\x03\0\x02\x01ks\x01r\x03\x06object\x03\x0bsubresource\
-\x04\x05force\x7f\x04\0\x05apply\x03\0\x05\x01r\x02\x06object\x03\x0bsubresource\
-\x04\x04\0\x06create\x03\0\x07\x01r\x02\x06object\x03\x0bsubresource\x04\x04\0\x06\
-update\x03\0\x09\x01m\x03\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\
-\0\x0apatch-type\x03\0\x0b\x01r\x04\x06object\x01\x0bsubresource\x04\x0apatch-ty\
-pe\x0c\x04body\x03\x04\0\x05patch\x03\0\x0d\x01m\x03\x0abackground\x0aforeground\
-\x06orphan\x04\0\x0bpropagation\x03\0\x0f\x01k\x10\x01ky\x01r\x05\x06object\x01\x03\
-uid\x04\x10resource-version\x04\x0bpropagation\x11\x14grace-period-seconds\x12\x04\
-\0\x06delete\x03\0\x13\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x15\
-\x01r\x05\x06object\x01\x0aevent-type\x16\x06reasons\x06actions\x04notes\x04\0\x05\
-event\x03\0\x17\x01r\x03\x06object\x01\x04names\x07present\x7f\x04\0\x09finalize\
-r\x03\0\x19\x01p\x03\x01r\x01\x07objects\x1b\x04\0\x08children\x03\0\x1c\x01q\x08\
-\x05apply\x01\x06\0\x06create\x01\x08\0\x06update\x01\x0a\0\x05patch\x01\x0e\0\x06\
-delete\x01\x14\0\x05event\x01\x18\0\x09finalizer\x01\x1a\0\x08children\x01\x1d\0\
-\x04\0\x06action\x03\0\x1e\x01p\x1f\x01r\x02\x07actions\x20\x06always\x7f\x04\0\x05\
-stage\x03\0!\x01m\x07\x05apply\x06create\x06update\x05patch\x06delete\x05event\x09\
-finalizer\x04\0\x04verb\x03\0#\x01q\x09\x04done\x01\x04\0\x09unchanged\0\0\x07sk\
-ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for\
-bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
-r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
-:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\x06effect\
-\x01B\x1b\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\x02\x01\x03\x04\
-\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x04\x02\x03\
-\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\x02\x01\x0a\x04\0\x06effect\x03\0\x08\
-\x01k\x01\x01k\x03\x01p\x09\x01r\x05\x03key\x0a\x06object\x0b\x07attempty\x08pre\
-vious\x0c\x06config\x03\x04\0\x07request\x03\0\x0d\x01q\x03\x09on-change\0\0\x05\
-after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x0f\x01p\x07\x01r\x02\x06sta\
-ges\x11\x04next\x10\x04\0\x07outcome\x03\0\x12\x01q\x02\x05retry\x01s\0\x08termi\
-nal\x01s\0\x04\0\x07failure\x03\0\x14\x01@\0\0\x03\x04\0\x08describe\x01\x16\x01\
-j\x01\x13\x01\x15\x01@\x01\x07request\x0e\0\x17\x04\0\x09reconcile\x01\x18\x04\0\
-\"pilothouse:controller/plugin@0.2.0\x05\x0b\x04\0&pilothouse:controller/control\
-ler@0.2.0\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cproce\
-ssed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x0f\x01k\x05\
+\x01j\x01\x11\x01\x07\x01@\x01\x06object\x03\0\x12\x04\0\x03get\x01\x13\x01j\x01\
+\x05\x01\x07\x01@\x01\x05query\x0e\0\x14\x04\0\x04list\x01\x15\x01k\x03\x01@\x03\
+\x05query\x0e\x05after\x16\x05limity\0\x14\x04\0\x09list-page\x01\x17\x03\0$pilo\
+thouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
+\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
+\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
+nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
+l\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:c\
+ontroller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
+\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
+\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06obj\
+ect\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06obj\
+ect\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0bs\
+ubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
+strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
+bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
+background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
+\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\x08\x0bpropagation\x15\x14\
+grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01r\x04\x04kind\x01\x09names\
+paces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete-all\x03\0\x19\x01m\x02\x06\
+normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\x06object\x03\x0aevent-\
+type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\x1d\x01r\x03\x06obj\
+ect\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\x01p\x05\x01r\x01\x07\
+objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06sources\x06methods\x04pa\
+ths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\0\x06create\x01\x0c\0\
+\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\x0adelete-all\x01\x1a\
+\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01#\0\x04call\x01&\0\x04\
+\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\x04\0\x05stage\x03\0\
+*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\0,\x01m\x09\x05appl\
+y\x06create\x06update\x05patch\x06delete\x0adelete-all\x05event\x09finalizer\x04\
+call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\
+\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidde\
+n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
+esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
+\0#pilothouse:controller/changes@0.2.0\x05\x08\x02\x03\0\x04\x05stage\x02\x03\0\x04\
+\x06effect\x02\x03\0\x01\x08question\x01B\x1f\x02\x03\x02\x01\x02\x04\0\x0aobjec\
+t-ref\x03\0\0\x02\x03\x02\x01\x03\x04\0\x04json\x03\0\x02\x02\x03\x02\x01\x05\x04\
+\0\x0cmilliseconds\x03\0\x04\x02\x03\x02\x01\x09\x04\0\x05stage\x03\0\x06\x02\x03\
+\x02\x01\x0a\x04\0\x06effect\x03\0\x08\x02\x03\x02\x01\x0b\x04\0\x08question\x03\
+\0\x0a\x01k\x01\x01k\x03\x01p\x09\x01ks\x01r\x06\x03key\x0c\x06object\x0d\x07att\
+empty\x08previous\x0e\x04memo\x0f\x06config\x03\x04\0\x07request\x03\0\x10\x01q\x03\
+\x09on-change\0\0\x05after\x01\x05\0\x05retry\x01s\0\x04\0\x04next\x03\0\x12\x01\
+p\x07\x01p\x0b\x01r\x05\x06stages\x14\x07confirm\x15\x04next\x13\x0anot-before\x05\
+\x04memo\x0f\x04\0\x07outcome\x03\0\x16\x01q\x02\x05retry\x01s\0\x08terminal\x01\
+s\0\x04\0\x07failure\x03\0\x18\x01@\0\0\x03\x04\0\x08describe\x01\x1a\x01j\x01\x17\
+\x01\x19\x01@\x01\x07request\x11\0\x1b\x04\0\x09reconcile\x01\x1c\x04\0\"pilotho\
+use:controller/plugin@0.2.0\x05\x0c\x04\0&pilothouse:controller/controller@0.2.0\
+\x04\0\x0b\x10\x01\0\x0acontroller\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\
+\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }
@@ -2890,49 +3853,56 @@ pub use __export_controller_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1888] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbf\x0d\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 2191] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xee\x0f\x01A\x02\x01\
 A\x0e\x01B\x08\x01s\x04\0\x04kind\x03\0\0\x01r\x03\x04kind\x01\x09namespaces\x04\
 names\x04\0\x0aobject-ref\x03\0\x02\x01s\x04\0\x04json\x03\0\x04\x01w\x04\0\x0cm\
 illiseconds\x03\0\x06\x03\0!pilothouse:controller/types@0.2.0\x05\0\x02\x03\0\0\x04\
-kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x16\x02\x03\x02\x01\x01\x04\
+kind\x02\x03\0\0\x0aobject-ref\x02\x03\0\0\x04json\x01B\x1b\x02\x03\x02\x01\x01\x04\
 \0\x04kind\x03\0\0\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\
 \x01\x03\x04\0\x04json\x03\0\x04\x01q\x01\x06denied\x01s\0\x04\0\x0aread-error\x03\
 \0\x06\x01r\x02\x04names\x05values\x04\0\x0bindex-value\x03\0\x08\x01q\x03\x0aev\
 erything\0\0\x06labels\x01s\0\x05index\x01\x09\0\x04\0\x06filter\x03\0\x0a\x01ks\
 \x01r\x03\x04kind\x01\x09namespace\x0c\x06filter\x0b\x04\0\x05query\x03\0\x0d\x01\
-k\x05\x01j\x01\x0f\x01\x07\x01@\x01\x06object\x03\0\x10\x04\0\x03get\x01\x11\x01\
-j\x01\x05\x01\x07\x01@\x01\x05query\x0e\0\x12\x04\0\x04list\x01\x13\x03\0$piloth\
-ouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\x03\
-\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\x03\
-\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04info\x04\
-warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05level\x01\x07\
-messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:controller\
-/log@0.2.0\x05\x07\x01B)\x02\x03\x02\x01\x02\x04\0\x0aobject-ref\x03\0\0\x02\x03\
-\x02\x01\x03\x04\0\x04json\x03\0\x02\x01ks\x01r\x03\x06object\x03\x0bsubresource\
-\x04\x05force\x7f\x04\0\x05apply\x03\0\x05\x01r\x02\x06object\x03\x0bsubresource\
-\x04\x04\0\x06create\x03\0\x07\x01r\x02\x06object\x03\x0bsubresource\x04\x04\0\x06\
-update\x03\0\x09\x01m\x03\x0ajson-patch\x0bmerge-patch\x15strategic-merge-patch\x04\
-\0\x0apatch-type\x03\0\x0b\x01r\x04\x06object\x01\x0bsubresource\x04\x0apatch-ty\
-pe\x0c\x04body\x03\x04\0\x05patch\x03\0\x0d\x01m\x03\x0abackground\x0aforeground\
-\x06orphan\x04\0\x0bpropagation\x03\0\x0f\x01k\x10\x01ky\x01r\x05\x06object\x01\x03\
-uid\x04\x10resource-version\x04\x0bpropagation\x11\x14grace-period-seconds\x12\x04\
-\0\x06delete\x03\0\x13\x01m\x02\x06normal\x07warning\x04\0\x0aevent-type\x03\0\x15\
-\x01r\x05\x06object\x01\x0aevent-type\x16\x06reasons\x06actions\x04notes\x04\0\x05\
-event\x03\0\x17\x01r\x03\x06object\x01\x04names\x07present\x7f\x04\0\x09finalize\
-r\x03\0\x19\x01p\x03\x01r\x01\x07objects\x1b\x04\0\x08children\x03\0\x1c\x01q\x08\
-\x05apply\x01\x06\0\x06create\x01\x08\0\x06update\x01\x0a\0\x05patch\x01\x0e\0\x06\
-delete\x01\x14\0\x05event\x01\x18\0\x09finalizer\x01\x1a\0\x08children\x01\x1d\0\
-\x04\0\x06action\x03\0\x1e\x01p\x1f\x01r\x02\x07actions\x20\x06always\x7f\x04\0\x05\
-stage\x03\0!\x01m\x07\x05apply\x06create\x06update\x05patch\x06delete\x05event\x09\
-finalizer\x04\0\x04verb\x03\0#\x01q\x09\x04done\x01\x04\0\x09unchanged\0\0\x07sk\
-ipped\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09for\
-bidden\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x04\0\x0daction-result\x03\0%\x01\
-r\x03\x06object\x01\x04verb$\x07outcome&\x04\0\x06effect\x03\0'\x03\0#pilothouse\
-:controller/changes@0.2.0\x05\x08\x04\0Fpilothouse:controller/controller-with-al\
-l-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\0*controller-with-all-of-its-expor\
-ts-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070\
-.254.2\x10wit-bindgen-rust\x060.60.0";
+q\x02\x06object\x01\x03\0\x07objects\x01\x0e\0\x04\0\x08question\x03\0\x0f\x01k\x05\
+\x01j\x01\x11\x01\x07\x01@\x01\x06object\x03\0\x12\x04\0\x03get\x01\x13\x01j\x01\
+\x05\x01\x07\x01@\x01\x05query\x0e\0\x14\x04\0\x04list\x01\x15\x01k\x03\x01@\x03\
+\x05query\x0e\x05after\x16\x05limity\0\x14\x04\0\x09list-page\x01\x17\x03\0$pilo\
+thouse:controller/snapshot@0.2.0\x05\x04\x02\x03\0\0\x0cmilliseconds\x01B\x04\x02\
+\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\0\x01@\0\0\x01\x04\0\x03now\x01\x02\
+\x03\0!pilothouse:controller/clock@0.2.0\x05\x06\x01B\x06\x01m\x04\x05debug\x04i\
+nfo\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02ss\x01p\x02\x01@\x03\x05leve\
+l\x01\x07messages\x06fields\x03\x01\0\x04\0\x03log\x01\x04\x03\0\x1fpilothouse:c\
+ontroller/log@0.2.0\x05\x07\x01B4\x02\x03\x02\x01\x01\x04\0\x04kind\x03\0\0\x02\x03\
+\x02\x01\x02\x04\0\x0aobject-ref\x03\0\x02\x02\x03\x02\x01\x03\x04\0\x04json\x03\
+\0\x04\x02\x03\x02\x01\x05\x04\0\x0cmilliseconds\x03\0\x06\x01ks\x01r\x03\x06obj\
+ect\x05\x0bsubresource\x08\x05force\x7f\x04\0\x05apply\x03\0\x09\x01r\x02\x06obj\
+ect\x05\x0bsubresource\x08\x04\0\x06create\x03\0\x0b\x01r\x02\x06object\x05\x0bs\
+ubresource\x08\x04\0\x06update\x03\0\x0d\x01m\x03\x0ajson-patch\x0bmerge-patch\x15\
+strategic-merge-patch\x04\0\x0apatch-type\x03\0\x0f\x01r\x04\x06object\x03\x0bsu\
+bresource\x08\x0apatch-type\x10\x04body\x05\x04\0\x05patch\x03\0\x11\x01m\x03\x0a\
+background\x0aforeground\x06orphan\x04\0\x0bpropagation\x03\0\x13\x01k\x14\x01ky\
+\x01r\x05\x06object\x03\x03uid\x08\x10resource-version\x08\x0bpropagation\x15\x14\
+grace-period-seconds\x16\x04\0\x06delete\x03\0\x17\x01r\x04\x04kind\x01\x09names\
+paces\x06labels\x08\x0bpropagation\x15\x04\0\x0adelete-all\x03\0\x19\x01m\x02\x06\
+normal\x07warning\x04\0\x0aevent-type\x03\0\x1b\x01r\x05\x06object\x03\x0aevent-\
+type\x1c\x06reasons\x06actions\x04notes\x04\0\x05event\x03\0\x1d\x01r\x03\x06obj\
+ect\x03\x04names\x07present\x7f\x04\0\x09finalizer\x03\0\x1f\x01p\x05\x01r\x01\x07\
+objects!\x04\0\x08children\x03\0\"\x01k\x05\x01r\x04\x06sources\x06methods\x04pa\
+ths\x04body$\x04\0\x04call\x03\0%\x01q\x0a\x05apply\x01\x0a\0\x06create\x01\x0c\0\
+\x06update\x01\x0e\0\x05patch\x01\x12\0\x06delete\x01\x18\0\x0adelete-all\x01\x1a\
+\0\x05event\x01\x1e\0\x09finalizer\x01\x20\0\x08children\x01#\0\x04call\x01&\0\x04\
+\0\x06action\x03\0'\x01p(\x01r\x02\x07actions)\x06always\x7f\x04\0\x05stage\x03\0\
+*\x01r\x03\x06status{\x04bodys\x02at\x07\x04\0\x06answer\x03\0,\x01m\x09\x05appl\
+y\x06create\x06update\x05patch\x06delete\x0adelete-all\x05event\x09finalizer\x04\
+call\x04\0\x04verb\x03\0.\x01q\x0a\x04done\x01\x08\0\x09unchanged\0\0\x07skipped\
+\0\0\x08conflict\x01s\0\x0ealready-exists\x01s\0\x09not-found\x01s\0\x09forbidde\
+n\x01s\0\x07invalid\x01s\0\x06failed\x01s\0\x08answered\x01-\0\x04\0\x0daction-r\
+esult\x03\00\x01r\x03\x06object\x03\x04verb/\x07outcome1\x04\0\x06effect\x03\02\x03\
+\0#pilothouse:controller/changes@0.2.0\x05\x08\x04\0Fpilothouse:controller/contr\
+oller-with-all-of-its-exports-removed@0.2.0\x04\0\x0b0\x01\0*controller-with-all\
+-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-c\
+omponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

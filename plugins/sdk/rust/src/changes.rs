@@ -1,11 +1,13 @@
 //! Builders for actions. An action is only a value: the host checks the whole outcome before it
 //! performs any of it.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::{
-    Action, Apply, Children, Create, Delete, Event, EventType, Finalizer, ObjectRef, Patch,
-    PatchType, Propagation, Update,
+    Action, Apply, Children, Create, Delete, DeleteAll, Event, EventType, Finalizer, ObjectRef,
+    Patch, PatchType, Propagation, Update,
 };
 
 impl Apply {
@@ -178,10 +180,44 @@ impl Delete {
         self
     }
 
-    /// How long the object may take to shut down, in seconds.
+    /// How long the object may take to shut down. Kubernetes counts whole seconds: parts of one are
+    /// rounded up.
     #[must_use]
-    pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
-        self.grace_period_seconds = Some(seconds);
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        let seconds = period.as_secs() + u64::from(period.subsec_nanos() > 0);
+        self.grace_period_seconds = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
+        self
+    }
+}
+
+impl DeleteAll {
+    /// Deletes all objects of a kind (`v1/ConfigMap`) in a namespace, which is empty for a kind
+    /// without namespaces: those that are on the server, whether the snapshot shows them or not.
+    ///
+    /// The manifest must declare [`Verb::DeleteCollection`](crate::Verb::DeleteCollection). The
+    /// operator has to grant it by name; a grant of all that is requested does not include it.
+    #[must_use]
+    pub fn new(kind: &str, namespace: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            labels: None,
+            propagation: None,
+        }
+    }
+
+    /// Deletes only objects whose labels match this selector, as kubectl writes it:
+    /// `app=web,tier in (a,b),!canary`.
+    #[must_use]
+    pub fn labels(mut self, selector: &str) -> Self {
+        self.labels = Some(selector.to_owned());
+        self
+    }
+
+    /// What happens to the objects that they own. Without this, the kind's default applies.
+    #[must_use]
+    pub fn propagation(mut self, propagation: Propagation) -> Self {
+        self.propagation = Some(propagation);
         self
     }
 }
@@ -281,5 +317,5 @@ macro_rules! action_from {
 }
 
 action_from!(
-    Apply, Create, Update, Patch, Delete, Event, Finalizer, Children
+    Apply, Create, Update, Patch, Delete, DeleteAll, Event, Finalizer, Children
 );

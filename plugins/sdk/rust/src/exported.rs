@@ -51,6 +51,15 @@ impl Host for Imports {
         snapshot::list(query)
     }
 
+    fn list_page_json(
+        &self,
+        query: &Query,
+        after: Option<&ObjectRef>,
+        limit: u32,
+    ) -> Result<String, ReadError> {
+        snapshot::list_page(query, after, limit)
+    }
+
     fn now(&self) -> Duration {
         Duration::from_millis(clock::now())
     }

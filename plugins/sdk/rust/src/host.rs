@@ -1,9 +1,11 @@
 //! What the host offers during one reconcile: reads of the snapshot, the time, the log.
 
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::{Failure, Filter, IndexValue, Level, ObjectRef, Query, ReadError};
 
@@ -33,6 +35,19 @@ pub trait Host {
     ///
     /// As for [`get_json`](Self::get_json).
     fn list_json(&self, query: &Query) -> Result<String, ReadError>;
+
+    /// Those objects of [`list_json`](Self::list_json) that come after this one, at most `limit` of
+    /// them. Fewer are the last ones. All pages of a list are one read, that of the whole list.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get_json`](Self::get_json).
+    fn list_page_json(
+        &self,
+        query: &Query,
+        after: Option<&ObjectRef>,
+        limit: u32,
+    ) -> Result<String, ReadError>;
 
     /// The time of this reconcile, since the Unix epoch. It does not advance during a reconcile,
     /// and calling this is recorded like a read.
@@ -67,14 +82,26 @@ impl dyn Host + '_ {
         namespace: Option<&str>,
         filter: &Filter,
     ) -> Result<Vec<T>, Failure> {
-        let query = Query {
-            kind: kind.to_owned(),
-            namespace: namespace.map(str::to_owned),
-            filter: filter.clone(),
-        };
-        let list = self.list_json(&query)?;
-        serde_json::from_str(&list)
-            .map_err(|error| Failure::terminal(format!("list of {kind}: {error}")))
+        let list = self.list_json(&query(kind, namespace, filter))?;
+        decode_list(kind, &list)
+    }
+
+    /// Lists as [`list`](trait@Host#method.list), in pages of at most `size` objects: for a list
+    /// that does not fit into the guest's memory at once.
+    pub fn pages<'a, T: DeserializeOwned>(
+        &'a self,
+        kind: &str,
+        namespace: Option<&str>,
+        filter: &Filter,
+        size: NonZeroU32,
+    ) -> Pages<'a, T> {
+        Pages {
+            host: self,
+            query: query(kind, namespace, filter),
+            size,
+            after: Some(None),
+            object: PhantomData,
+        }
     }
 
     /// Logs a line for debugging this plugin. The host hides such lines by default.
@@ -97,6 +124,71 @@ impl dyn Host + '_ {
     pub fn error(&self, message: &str, fields: &[(&str, &str)]) {
         self.log(Level::Error, message, fields);
     }
+}
+
+/// The pages of a list, one after the other: see [`pages`](trait@Host#method.pages).
+///
+/// After an error there are no more.
+pub struct Pages<'a, T> {
+    host: &'a dyn Host,
+    query: Query,
+    size: NonZeroU32,
+    /// The last object of the page before, if there was one. The outer `None`: that was the last
+    /// page.
+    after: Option<Option<ObjectRef>>,
+    object: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Iterator for Pages<'_, T> {
+    type Item = Result<Vec<T>, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let after = self.after.take()?;
+        let page = self.page(after.as_ref());
+        page.map(|page| (!page.is_empty()).then_some(page))
+            .transpose()
+    }
+}
+
+impl<T: DeserializeOwned> Pages<'_, T> {
+    fn page(&mut self, after: Option<&ObjectRef>) -> Result<Vec<T>, Failure> {
+        let (kind, size) = (&self.query.kind, self.size.get());
+        let json = self.host.list_page_json(&self.query, after, size)?;
+        let objects = decode_list(kind, &json)?;
+        if objects.len() == size as usize {
+            let last = json.lines().rev().nth(1).unwrap_or_default();
+            let Named { metadata } = serde_json::from_str(last)?;
+            let key = ObjectRef::new(kind, &metadata.namespace, &metadata.name);
+            self.after = Some(Some(key));
+        }
+        Ok(objects)
+    }
+}
+
+/// What every view of an object has.
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+}
+
+pub(crate) fn query(kind: &str, namespace: Option<&str>, filter: &Filter) -> Query {
+    Query {
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        filter: filter.clone(),
+    }
+}
+
+fn decode_list<T: DeserializeOwned>(kind: &str, json: &str) -> Result<Vec<T>, Failure> {
+    serde_json::from_str(json)
+        .map_err(|error| Failure::terminal(format!("list of {kind}: {error}")))
 }
 
 /// Decodes an object. The error names it.

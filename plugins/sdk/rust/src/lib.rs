@@ -10,28 +10,33 @@
 //! greeting:
 //!
 //! ```
-//! use std::collections::BTreeMap;
-//!
 //! use pilothouse_sdk::{
-//!     Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
+//!     Apply, Controller, Failure, Host, Kind, Manifest, Outcome, Projection, Request, Selection,
+//!     Verb,
 //! };
 //! use serde::Deserialize;
 //! use serde_json::json;
 //!
 //! /// The part of a ConfigMap that this controller looks at.
-//! #[derive(Deserialize)]
+//! #[derive(Deserialize, Projection)]
+//! #[projection(kind = "v1/ConfigMap")]
 //! struct ConfigMap {
 //!     #[serde(default)]
-//!     data: BTreeMap<String, String>,
+//!     data: Data,
+//! }
+//!
+//! #[derive(Default, Deserialize, Projection)]
+//! struct Data {
+//!     who: Option<String>,
 //! }
 //!
 //! struct Hello;
 //!
 //! impl Controller for Hello {
 //!     fn manifest() -> Manifest {
-//!         Manifest::new("hello", "1.0.0", Selection::of("v1/ConfigMap").labels("hello=true"))
-//!             .reads("v1/ConfigMap", [".data.who"])
-//!             .writes("v1/ConfigMap", [Verb::Apply])
+//!         Manifest::new("hello", "1.0.0", Selection::of(ConfigMap::KIND).labels("hello=true"))
+//!             .reads_as::<ConfigMap>()
+//!             .writes(ConfigMap::KIND, [Verb::Apply])
 //!     }
 //!
 //!     fn reconcile(request: &Request, _host: &dyn Host) -> Result<Outcome, Failure> {
@@ -39,7 +44,7 @@
 //!             return Ok(Outcome::done());
 //!         };
 //!         let key = request.key();
-//!         let who = source.data.get("who").map_or("world", String::as_str);
+//!         let who = source.data.who.as_deref().unwrap_or("world");
 //!         let greeting = json!({
 //!             "apiVersion": "v1",
 //!             "kind": "ConfigMap",
@@ -77,6 +82,9 @@
 //! `testing::FakeCluster` always does. A guest has no clock but [`Host::now`] and no source of
 //! randomness. Use `BTreeMap`, which is ordered by key, and not `HashMap`.
 
+// For the derive, whose code names this crate.
+extern crate self as pilothouse_sdk;
+
 #[allow(
     missing_docs,
     unsafe_code,
@@ -92,13 +100,18 @@ mod changes;
 #[cfg(any(test, all(feature = "log", target_arch = "wasm32")))]
 mod facade;
 mod host;
+#[cfg(feature = "k8s-openapi")]
+mod k8s;
 mod manifest;
+mod metadata;
 mod object_ref;
 mod objects;
 mod outcome;
+mod projection;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 mod time;
+mod typed;
 
 #[cfg(target_arch = "wasm32")]
 mod exported;
@@ -108,16 +121,23 @@ pub use exported::Exported;
 
 pub use bindings::exports::pilothouse::controller::plugin::{Failure, Next, Outcome, Request};
 pub use bindings::pilothouse::controller::changes::{
-    Action, ActionResult, Apply, Children, Create, Delete, Effect, Event, EventType, Finalizer,
-    Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
+    Action, ActionResult, Apply, Children, Create, Delete, DeleteAll, Effect, Event, EventType,
+    Finalizer, Patch, PatchType, Propagation, Stage, Update, Verb as EffectVerb,
 };
 pub use bindings::pilothouse::controller::log::Level;
-pub use bindings::pilothouse::controller::snapshot::{Filter, IndexValue, Query, ReadError};
+pub use bindings::pilothouse::controller::snapshot::{
+    Filter, IndexValue, Query, Question, ReadError,
+};
 pub use bindings::pilothouse::controller::types::ObjectRef;
-pub use host::Host;
+pub use host::{Host, Pages};
 pub use manifest::{Index, Limits, Manifest, Read, Selection, Verb, Write};
-pub use objects::{Condition, OwnerReference, set_condition};
-pub use time::rfc3339;
+pub use metadata::Metadata;
+pub use objects::{
+    Condition, OwnerReference, find_condition, is_condition_true, remove_condition, set_condition,
+};
+pub use pilothouse_sdk_derive::Projection;
+pub use projection::{Kind, Member, Projection, Shape};
+pub use time::{InvalidTime, Time, rfc3339};
 
 /// A plugin: a manifest, and a function that reconciles one key.
 pub trait Controller {

@@ -112,6 +112,8 @@ pub enum Verb {
     Update,
     Patch,
     Delete,
+    /// For [`DeleteAll`](crate::DeleteAll). The operator grants it by name only.
+    DeleteCollection,
 }
 
 /// What a plugin asks for beyond the host's defaults. `None`: the default.

@@ -76,17 +76,36 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, 
     *have = condition;
 }
 
+/// The condition of this type, if there is one.
+#[must_use]
+pub fn find_condition<'a>(conditions: &'a [Condition], r#type: &str) -> Option<&'a Condition> {
+    conditions
+        .iter()
+        .find(|condition| condition.r#type == r#type)
+}
+
+/// True if there is a condition of this type, and its status is `True`.
+#[must_use]
+pub fn is_condition_true(conditions: &[Condition], r#type: &str) -> bool {
+    find_condition(conditions, r#type).is_some_and(|condition| condition.status == "True")
+}
+
+/// Removes the condition of this type.
+pub fn remove_condition(conditions: &mut Vec<Condition>, r#type: &str) {
+    conditions.retain(|condition| condition.r#type != r#type);
+}
+
 /// An entry of `metadata.ownerReferences`. When its last owner is deleted, the garbage collector
 /// deletes the object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    controller: bool,
+    pub(crate) controller: bool,
 }
 
 impl OwnerReference {
@@ -154,6 +173,26 @@ mod tests {
             3 * DAY,
         );
         assert_eq!(times(&conditions), ["1970-01-04", "1970-01-02"]);
+    }
+
+    #[test]
+    fn a_condition_is_found_by_its_type_and_removed_by_it() {
+        let mut conditions = vec![
+            Condition::new("Ready", true, "Up", ""),
+            Condition::unknown("Sound", "NotAsked", ""),
+            Condition::new("Stalled", false, "Moving", ""),
+        ];
+        let found = find_condition(&conditions, "Sound").map(|found| found.reason.as_str());
+        assert_eq!(found, Some("NotAsked"));
+        assert_eq!(find_condition(&conditions, "Fast"), None);
+        let is_true = ["Ready", "Sound", "Stalled", "Fast"]
+            .map(|r#type| is_condition_true(&conditions, r#type));
+        assert_eq!(is_true, [true, false, false, false]);
+
+        remove_condition(&mut conditions, "Sound");
+        remove_condition(&mut conditions, "Fast");
+        let left: Vec<&str> = conditions.iter().map(|left| left.r#type.as_str()).collect();
+        assert_eq!(left, ["Ready", "Stalled"]);
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::host::decode;
-use crate::{Action, Failure, Next, ObjectRef, Outcome, ReadError, Request, Stage};
+use crate::host::{decode, query};
+use crate::{
+    Action, Failure, Filter, Next, ObjectRef, Outcome, Question, ReadError, Request, Stage,
+};
 
 impl Outcome {
     /// An outcome without actions. The key runs again when something it has read changes.
@@ -13,7 +16,10 @@ impl Outcome {
     pub fn done() -> Self {
         Self {
             stages: Vec::new(),
+            confirm: Vec::new(),
             next: Next::OnChange,
+            not_before: 0,
+            memo: None,
         }
     }
 
@@ -75,6 +81,43 @@ impl Outcome {
         self.next = Next::Retry(message.into());
         self
     }
+
+    /// Writes only if the API server itself, past every cache, has this object as the snapshot shows
+    /// it: the same object (or still none), and being deleted only if the snapshot shows that. If
+    /// not, nothing is done, and the key runs again on what the server has: that is no failure.
+    #[must_use]
+    pub fn confirm(mut self, object: &ObjectRef) -> Self {
+        self.confirm.push(Question::Object(object.clone()));
+        self
+    }
+
+    /// As [`confirm`](Self::confirm), for a list: are these still the objects of a kind that match?
+    #[must_use]
+    pub fn confirm_list(mut self, kind: &str, namespace: Option<&str>, filter: &Filter) -> Self {
+        let query = query(kind, namespace, filter);
+        self.confirm.push(Question::Objects(query));
+        self
+    }
+
+    /// Runs this key no earlier than this time after the end of this run, whatever changes. What
+    /// changes meanwhile is not lost: the key runs then. The host counts whole milliseconds, and
+    /// waits an hour at most.
+    #[must_use]
+    pub fn not_before(mut self, delay: Duration) -> Self {
+        self.not_before = milliseconds(delay);
+        self
+    }
+
+    /// Gives the key's next reconcile this value as [`Request::memo`], as JSON of at most 64 KiB.
+    /// The host may forget it at any time, so a controller must come to the same end without it.
+    ///
+    /// # Errors
+    ///
+    /// The value has no JSON form.
+    pub fn remember(mut self, memo: &impl Serialize) -> Result<Self, serde_json::Error> {
+        self.memo = Some(serde_json::to_string(memo)?);
+        Ok(self)
+    }
 }
 
 impl Failure {
@@ -128,6 +171,14 @@ impl Request {
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         let object = self.object.as_deref();
         object.map(|json| decode(json, self.key())).transpose()
+    }
+
+    /// What this key's last outcome asked to be [remembered](Outcome::remember), decoded as `T`.
+    /// `None`: nothing, or the host has forgotten it, or it is no `T`, as when another version of
+    /// the plugin has written it.
+    #[must_use]
+    pub fn memo<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.memo.as_deref()?).ok()
     }
 
     /// Decodes the plugin's configuration.

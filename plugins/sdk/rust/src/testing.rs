@@ -8,6 +8,7 @@ mod convert;
 mod documents;
 mod guest;
 mod server;
+mod typed;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{self as host, Execution, ReadFailure, Rehearsal};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -62,13 +64,20 @@ pub struct FakeCluster {
     guest: Arc<Guest>,
     caches: RefCell<Caches>,
     now: Duration,
-    /// The `attempt` of a key that has not been run yet.
-    attempt: u32,
-    previous: Vec<Effect>,
-    /// What the next reconcile of each key is given: `attempt` and `previous`.
-    turns: BTreeMap<host::ObjectKey, (u32, Vec<Effect>)>,
+    /// What a key that has not been run yet is given.
+    first: Told,
+    /// What the next reconcile of each key is given.
+    turns: BTreeMap<host::ObjectKey, Told>,
     /// The last reconcile, until its outcome is performed.
     seen: RefCell<Option<Rehearsal>>,
+}
+
+/// What a reconcile is given of the ones before.
+#[derive(Clone)]
+struct Told {
+    attempt: u32,
+    previous: Vec<Effect>,
+    memo: Option<String>,
 }
 
 /// One reconcile of [`FakeCluster::run_due`].
@@ -100,23 +109,46 @@ impl FakeCluster {
             caches: RefCell::new(Caches::new(&guest)),
             guest,
             now: Duration::ZERO,
-            attempt: 1,
-            previous: Vec::new(),
+            first: Told {
+                attempt: 1,
+                previous: Vec::new(),
+                memo: None,
+            },
             turns: BTreeMap::new(),
             seen: RefCell::default(),
         }
     }
 
-    /// Adds a whole object. It replaces an object of the same kind, namespace and name. An object
-    /// without a resourceVersion is given one.
+    /// Adds a whole object: `json!({…})`, or a type that writes its `apiVersion` and `kind`, as
+    /// those of k8s-openapi do. It replaces an object of the same kind, namespace and name. An
+    /// object without a resourceVersion is given one.
     ///
     /// # Panics
     ///
-    /// The object has no `apiVersion`, `kind` or `metadata.name`.
+    /// The object has no `apiVersion`, `kind` or `metadata.name`, or no JSON form.
     #[must_use]
-    pub fn with(mut self, object: Value) -> Self {
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "an object is made for its cluster, and for nothing else"
+    )]
+    pub fn with(mut self, object: impl Serialize) -> Self {
+        let object = serde_json::to_value(&object).expect("an object has a JSON form");
         let (kind, is_older) = self.server.place(object);
         self.caches.get_mut().doubt(kind, is_older);
+        self
+    }
+
+    /// Adds a whole object as [`with`](Self::with) does, that is on the server but that no watch has
+    /// brought yet: reconciles do not see it. What an outcome has
+    /// [confirmed](Outcome::confirm) is asked of the server, which has it. The next change of the
+    /// kind by [`with`](Self::with) brings it.
+    ///
+    /// # Panics
+    ///
+    /// As for [`with`](Self::with).
+    #[must_use]
+    pub fn with_unseen(mut self, object: Value) -> Self {
+        self.server.place(object);
         self
     }
 
@@ -140,7 +172,7 @@ impl FakeCluster {
     /// failure. Also forgets what earlier reconciles have left for later ones.
     #[must_use]
     pub fn attempt(mut self, attempt: u32) -> Self {
-        self.attempt = attempt;
+        self.first.attempt = attempt;
         self.turns.clear();
         self
     }
@@ -149,8 +181,30 @@ impl FakeCluster {
     /// earlier reconciles have left for later ones.
     #[must_use]
     pub fn previous(mut self, effects: impl IntoIterator<Item = Effect>) -> Self {
-        self.previous = effects.into_iter().collect();
+        self.first.previous = effects.into_iter().collect();
         self.turns.clear();
+        self
+    }
+
+    /// Sets the [memo](Outcome::remember) that the next reconcile of each key gets. Also forgets
+    /// what earlier reconciles have left for later ones.
+    ///
+    /// # Panics
+    ///
+    /// The value has no JSON form.
+    #[must_use]
+    pub fn memo(mut self, memo: &impl Serialize) -> Self {
+        let memo = serde_json::to_string(memo).expect("a memo has a JSON form");
+        self.first.memo = Some(memo);
+        self.turns.clear();
+        self
+    }
+
+    /// From now on no reconcile is given a memo. The host may forget memos at any time, so a test
+    /// should come to the same end with this.
+    #[must_use]
+    pub fn forgetting_memos(self) -> Self {
+        self.guest.forget_memos();
         self
     }
 
@@ -173,7 +227,11 @@ impl FakeCluster {
     ) -> Result<Outcome, Failure> {
         let key = host::ObjectKey::new(namespace, name);
         let mut rehearsal = self.rehearse(&key);
-        let (attempt, previous) = self.told(&key);
+        let Told {
+            attempt,
+            previous,
+            memo,
+        } = self.told(&key);
         self.seen.take();
         let request = self
             .guest
@@ -181,6 +239,7 @@ impl FakeCluster {
         let request = Request {
             attempt,
             previous,
+            memo: memo.filter(|_| !self.guest.forgets_memos()),
             ..request
         };
         let outcome = self
@@ -188,7 +247,7 @@ impl FakeCluster {
             .run(C::reconcile, &request, &mut rehearsal.reader);
         self.seen.replace(Some(rehearsal.clone()));
         let outcome = outcome?;
-        let checked = rehearsal.execution(&convert::outcome(&outcome).stages);
+        let checked = rehearsal.execution(&convert::outcome(&outcome));
         let checked = checked.map(drop);
         checked.map_err(|reason| Failure::Terminal(reason.to_string()))?;
         Ok(outcome)
@@ -210,8 +269,9 @@ impl FakeCluster {
             Ok(outcome) => drop(self.apply(namespace, name, outcome)),
             Err(_) => {
                 let key = host::ObjectKey::new(namespace, name);
-                let (attempt, previous) = self.told(&key);
-                self.turns.insert(key, (attempt + 1, previous));
+                let mut told = self.told(&key);
+                told.attempt += 1;
+                self.turns.insert(key, told);
             }
         }
         outcome
@@ -249,14 +309,23 @@ impl FakeCluster {
         let key = host::ObjectKey::new(namespace, name);
         let seen = self.seen.take().filter(|seen| seen.request.key == key);
         let rehearsal = seen.unwrap_or_else(|| self.rehearse(&key));
-        let execution = rehearsal.execution(&convert::outcome(outcome).stages);
+        let is_gone = rehearsal.is_gone();
+        let execution = rehearsal.execution(&convert::outcome(outcome));
         let execution =
             execution.unwrap_or_else(|reason| panic!("the host refuses the outcome: {reason}"));
         let executed = self.perform(execution);
         let effects: Vec<Effect> = executed.effects.into_iter().map(Into::into).collect();
         let is_failure = executed.failure.is_some() || matches!(outcome.next, Next::Retry(_));
-        let attempt = if is_failure { self.told(&key).0 + 1 } else { 1 };
-        self.turns.insert(key, (attempt, effects.clone()));
+        let told = Told {
+            attempt: if is_failure {
+                self.told(&key).attempt + 1
+            } else {
+                1
+            },
+            previous: effects.clone(),
+            memo: outcome.memo.clone().filter(|_| !is_gone),
+        };
+        self.turns.insert(key, told);
         effects
     }
 
@@ -303,10 +372,7 @@ impl FakeCluster {
     /// The kind of `object` is none.
     pub fn delete(&mut self, object: &ObjectRef) {
         let (kind, key) = convert::object_ref(object);
-        // Without preconditions nothing refuses it.
-        drop(self.server.delete(&kind, &key, None, None));
-        let caches = self.caches.get_mut();
-        caches.watch(&self.server, &kind, &key, self.now);
+        self.delete_one(&kind, &key);
     }
 
     /// The whole object, as it is stored. [`Host`] returns what the plugin sees of it.
@@ -333,10 +399,9 @@ impl FakeCluster {
         caches.rehearse(key, self.now)
     }
 
-    /// What the next reconcile of this key is given: `attempt` and `previous`.
-    fn told(&self, key: &host::ObjectKey) -> (u32, Vec<Effect>) {
-        let told = self.turns.get(key).cloned();
-        told.unwrap_or_else(|| (self.attempt, self.previous.clone()))
+    /// What the next reconcile of this key is given of the ones before.
+    fn told(&self, key: &host::ObjectKey) -> Told {
+        self.turns.get(key).unwrap_or(&self.first).clone()
     }
 
     /// Sends the writes of an outcome, and answers each before the next is begun.
@@ -357,10 +422,50 @@ impl FakeCluster {
     }
 
     fn send(&mut self, write: &host::Write) -> host::WriteAnswer {
+        if let host::Operation::DeleteAll { labels, .. } = &write.operation {
+            return self.delete_all(&write.kind, &write.key.namespace, labels);
+        }
         let answer = self.server.write(write);
         let caches = self.caches.get_mut();
         caches.watch(&self.server, &write.kind, &write.key, self.now);
         answer
+    }
+
+    fn delete_all(
+        &mut self,
+        kind: &host::Kind,
+        namespace: &str,
+        labels: &str,
+    ) -> host::WriteAnswer {
+        let labels = host::LabelSelector::parse(labels);
+        let wanted = host::InformerKey {
+            namespace: (!namespace.is_empty()).then(|| namespace.into()),
+            labels: labels.expect("the host has written the selector"),
+            ..host::InformerKey::all(kind.clone())
+        };
+        let text = |object: &Value, member: &str| {
+            let text = object["metadata"][member].as_str();
+            text.unwrap_or_default().to_owned()
+        };
+        let deleted = self.server.matching(&wanted).into_iter().map(|object| {
+            let key = host::ObjectKey::new(&text(object, "namespace"), &text(object, "name"));
+            (key, text(object, "uid"))
+        });
+        let deleted: Vec<(host::ObjectKey, String)> = deleted.collect();
+        for (key, _) in &deleted {
+            self.delete_one(kind, key);
+        }
+        host::WriteAnswer {
+            deleted,
+            ..host::ActionResult::Done(None).into()
+        }
+    }
+
+    fn delete_one(&mut self, kind: &host::Kind, key: &host::ObjectKey) {
+        // Without preconditions nothing refuses it.
+        drop(self.server.delete(kind, key, None, None));
+        let caches = self.caches.get_mut();
+        caches.watch(&self.server, kind, key, self.now);
     }
 
     /// Runs the next key that is due, to the end of its writes.
@@ -382,23 +487,13 @@ impl FakeCluster {
             }
         };
         let ran = reconcile.run();
-        let mut step = self.caches.get_mut().hub.ran(ran, self.now);
-        let mut pending = VecDeque::new();
-        let finished = loop {
-            let writing = match step {
-                ControlFlow::Break(finished) => break finished,
-                ControlFlow::Continue(writing) => writing,
-            };
-            let sending = match writing.advance() {
-                ControlFlow::Break(finished) => break finished,
-                ControlFlow::Continue((begun, sending)) => {
-                    pending.extend(begun);
-                    sending
-                }
-            };
-            let write = pending.pop_front().expect("a write is under way");
-            let answer = self.send(write.write());
-            step = ControlFlow::Continue(sending.answered(write, answer));
+        let finished = match self.caches.get_mut().hub.ran(ran, self.now) {
+            host::Decision::Finished(finished) => finished,
+            host::Decision::Writing(writing) => self.carry_out(writing),
+            host::Decision::Confirming(confirming) => match self.confirm(confirming) {
+                ControlFlow::Continue(writing) => self.carry_out(writing),
+                ControlFlow::Break(finished) => finished,
+            },
         };
         let kind = self.guest.subject_kind();
         let run = Run {
@@ -407,6 +502,63 @@ impl FakeCluster {
         };
         self.caches.get_mut().hub.finished(finished, self.now);
         Some(run)
+    }
+
+    fn carry_out(&mut self, mut writing: host::Writing) -> host::Finished {
+        let mut pending = VecDeque::new();
+        loop {
+            let sending = match writing.advance() {
+                ControlFlow::Break(finished) => return finished,
+                ControlFlow::Continue((begun, sending)) => {
+                    pending.extend(begun);
+                    sending
+                }
+            };
+            let write = pending.pop_front().expect("a write is under way");
+            let answer = self.send(write.write());
+            writing = sending.answered(write, answer);
+        }
+    }
+
+    /// Answers what an outcome wants to have confirmed. If the server contradicts what the reconcile
+    /// has seen, brings the caches up to date.
+    fn confirm(
+        &mut self,
+        confirming: host::Confirming,
+    ) -> ControlFlow<host::Finished, host::Writing> {
+        let answers = self.confirm_answers(confirming.objects(), confirming.lists());
+        match self.caches.get_mut().hub.confirmed(confirming, answers) {
+            host::ConfirmEnd::Writing(writing) => ControlFlow::Continue(writing),
+            host::ConfirmEnd::Finished(finished) => ControlFlow::Break(finished),
+            host::ConfirmEnd::Contradicted(fetch, finished) => {
+                let questions = fetch.questions.iter();
+                let answers = questions.map(|question| self.fetch(question)).collect();
+                self.caches.get_mut().hub.fetched(&fetch, answers, self.now);
+                ControlFlow::Break(finished)
+            }
+        }
+    }
+
+    fn confirm_answers(
+        &self,
+        objects: &[host::ConfirmedObject],
+        lists: &[host::ConfirmedList],
+    ) -> host::ConfirmAnswers {
+        let object = |asked: &host::ConfirmedObject| {
+            let found = self.server.get(&asked.kind, &asked.key);
+            Ok(found.map(Value::to_string))
+        };
+        let list = |asked: &host::ConfirmedList| {
+            let objects = self.server.matching(&asked.target).into_iter();
+            let found = objects.map(|object| asked.examine(&object.to_string()));
+            let found: Result<Vec<_>, String> = found.collect();
+            let found = found.map_err(ReadFailure::Refused)?;
+            Ok(found.into_iter().flatten().collect())
+        };
+        host::ConfirmAnswers {
+            objects: objects.iter().map(object).collect(),
+            lists: lists.iter().map(list).collect(),
+        }
     }
 
     fn fetch(&self, question: &host::Question) -> Result<Option<String>, ReadFailure> {
@@ -429,6 +581,15 @@ impl Host for FakeCluster {
 
     fn list_json(&self, query: &Query) -> Result<String, ReadError> {
         self.read(|reading| reading.list_json(query))
+    }
+
+    fn list_page_json(
+        &self,
+        query: &Query,
+        after: Option<&ObjectRef>,
+        limit: u32,
+    ) -> Result<String, ReadError> {
+        self.read(|reading| reading.list_page_json(query, after, limit))
     }
 
     fn now(&self) -> Duration {

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pilothouse_sdk::testing::{FakeCluster, check_manifest};
 use pilothouse_sdk::{
-    Action, Apply, Children, Controller, Create, Delete, Event, Failure, Finalizer, Host, Index,
-    Manifest, ObjectRef, Outcome, Patch, Read, Request, Selection, Update, Verb, Write,
+    Action, Apply, Children, Controller, Create, Delete, DeleteAll, Event, Failure, Finalizer,
+    Host, Index, Manifest, ObjectRef, Outcome, Patch, Read, Request, Selection, Update, Verb,
+    Write,
 };
 use serde_json::Value;
 
@@ -42,11 +43,16 @@ fn a_manifest_is_refused_when_the_host_refuses_it() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Whether the SDK's types can say it: they have no unknown members, no other verbs and no negative
-/// limits.
+/// Whether the SDK's types can say it: they have no unknown members, no other verbs, no negative
+/// limits and no sources.
 fn can_be_said(case: &Value) -> bool {
     let refused = case["refused"].as_str().unwrap_or_default();
-    let unsaid = ["unknown field", "unknown variant", "invalid value"];
+    let unsaid = [
+        "unknown field",
+        "unknown variant",
+        "invalid value",
+        "sources",
+    ];
     !unsaid.iter().any(|what| refused.contains(what))
 }
 
@@ -139,6 +145,7 @@ fn verb(value: &Value) -> Verb {
         Some("update") => Verb::Update,
         Some("patch") => Verb::Patch,
         Some("delete") => Verb::Delete,
+        Some("deletecollection") => Verb::DeleteCollection,
         other => panic!("{other:?} is not a verb"),
     }
 }
@@ -233,6 +240,11 @@ fn action(value: &Value) -> Action {
             patch.expect("JSON is JSON").into()
         }
         "delete" => Delete::new(&on()).into(),
+        "delete-all" => {
+            let mut all = DeleteAll::new(&text(&value["kind"]), &text(&value["namespace"]));
+            all.labels = value["labels"].as_str().map(str::to_owned);
+            all.into()
+        }
         "event" => {
             let text = |name: &str| text(&value[name]);
             Event::normal(&on(), &text("reason"), &text("action"), &text("note")).into()

@@ -2,34 +2,46 @@
 //! keeps a ConfigMap of its name there.
 
 use pilothouse_sdk::{
-    Apply, Controller, Failure, Host, Manifest, Outcome, Request, Selection, Verb,
+    Apply, Controller, Failure, Host, Kind, Manifest, Outcome, Projection, Request, Selection, Verb,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 struct Widgets;
 
-const WIDGET: &str = "example.dev/v1/Widget";
+#[derive(Deserialize, Projection)]
+#[projection(kind = "example.dev/v1/Widget")]
+struct Widget {
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize, Projection)]
+struct Spec {
+    #[serde(default)]
+    size: Value,
+}
 
 impl Controller for Widgets {
     fn manifest() -> Manifest {
-        Manifest::new("widgets", "1.0.0", Selection::of(WIDGET))
-            .reads(WIDGET, [".spec.size"])
+        Manifest::new("widgets", "1.0.0", Selection::of(Widget::KIND))
+            .reads_as::<Widget>()
             .writes("v1/ConfigMap", [Verb::Apply])
-            .writes_subresource(WIDGET, "status", [Verb::Apply])
+            .writes_subresource(Widget::KIND, "status", [Verb::Apply])
     }
 
     fn reconcile(request: &Request, _: &dyn Host) -> Result<Outcome, Failure> {
-        let Some(found) = request.object::<Value>()? else {
+        let Some(found) = request.object::<Widget>()? else {
             return Ok(Outcome::done());
         };
-        let size = &found["spec"]["size"];
+        let size = found.spec.size;
         let mut metadata = json!({"name": request.key().name});
         if !request.key().namespace.is_empty() {
             metadata["namespace"] = json!(request.key().namespace);
         }
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size.to_string()}});
-        let status = json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": metadata, "status": {"observedSize": size}});
-        let outcome = Outcome::done().with(Apply::new(&status)?.subresource("status"));
+        let status = Apply::status(request.key(), &json!({"observedSize": size}))?;
+        let outcome = Outcome::done().with(status);
         if request.key().namespace.is_empty() {
             return Ok(outcome);
         }

@@ -20,13 +20,14 @@ pub struct OfPart {
 
 pub const MAKE: &[Verb] = &[Verb::Apply, Verb::Create, Verb::Update, Verb::Patch];
 pub const CHANGE: &[Verb] = &[Verb::Apply, Verb::Update, Verb::Patch];
-const DELETE: &[Verb] = &[Verb::Delete];
+pub const DELETE: &[Verb] = &[Verb::Delete, Verb::DeleteCollection];
 const ANY: &[Verb] = &[
     Verb::Apply,
     Verb::Create,
     Verb::Update,
     Verb::Patch,
     Verb::Delete,
+    Verb::DeleteCollection,
 ];
 
 const RUN: &str = "run what it likes, as any service account of the namespace and with all Secrets there; on the node itself, unless Pod Security forbids it";

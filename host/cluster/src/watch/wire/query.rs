@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::Request;
 use pilothouse_core::{Detail, InformerKey, ObjectKey, ResourceVersion};
 
+use crate::client::METADATA_LIST;
 use crate::discovery::Resource;
 use crate::discovery::path;
 use crate::watch::machine::{NextRequest, Paging};
@@ -15,8 +16,6 @@ const JSON: &str = "application/json";
 /// A server that does not know the first media type answers with the second.
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json";
-const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json";
 
 /// The parts that all requests of a list-watch share.
 pub(crate) struct Query {

@@ -323,3 +323,38 @@ fn a_grant_never_adds_to_a_manifest() {
 fn set_of(verbs: &[Verb]) -> BTreeSet<Verb> {
     verbs.iter().copied().collect()
 }
+
+#[test]
+fn the_deletion_of_collections_is_granted_by_name_only() {
+    let mut manifest = manifest();
+    manifest.writes[0].verbs.push(Verb::DeleteCollection);
+    let all = ObjectKey::new("web", "");
+    let endpoints = kind("Endpoints");
+    let grants = |what| Grants {
+        what,
+        ..Grants::default()
+    };
+    let is_granted = |grants: &Grants| {
+        let has = |verbs: Vec<Verb>| verbs.contains(&Verb::DeleteCollection);
+        let limited = grants.limit(&manifest).writes.into_iter();
+        let writes = grants.writes(&manifest).into_iter();
+        let found = [
+            grants.allows_write(Verb::DeleteCollection, &endpoints, None, &all),
+            limited.map(|write| write.verbs).any(has),
+            writes
+                .map(|write| write.verbs.into_iter().collect())
+                .any(has),
+        ];
+        assert!(found.iter().all(|is_granted| *is_granted == found[0]));
+        found[0]
+    };
+    assert!(!is_granted(&Grants::as_requested()));
+    assert!(!is_granted(&grants(write_grant(&[], &[], &[]))));
+    let named = [Verb::DeleteCollection];
+    assert!(is_granted(&grants(write_grant(&named, &[], &[]))));
+    let of_names = grants(write_grant(&named, &[], &["front"]));
+    assert!(
+        !of_names.allows_write(Verb::DeleteCollection, &endpoints, None, &all),
+        "a collection has no name"
+    );
+}

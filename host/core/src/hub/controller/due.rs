@@ -204,6 +204,7 @@ impl DueKeys {
     /// A new version is installed: what slowed a key down does not count against it.
     pub fn end_slowness(&mut self) {
         self.queue.end_cool_downs();
+        self.queue.end_not_before();
         self.loops = Loops::default();
     }
 

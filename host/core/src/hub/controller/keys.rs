@@ -1,6 +1,7 @@
 //! The keys of one plugin, from being queued until a reconcile of them has ended.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::changed::KeyedChange;
@@ -14,7 +15,7 @@ use super::suspects::{SUSPECT_AFTER, Suspects};
 use crate::cache::snapshot::{InformerId, Snapshot};
 use crate::hub::changelog::Missed;
 use crate::hub::gate::{Awaited, GateId, Sign};
-use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, RunningKey};
+use crate::hub::reconcile::{End, Finished, Ran, ReconcileError, Remembered, RunningKey};
 use crate::hub::status::{BrokenKey, KeysStatus, MAX_LISTED};
 use crate::hub::subject::SubjectKind;
 use crate::hub::{Fetch, Garbage, Known, PluginId, Purpose, Question};
@@ -53,6 +54,8 @@ pub(super) struct TakenKey {
     pub is_self_triggered: bool,
     /// What became of the writes of its last outcome.
     pub previous: Vec<Effect>,
+    /// What its last outcome asked to be kept.
+    pub memo: Option<Arc<str>>,
 }
 
 impl Keys {
@@ -86,6 +89,7 @@ impl Keys {
     /// kind.
     pub fn replace(&mut self, present: Present<'_>, garbage: &mut Garbage) {
         garbage.add(self.reads.take());
+        self.records.forget_memos();
         self.ready.replace(present);
         // Nothing else wakes these keys soon: their read sets are gone, and there may be no object
         // of their names.
@@ -207,6 +211,7 @@ impl Keys {
             is_probe: self.ready.is_cut_off(),
             is_self_triggered: self.ready.due.begin(&taken.key),
             previous: self.effects(&taken.key).to_vec(),
+            memo: self.memo(&taken.key),
             taken,
         }
     }
@@ -214,6 +219,11 @@ impl Keys {
     /// What became of the writes of a key's last outcome.
     pub fn effects(&self, key: &ObjectKey) -> &[Effect] {
         self.records.effects(key)
+    }
+
+    /// What a key's last outcome asked to be kept.
+    pub fn memo(&self, key: &ObjectKey) -> Option<Arc<str>> {
+        self.records.memo(key).cloned()
     }
 
     /// The next fetch of what failing keys have read, if one is due.
@@ -300,16 +310,36 @@ impl Keys {
         let Finished {
             held,
             end,
+            remembered,
             executed,
         } = finished;
+        let is_carried_out = remembered.is_some();
+        if let Some(remembered) = remembered.filter(|_| present.installed.is_of(&held)) {
+            self.remember(&held, remembered, present.now);
+        }
         match end {
             End::Done(requeue_after) => {
                 return self.settle(&held, requeue_after, executed, present);
             }
-            End::Failed(error) => self.fail(&held, &error, executed, present),
+            End::Failed(error) => {
+                // A reconcile without an outcome leaves the effects of the last one in place.
+                let executed = is_carried_out.then_some(executed);
+                self.fail(&held, &error, executed, present);
+            }
             End::Halted => self.run_again(&held, executed, present),
+            End::Contradicted => self.contradicted(&held, present.now),
         }
         None
+    }
+
+    /// Stores what an outcome of the present version asks to be remembered of its key. What is gone
+    /// has no memo: the next object of this name is another one.
+    fn remember(&mut self, held: &RunningKey, remembered: Remembered, now: Time) {
+        let (key, queue) = (&held.request.key, &mut self.ready.due.queue);
+        self.records.end_contradictions(key);
+        queue.set_not_before(key, now + remembered.not_before);
+        let memo = remembered.memo.filter(|_| !held.is_gone);
+        self.records.set_memo(key, memo);
     }
 
     fn settle(
@@ -350,19 +380,20 @@ impl Keys {
         &mut self,
         held: &RunningKey,
         error: &ReconcileError,
-        executed: Executed,
+        executed: Option<Executed>,
         present: Present<'_>,
     ) {
         let (key, now) = (&held.request.key, present.now);
         if !held.is_gone {
             self.gone.remove(key);
         }
-        let is_reached = matches!(error, ReconcileError::Write { .. }) || is_certain(&executed);
-        // A reconcile without an outcome leaves the effects of the last one in place.
-        if error.has_outcome() {
-            self.keep(key, executed, present);
-        } else {
-            self.ready.due.wrote_nothing(key);
+        let is_reached = matches!(
+            error,
+            ReconcileError::Write { .. } | ReconcileError::Unconfirmed(_)
+        ) || executed.as_ref().is_some_and(is_certain);
+        match executed {
+            Some(executed) => drop(self.keep(key, executed, present)),
+            None => self.ready.due.wrote_nothing(key),
         }
         if let ReconcileError::Unavailable(_) = error {
             return self.park(held, now);
@@ -398,6 +429,19 @@ impl Keys {
         if is_repeated && !matches!(error, ReconcileError::Write { .. }) {
             self.suspects.add(key);
         }
+    }
+
+    /// The API server has contradicted what a reconcile was decided on. Its key is queued again: at
+    /// once the first time, because the caches have taken what the server said.
+    fn contradicted(&mut self, held: &RunningKey, now: Time) {
+        let key = &held.request.key;
+        self.ready.due.wrote_nothing(key);
+        self.records.end_unreachable(key);
+        self.ready.release_parked(&self.records);
+        let delay = self.records.count_contradiction(key);
+        let queue = &mut self.ready.due.queue;
+        queue.add_after(key, delay, held.priority, now);
+        self.done(key, now);
     }
 
     /// The writes of a reconcile were stopped on the way, so its key is queued again.

@@ -101,7 +101,9 @@ impl RunPermit {
     pub fn judge(&mut self, finished: &Finished, now: Time) -> bool {
         let error = match &finished.end {
             // An unreachable cluster tells nothing about the plugin.
-            End::Halted | End::Failed(ReconcileError::Unavailable(_)) => return false,
+            End::Halted | End::Contradicted | End::Failed(ReconcileError::Unavailable(_)) => {
+                return false;
+            }
             End::Failed(ReconcileError::Run(panic @ RunError::HostPanic(_))) => {
                 return self.health.put_in_quarantine(&panic.to_string(), now);
             }

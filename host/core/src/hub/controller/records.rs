@@ -1,6 +1,7 @@
 //! What is remembered of each key, besides its place in the queue and what it has read.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::key::ObjectKey;
@@ -12,11 +13,20 @@ use crate::queue::backoff::Backoff;
 /// objects.
 const MAX_EFFECT_BYTES: usize = if cfg!(test) { 64 << 10 } else { 64 << 20 };
 
+/// Maximum memory of the memos of one plugin in bytes: with the largest memos, those of 1,000 keys.
+const MAX_MEMO_BYTES: usize = if cfg!(test) { 1 << 10 } else { 64 << 20 };
+
 /// Minimum delay for a key that keeps asking for a short requeue. Any outside change wakes it
 /// anyway, so it can only be waiting for time to pass.
 pub(super) const REQUEUE_STREAK: Backoff = Backoff {
     base: Duration::from_millis(5),
     max: Duration::from_secs(1),
+};
+
+/// The delay of a key whose view of the cluster the API server keeps contradicting.
+const CONTRADICTED: Backoff = Backoff {
+    base: Duration::from_millis(5),
+    max: Duration::from_secs(10),
 };
 
 /// What is remembered of one key. Most keys have nothing to remember, and no record.
@@ -27,26 +37,33 @@ struct KeyRecord {
     unreachable_streak: u32,
     /// How many times in a row the key has asked for a short requeue.
     requeue_streak: u32,
+    /// How many times in a row the API server has contradicted what the key had seen.
+    contradictions: u32,
     /// The last error, if the key is broken.
     error: Option<Box<str>>,
     effects: Box<[Effect]>,
+    /// What the key's last outcome asked to be kept for its next run.
+    memo: Option<Arc<str>>,
 }
 
 impl KeyRecord {
     fn is_empty(&self) -> bool {
         self.unreachable_streak == 0
             && self.requeue_streak == 0
+            && self.contradictions == 0
             && self.error.is_none()
             && self.effects.is_empty()
+            && self.memo.is_none()
     }
 }
 
-/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes` is the
-/// size of all their effects.
+/// The records of one plugin's keys. Invariant: none of them is empty, and `effect_bytes` and
+/// `memo_bytes` are the sizes of all their effects and memos.
 #[derive(Debug, Default)]
 pub(super) struct KeyRecords {
     of: HashMap<ObjectKey, KeyRecord>,
     effect_bytes: usize,
+    memo_bytes: usize,
 }
 
 impl KeyRecords {
@@ -110,6 +127,23 @@ impl KeyRecords {
         self.change(key, |record| record.requeue_streak = 0);
     }
 
+    /// The API server has contradicted what the key had seen. Returns after which delay it runs
+    /// again: none the first time. If it goes on, a watch is late, or the caches cannot take what
+    /// the server has.
+    pub fn count_contradiction(&mut self, key: &ObjectKey) -> Duration {
+        let before = self.change(key, |record| {
+            let before = record.contradictions;
+            record.contradictions = before.saturating_add(1);
+            before
+        });
+        CONTRADICTED.delay(before)
+    }
+
+    /// The key's outcome has been carried out.
+    pub fn end_contradictions(&mut self, key: &ObjectKey) {
+        self.change(key, |record| record.contradictions = 0);
+    }
+
     /// Sets the last error of a key that is broken, or removes it.
     pub fn set_error(&mut self, key: &ObjectKey, error: Option<String>) {
         self.change(key, |record| record.error = error.map(String::into));
@@ -140,6 +174,29 @@ impl KeyRecords {
         self.change(key, |record| record.effects = effects.into());
     }
 
+    /// What the key's last outcome asked to be kept. `None` also if there was no room to keep it.
+    pub fn memo(&self, key: &ObjectKey) -> Option<&Arc<str>> {
+        self.get(key)?.memo.as_ref()
+    }
+
+    /// Replaces the key's memo.
+    pub fn set_memo(&mut self, key: &ObjectKey, memo: Option<Arc<str>>) {
+        let size = |memo: Option<&Arc<str>>| memo.map_or(0, |memo| memo.len());
+        let others = self.memo_bytes - size(self.memo(key));
+        let memo = memo.filter(|memo| others + memo.len() <= MAX_MEMO_BYTES);
+        self.memo_bytes = others + size(memo.as_ref());
+        self.change(key, |record| record.memo = memo);
+    }
+
+    /// Forgets the memos of all keys.
+    pub fn forget_memos(&mut self) {
+        self.memo_bytes = 0;
+        self.of.retain(|_, record| {
+            record.memo = None;
+            !record.is_empty()
+        });
+    }
+
     /// Forgets that writes could not reach the cluster. Returns the keys whose writes could not.
     pub fn forget_unreachable(&mut self) -> Vec<ObjectKey> {
         let records = self.of.iter();
@@ -150,6 +207,7 @@ impl KeyRecords {
     }
 
     pub fn forget(&mut self, key: &ObjectKey) {
+        self.set_memo(key, None);
         if let Some(record) = self.of.remove(key) {
             self.effect_bytes -= size(&record.effects);
         }
@@ -204,6 +262,22 @@ mod tests {
         assert_eq!(all.effects(&key(99)), [done]);
         all.set_effects(&key(99), vec![]);
         assert_eq!((all.effect_bytes, all.of.len()), (0, 0));
+    }
+
+    #[test]
+    fn memos_beyond_the_limit_are_not_kept_until_others_go() {
+        let mut all = KeyRecords::default();
+        let memo = |length: usize| Some(Arc::from("x".repeat(length)));
+        all.set_memo(&key(0), memo(1000));
+        all.set_memo(&key(1), memo(25));
+        assert_eq!((all.memo(&key(1)), all.memo_bytes), (None, 1000));
+        all.set_memo(&key(1), memo(24));
+        assert_eq!(all.memo_bytes, MAX_MEMO_BYTES);
+        all.set_memo(&key(0), memo(1));
+        all.forget(&key(1));
+        assert_eq!((all.memo_bytes, all.of.len()), (1, 1));
+        all.forget_memos();
+        assert_eq!((all.memo_bytes, all.of.len()), (0, 0));
     }
 
     #[test]

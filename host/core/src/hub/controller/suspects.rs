@@ -181,7 +181,8 @@ fn objects_of<'a>(
         }
         Read::List(informer, namespace, filter) => {
             let (cache, namespace) = (&snapshot.informers[*informer], namespace.as_deref());
-            let examined = candidates(cache, namespace, filter).take_while(move |_| is_allowed());
+            let examined = candidates(cache, namespace, filter, None);
+            let examined = examined.take_while(move |_| is_allowed());
             let found = examined.filter(move |object| filter.selects(object, namespace));
             Box::new(found.map(|object| (*informer, object.key().to_key())))
         }

@@ -41,6 +41,7 @@ impl Tally {
             End::Done(requeue_after) => self.succeeded(*requeue_after),
             End::Failed(error) => self.failed(&finished.held.request.key, error, now),
             End::Halted => {}
+            End::Contradicted => self.counts.contradicted += 1,
         }
     }
 
@@ -65,7 +66,9 @@ impl Tally {
             ReconcileError::Run(RunError::Failure(_)) | ReconcileError::Retry(_) => {}
             ReconcileError::Run(_) => self.counts.trapped += 1,
             ReconcileError::Plan(_) => self.counts.refused += 1,
-            ReconcileError::Write { .. } | ReconcileError::Unavailable(_) => {}
+            ReconcileError::Unconfirmed(_)
+            | ReconcileError::Write { .. }
+            | ReconcileError::Unavailable(_) => {}
         }
     }
 }

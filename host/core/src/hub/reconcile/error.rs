@@ -25,6 +25,9 @@ pub enum ReconcileError {
     /// guest returns, with writes.
     #[error("{0}")]
     Retry(String),
+    /// The API server will not say whether the snapshot shows what its outcome rests on.
+    #[error("cannot confirm {0}")]
+    Unconfirmed(String),
     /// The API server refused a write.
     #[error("{message}")]
     Write {
@@ -46,6 +49,7 @@ impl ReconcileError {
         match self {
             Self::Run(RunError::Failure(_))
             | Self::Retry(_)
+            | Self::Unconfirmed(_)
             | Self::Write { .. }
             | Self::Unavailable(_) => false,
             Self::Run(_) | Self::Plan(_) => true,
@@ -57,19 +61,15 @@ impl ReconcileError {
         matches!(self, Self::Run(RunError::Failure(Failure::Terminal(_))))
     }
 
-    /// Whether there was an outcome that was carried out, if only in part.
-    pub(in crate::hub) fn has_outcome(&self) -> bool {
-        match self {
-            Self::Retry(_) | Self::Write { .. } | Self::Unavailable(_) => true,
-            Self::Run(_) | Self::Plan(_) => false,
-        }
-    }
-
     /// How long to wait at least before a retry.
     pub(in crate::hub) fn retry_after(&self) -> Duration {
         match self {
             Self::Write { retry_after, .. } => retry_after.unwrap_or_default(),
-            Self::Run(_) | Self::Plan(_) | Self::Retry(_) | Self::Unavailable(_) => Duration::ZERO,
+            Self::Run(_)
+            | Self::Plan(_)
+            | Self::Retry(_)
+            | Self::Unconfirmed(_)
+            | Self::Unavailable(_) => Duration::ZERO,
         }
     }
 }

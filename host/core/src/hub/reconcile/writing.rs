@@ -1,19 +1,23 @@
 //! A reconcile whose reads are registered: its writes are sent, and its key is given back.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ReconcileError, RunningKey};
 use crate::hub::controller::loops::LoopingKey;
-use crate::model::outcome::NextRun;
+use crate::model::outcome::{FollowUp, NextRun};
 use crate::plan::execution::{Executed, Execution, PendingWrite, UnderWay};
 use crate::plan::write::WriteAnswer;
+
+/// The longest time before which an outcome can ask that its key is not run again.
+const MAX_NOT_BEFORE: Duration = Duration::from_secs(3600);
 
 /// A reconcile whose writes are being sent.
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Writing {
     pub(in crate::hub) held: RunningKey,
-    pub(in crate::hub) next: NextRun,
+    pub(in crate::hub) follow_up: FollowUp,
     pub(in crate::hub) execution: Execution,
 }
 
@@ -21,7 +25,7 @@ pub struct Writing {
 #[must_use = "its key is held until the reconcile is given back"]
 pub struct Sending {
     held: RunningKey,
-    next: NextRun,
+    follow_up: FollowUp,
     under_way: UnderWay,
 }
 
@@ -31,7 +35,7 @@ impl Writing {
     pub fn advance(self) -> ControlFlow<Finished, (Vec<PendingWrite>, Sending)> {
         let Self {
             held,
-            next,
+            follow_up,
             execution,
         } = self;
         match execution.advance() {
@@ -39,12 +43,12 @@ impl Writing {
                 begun,
                 Sending {
                     held,
-                    next,
+                    follow_up,
                     under_way,
                 },
             )),
             ControlFlow::Break(executed) => {
-                ControlFlow::Break(Finished::executed_as(held, next, executed))
+                ControlFlow::Break(Finished::executed_as(held, follow_up, executed))
             }
         }
     }
@@ -55,7 +59,7 @@ impl Sending {
     pub fn answered(self, pending: PendingWrite, answer: WriteAnswer) -> Writing {
         Writing {
             held: self.held,
-            next: self.next,
+            follow_up: self.follow_up,
             execution: self.under_way.answered(pending, answer),
         }
     }
@@ -66,7 +70,16 @@ impl Sending {
 pub struct Finished {
     pub(in crate::hub) held: RunningKey,
     pub(in crate::hub) end: End,
+    /// What the outcome asks to be remembered of the key. `None` if there is no outcome.
+    pub(in crate::hub) remembered: Option<Remembered>,
     pub(in crate::hub) executed: Executed,
+}
+
+/// What an outcome asks to be remembered of its key until the next run.
+pub(in crate::hub) struct Remembered {
+    pub memo: Option<Arc<str>>,
+    /// The least time until the next run, at most [`MAX_NOT_BEFORE`].
+    pub not_before: Duration,
 }
 
 /// How a reconcile has ended.
@@ -77,6 +90,8 @@ pub(in crate::hub) enum End {
     Failed(ReconcileError),
     /// Its writes were stopped on the way, because its plugin was halted.
     Halted,
+    /// Nothing was written: the API server has contradicted the snapshot that it was decided on.
+    Contradicted,
 }
 
 impl Finished {
@@ -85,6 +100,17 @@ impl Finished {
         Self {
             held,
             end: End::Failed(error),
+            remembered: None,
+            executed: Executed::default(),
+        }
+    }
+
+    /// Nothing was written, because the snapshot was out of date.
+    pub(in crate::hub) fn contradicted(held: RunningKey) -> Self {
+        Self {
+            held,
+            end: End::Contradicted,
+            remembered: None,
             executed: Executed::default(),
         }
     }
@@ -92,9 +118,14 @@ impl Finished {
     /// The writes have ended.
     pub(in crate::hub) fn executed_as(
         held: RunningKey,
-        next: NextRun,
+        follow_up: FollowUp,
         mut executed: Executed,
     ) -> Self {
+        let FollowUp {
+            next,
+            not_before,
+            memo,
+        } = follow_up;
         let end = match (executed.failure.take(), next) {
             (Some(failure), _) => End::Failed(failure.into()),
             (None, _) if executed.is_halted => End::Halted,
@@ -103,9 +134,15 @@ impl Finished {
             (None, NextRun::After(delay)) if !delay.is_zero() => End::Done(Some(delay)),
             (None, NextRun::After(_) | NextRun::OnChange) => End::Done(None),
         };
+        // What was stopped on the way goes on as soon as it may.
+        let not_before = match end {
+            End::Halted => Duration::ZERO,
+            End::Done(_) | End::Failed(_) | End::Contradicted => not_before.min(MAX_NOT_BEFORE),
+        };
         Self {
             held,
             end,
+            remembered: Some(Remembered { memo, not_before }),
             executed,
         }
     }
@@ -119,7 +156,7 @@ impl Finished {
     pub fn error(&self) -> Option<&ReconcileError> {
         match &self.end {
             End::Failed(error) => Some(error),
-            End::Done(_) | End::Halted => None,
+            End::Done(_) | End::Halted | End::Contradicted => None,
         }
     }
 

@@ -16,6 +16,8 @@ use crate::plan::children;
 use crate::plan::write::{Operation, Write};
 
 const NAMESPACES: [&str; 2] = ["x", "y"];
+/// How long a key that rests asks not to be run.
+const REST: Duration = Duration::from_secs(20);
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Identifies an object: whether it is a pod, and its key.
@@ -55,6 +57,8 @@ enum End {
     Requeued,
     /// Well, and asks for a retry.
     AskedRetry,
+    /// Well, and asks not to be run for a time.
+    Resting,
     /// It wrote what it planned, and something else that no watch will show.
     Unseen,
     /// It wrote what it planned and something else, and got no answer.
@@ -274,6 +278,8 @@ struct Life {
     fetches: Vec<(Fetch, Answers)>,
     /// The keys of `a` whose last run failed terminally.
     terminal: BTreeSet<ObjectKey>,
+    /// The times before which keys of `a` have asked its present version not to be run.
+    resting: BTreeMap<ObjectKey, Time>,
     /// The keys that have ever had a child, with the child and its marks.
     parents: BTreeMap<ObjectKey, (Place, Marks)>,
     /// The kinds for which a version has had companions, or kept children: the keys that these have
@@ -303,6 +309,7 @@ impl Life {
             reconciles: Vec::new(),
             fetches: Vec::new(),
             terminal: BTreeSet::new(),
+            resting: BTreeMap::new(),
             parents: BTreeMap::new(),
             had_companions: BTreeSet::new(),
             had_children: BTreeSet::new(),
@@ -519,6 +526,8 @@ impl Life {
                 );
                 if held.plugin == self.id {
                     prop_assert!(self.may_be_run(key), "there never was {key}");
+                    let at = self.resting.remove(key).unwrap_or_default();
+                    prop_assert!(at <= self.rig.now, "{key} runs before its time");
                     prop_assert!(self.version.grants(&key.namespace), "{key} is not granted");
                 }
                 self.reconciles.push(reconcile.run());
@@ -554,6 +563,7 @@ impl Life {
             End::Well
             | End::Requeued
             | End::AskedRetry
+            | End::Resting
             | End::Unseen
             | End::Unknown
             | End::Unavailable => None,
@@ -566,7 +576,12 @@ impl Life {
         match (end, &ran.result) {
             (End::Unavailable, _) => failure = unreachable().failure,
             (
-                End::Well | End::Requeued | End::AskedRetry | End::Unseen | End::Unknown,
+                End::Well
+                | End::Requeued
+                | End::AskedRetry
+                | End::Resting
+                | End::Unseen
+                | End::Unknown,
                 Ok((plan, _)),
             ) => {
                 for write in plan.writes() {
@@ -597,7 +612,12 @@ impl Life {
                     accepted.trace = Trace::Unknown;
                 }
             }
-            End::Well | End::Requeued | End::AskedRetry | End::Terminal | End::Trap => {}
+            End::Well
+            | End::Requeued
+            | End::AskedRetry
+            | End::Resting
+            | End::Terminal
+            | End::Trap => {}
         }
         let executed = Executed {
             accepted,
@@ -606,19 +626,27 @@ impl Life {
         };
         match (error, &mut ran.result) {
             (Some(error), result) => *result = Err(error.into()),
-            (None, Ok((_, next))) => {
-                *next = match end {
+            (None, Ok((_, follow_up))) => {
+                follow_up.next = match end {
                     End::Requeued => NextRun::After(Duration::from_secs(3)),
                     End::AskedRetry => NextRun::Retry("later".into()),
                     _ => NextRun::OnChange,
                 };
+                if let End::Resting = end {
+                    follow_up.not_before = REST;
+                    let present = self.rig.hub.controllers[&self.id].plugin();
+                    if Arc::ptr_eq(&present, &ran.held.version.plugin) {
+                        self.resting.insert(key.clone(), self.rig.now + REST);
+                    }
+                }
             }
             (None, Err(_)) => unreachable!("it has got an error"),
         }
         let rig = &mut self.rig;
         match rig.hub.ran(ran, rig.now) {
-            ControlFlow::Continue(writing) => rig.end(writing, executed),
-            ControlFlow::Break(finished) => rig.hub.finished(finished, rig.now),
+            Decision::Writing(writing) => rig.end(writing, executed),
+            Decision::Finished(finished) => rig.hub.finished(finished, rig.now),
+            Decision::Confirming(_) => unreachable!("nothing is to be confirmed"),
         };
     }
 
@@ -706,6 +734,7 @@ impl Life {
                 self.had_companions.extend(of(version.has_companions()));
                 self.had_children.extend(of(version.keeps_children()));
                 self.version = version;
+                self.resting.clear();
                 // A list-watch that must bring more, or less, of each object is replaced.
                 let wanted = self.rig.hub.wanted();
                 self.listed.retain(|id, detail| {
@@ -1053,6 +1082,7 @@ fn any_end() -> impl Strategy<Value = End> {
         4 => Just(End::Well),
         1 => Just(End::Requeued),
         1 => Just(End::AskedRetry),
+        2 => Just(End::Resting),
         1 => Just(End::Unseen),
         1 => Just(End::Unknown),
         1 => Just(End::Retry),

@@ -47,13 +47,13 @@ fn a_rehearsal_is_refused_what_a_reconcile_is_refused_and_takes_no_key() {
     let rehearsal = rig.hub.rehearse(id, &key, 0).unwrap();
     let refused = rehearsal
         .clone()
-        .execution(&Outcome::of(vec![apply("Secret")]).stages);
+        .execution(&Outcome::of(vec![apply("Secret")]));
     let refused = refused.err().map(|reason| reason.to_string());
     let denied = "action 1 (apply): denied: apply of v1/Secret is not among the manifest's writes";
     assert_eq!(refused.as_deref(), Some(denied));
 
     let execution = rehearsal
-        .execution(&Outcome::of(vec![apply("Pod")]).stages)
+        .execution(&Outcome::of(vec![apply("Pod")]))
         .unwrap();
     let ControlFlow::Continue((begun, _)) = execution.advance() else {
         panic!("the apply is to be sent");

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -68,6 +69,9 @@ struct Document<'a> {
     limits: LimitsDocument,
     #[serde(borrow, default)]
     config_schema: Option<&'a RawValue>,
+    /// What a `call` action asks. No host offers it yet.
+    #[serde(default)]
+    sources: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -132,6 +136,9 @@ struct LimitsDocument {
 
 impl Document<'_> {
     fn manifest(self) -> Result<Manifest, ManifestError> {
+        if !self.sources.is_empty() {
+            return Err(ManifestError::Sources);
+        }
         Ok(Manifest {
             subject: subject(self.reconciles, self.singleton)?,
             name: self.name,

@@ -333,8 +333,8 @@ mod tests {
     #[test]
     fn what_the_host_does_for_every_object_or_prints_again_and_again_is_bounded() {
         let error = |change: fn(&mut Manifest)| error(change);
-        let verbs = error(|it| it.writes[0].verbs = vec![Verb::Create; 6]);
-        assert_eq!(verbs, "6 verbs of a write; a manifest has at most 5");
+        let verbs = error(|it| it.writes[0].verbs = vec![Verb::Create; 7]);
+        assert_eq!(verbs, "7 verbs of a write; a manifest has at most 6");
         let terms = error(|it| selection(it).fields = Some("a=,".repeat(17)));
         assert!(terms.contains("conditions in a field selector"), "{terms}");
         let labels = error(|it| {

@@ -108,6 +108,8 @@ fn conditional(operation: &Operation, version: &str) -> Option<Operation> {
             propagation: *propagation,
             grace_period_seconds: *grace_period_seconds,
         },
-        Operation::Create { .. } | Operation::Event { .. } => return None,
+        Operation::Create { .. } | Operation::DeleteAll { .. } | Operation::Event { .. } => {
+            return None;
+        }
     })
 }

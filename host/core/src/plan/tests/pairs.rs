@@ -132,7 +132,9 @@ impl Versioned {
                 }
                 self.store(name, live)
             }
-            (Operation::Event { .. }, _) => unreachable!("none is asked for"),
+            (Operation::Event { .. } | Operation::DeleteAll { .. }, _) => {
+                unreachable!("none is asked for")
+            }
         }
     }
     /// Does what the outcome with these actions is planned to do.

@@ -119,3 +119,59 @@ fn it_stays_open_whether_a_read_has_an_answer_if_too_many_objects_would_be_exami
         (Some(true), None)
     );
 }
+
+/// The objects of a list, read in pages of this size.
+fn in_pages(reader: &mut Reader, filter: &ListFilter, size: u32) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let after: Option<serde_json::Value> = all
+            .last()
+            .map(|object| serde_json::from_str(object).unwrap());
+        let text = |member: &str| {
+            let value = after.as_ref().map(|after| &after["metadata"][member]);
+            value.and_then(|value| value.as_str()).unwrap_or_default()
+        };
+        let after = after.is_some().then_some(KeyRef {
+            namespace: text("namespace"),
+            name: text("name"),
+        });
+        let page = reader.list_page(&pods(), None, filter, after, size);
+        let page: Vec<Box<serde_json::value::RawValue>> =
+            serde_json::from_str(&page.unwrap()).unwrap();
+        let is_last = page.len() < size as usize;
+        all.extend(page.iter().map(|object| object.get().to_owned()));
+        if is_last {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn pages_of_any_size_make_up_the_list_and_are_one_read() {
+    let objects: Vec<String> = (0..10).map(|number| pod(number, "")).collect();
+    for filter in [ListFilter::Everything, absent(1)] {
+        let mut reader = reader(&objects);
+        let list = reader.list(&pods(), None, &filter).unwrap();
+        let list: Vec<Box<serde_json::value::RawValue>> = serde_json::from_str(&list).unwrap();
+        let list: Vec<String> = list.iter().map(|object| object.get().to_owned()).collect();
+        for size in 1..=11 {
+            assert_eq!(in_pages(&mut reader, &filter, size), list, "{size}");
+        }
+        assert_eq!(reader.into_reads().len(), 1);
+    }
+}
+
+#[test]
+fn a_page_costs_what_it_looks_at_and_one_for_no_object_is_a_mistake() {
+    let objects: Vec<String> = (0..1_000).map(|number| pod(number, "")).collect();
+    let mut reader = reader(&objects);
+    let last = key(989);
+    let everything = ListFilter::Everything;
+    let page = |reader: &mut Reader, limit| {
+        let after = Some(last.parts());
+        reader.list_page(&pods(), None, &everything, after, limit)
+    };
+    let cost = cost(&mut reader, |reader| drop(page(reader, 100)));
+    assert!(cost < FUEL_PER_READ + 20 * FUEL_PER_OBJECT, "{cost}");
+    assert_eq!(page(&mut reader, 0), Err(ReadError::EmptyPage));
+}

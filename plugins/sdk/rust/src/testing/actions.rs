@@ -42,6 +42,15 @@ pub fn to_json(action: &Action) -> Value {
                 "grace-period-seconds": delete.grace_period_seconds,
             }),
         ),
+        Action::DeleteAll(all) => (
+            "delete-all",
+            json!({
+                "kind": all.kind,
+                "namespace": all.namespace,
+                "labels": all.labels,
+                "propagation": all.propagation.map(propagation),
+            }),
+        ),
         Action::Event(event) => (
             "event",
             json!({
@@ -68,6 +77,15 @@ pub fn to_json(action: &Action) -> Value {
                 .collect();
             ("children", json!({"objects": objects}))
         }
+        Action::Call(call) => (
+            "call",
+            json!({
+                "source": call.source,
+                "method": call.method,
+                "path": call.path,
+                "body": call.body.as_deref().map(document),
+            }),
+        ),
     };
     Value::Object(Map::from_iter([(name.to_owned(), given(value))]))
 }

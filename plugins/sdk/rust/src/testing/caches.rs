@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ControllerSettings, Delta, Hub, InformerId, InformerKey, Kind, Listing, Object, ObjectKey,
-    Plugin, PluginId, Rehearsal, ResourceVersion, Schema,
+    ControllerSettings, Delta, Granted, Grants, Hub, InformerId, InformerKey, Kind, KindName,
+    Listing, Manifest, Object, ObjectKey, Plugin, PluginId, ReadDeclaration, ReadGrant, Rehearsal,
+    ResourceVersion, Schema, WriteDeclaration, WriteGrant,
 };
 use serde_json::Value;
 
@@ -31,6 +32,7 @@ impl Caches {
         let settings = ControllerSettings {
             secret_values: true,
             quarantine: false,
+            grants: everything(guest.manifest()),
             ..ControllerSettings::default()
         };
         let mut hub = Hub::default();
@@ -112,6 +114,30 @@ impl Caches {
         let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         let rehearsal = self.hub.rehearse(self.plugin, key, now);
         rehearsal.expect("the plugin does not leave")
+    }
+}
+
+/// Grants all that a manifest asks for, and the verbs, too, that are granted by name only.
+fn everything(manifest: &Manifest) -> Grants {
+    let read = |read: &ReadDeclaration| ReadGrant {
+        kind: KindName::of(&read.kind),
+        namespaces: BTreeSet::new(),
+    };
+    let write = |write: &WriteDeclaration| WriteGrant {
+        kind: KindName::of(&write.kind),
+        subresource: write.subresource.clone(),
+        verbs: write.verbs.iter().copied().collect(),
+        namespaces: BTreeSet::new(),
+        names: BTreeSet::new(),
+        force: true,
+    };
+    Grants {
+        what: Granted::Listed {
+            reads: manifest.reads.iter().map(read).collect(),
+            writes: manifest.writes.iter().map(write).collect(),
+            events: true,
+        },
+        ..Grants::default()
     }
 }
 

@@ -8,8 +8,8 @@ use pilothouse_core as host;
 
 use crate::bindings::pilothouse::controller::changes;
 use crate::{
-    Action, ActionResult, Delete, Effect, Event, Failure, Filter, Next, ObjectRef, Outcome,
-    ReadError, Request, Stage,
+    Action, ActionResult, Delete, DeleteAll, Effect, Event, Failure, Filter, Next, ObjectRef,
+    Outcome, Question, ReadError, Request, Stage,
 };
 
 /// A kind that a plugin names.
@@ -51,17 +51,20 @@ pub(super) fn subject(kind: Option<&host::Kind>, key: &host::ObjectKey) -> Optio
     kind.map(|kind| ObjectRef::new(&kind.to_string(), &key.namespace, &key.name))
 }
 
-/// The request for a guest. `object` is the key's own object as the guest would read it.
+/// The request for a guest. `object` is the key's own object as the guest would read it, and `memo`
+/// what the guest is given of the request's.
 pub(super) fn request(
     request: &host::Request,
     kind: Option<&host::Kind>,
     object: Option<String>,
+    memo: Option<&str>,
 ) -> Request {
     Request {
         key: subject(kind, &request.key),
         object,
         attempt: request.attempt,
         previous: request.previous.iter().cloned().map(Into::into).collect(),
+        memo: memo.map(ToOwned::to_owned),
         config: request.config.clone(),
     }
 }
@@ -77,6 +80,7 @@ impl From<host::Effect> for Effect {
                 host::EffectVerb::Update => changes::Verb::Update,
                 host::EffectVerb::Patch => changes::Verb::Patch,
                 host::EffectVerb::Delete => changes::Verb::Delete,
+                host::EffectVerb::DeleteAll => changes::Verb::DeleteAll,
                 host::EffectVerb::Event => changes::Verb::Event,
                 host::EffectVerb::Finalizer => changes::Verb::Finalizer,
             },
@@ -122,6 +126,7 @@ pub(super) fn read_error(error: &host::ReadError) -> ReadError {
         | Host::TooMany
         | Host::TooLarge(_)
         | Host::Selector
+        | Host::EmptyPage
         | Host::Unreadable { .. } => stopped(text),
     }
 }
@@ -139,10 +144,29 @@ fn stopped<T>(reason: impl std::fmt::Display) -> T {
 pub(super) fn outcome(outcome: &Outcome) -> host::Outcome {
     host::Outcome {
         stages: outcome.stages.iter().cloned().map(Into::into).collect(),
-        next: match outcome.next.clone() {
-            Next::OnChange => host::NextRun::OnChange,
-            Next::After(time) => host::NextRun::After(Duration::from_millis(time)),
-            Next::Retry(text) => host::NextRun::Retry(text),
+        confirm: outcome.confirm.iter().map(confirmation).collect(),
+        follow_up: host::FollowUp {
+            next: match outcome.next.clone() {
+                Next::OnChange => host::NextRun::OnChange,
+                Next::After(time) => host::NextRun::After(Duration::from_millis(time)),
+                Next::Retry(text) => host::NextRun::Retry(text),
+            },
+            not_before: Duration::from_millis(outcome.not_before),
+            memo: outcome.memo.as_deref().map(Into::into),
+        },
+    }
+}
+
+fn confirmation(question: &Question) -> host::Confirmation {
+    match question {
+        Question::Object(object) => {
+            let (kind, key) = object_ref(object);
+            host::Confirmation::Object(kind, key)
+        }
+        Question::Objects(query) => host::Confirmation::Objects {
+            kind: kind(&query.kind),
+            namespace: query.namespace.clone(),
+            filter: filter(&query.filter),
         },
     }
 }
@@ -196,6 +220,7 @@ impl From<Action> for host::Action {
                 }
             }
             Action::Delete(delete) => Self::Delete(delete.into()),
+            Action::DeleteAll(all) => Self::DeleteAll(all.into()),
             Action::Event(event) => Self::Event(event.into()),
             Action::Finalizer(finalizer) => {
                 let (kind, key) = object_ref(&finalizer.object);
@@ -209,6 +234,7 @@ impl From<Action> for host::Action {
             Action::Children(children) => Self::Children {
                 objects: children.objects,
             },
+            Action::Call(_) => stopped("this host offers no calls"),
         }
     }
 }
@@ -221,12 +247,29 @@ impl From<Delete> for host::Delete {
             key,
             uid: delete.uid,
             resource_version: delete.resource_version,
-            propagation: delete.propagation.map(|propagation| match propagation {
-                changes::Propagation::Background => host::Propagation::Background,
-                changes::Propagation::Foreground => host::Propagation::Foreground,
-                changes::Propagation::Orphan => host::Propagation::Orphan,
-            }),
+            propagation: delete.propagation.map(Into::into),
             grace_period_seconds: delete.grace_period_seconds,
+        }
+    }
+}
+
+impl From<DeleteAll> for host::DeleteAll {
+    fn from(all: DeleteAll) -> Self {
+        Self {
+            kind: kind(&all.kind),
+            namespace: all.namespace,
+            labels: all.labels,
+            propagation: all.propagation.map(Into::into),
+        }
+    }
+}
+
+impl From<changes::Propagation> for host::Propagation {
+    fn from(propagation: changes::Propagation) -> Self {
+        match propagation {
+            changes::Propagation::Background => Self::Background,
+            changes::Propagation::Foreground => Self::Foreground,
+            changes::Propagation::Orphan => Self::Orphan,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The controller under test, as the host sees a plugin: it reads through the host's own reader.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ pub(super) struct Guest {
     manifest: host::Manifest,
     /// What the hub runs. `None` while it is to run nothing.
     controller: Mutex<Option<Reconcile>>,
+    forgets_memos: AtomicBool,
     lines: Lines,
 }
 
@@ -50,6 +52,7 @@ impl Guest {
         Self {
             manifest,
             controller: Mutex::default(),
+            forgets_memos: AtomicBool::default(),
             lines: Lines::default(),
         }
     }
@@ -68,6 +71,15 @@ impl Guest {
         *lock(&self.controller) = controller;
     }
 
+    /// From now on no run is given a memo.
+    pub fn forget_memos(&self) {
+        self.forgets_memos.store(true, Ordering::Relaxed);
+    }
+
+    pub fn forgets_memos(&self) -> bool {
+        self.forgets_memos.load(Ordering::Relaxed)
+    }
+
     /// The request for a run, with the key's own object, which counts as read.
     pub fn request(
         &self,
@@ -79,7 +91,9 @@ impl Guest {
         let object = object.transpose();
         let object = object.map_err(|error| convert::read_error(&error))?;
         let object = object.flatten().map(str::to_owned);
-        Ok(convert::request(request, kind, object))
+        let memo = request.memo.as_deref();
+        let memo = memo.filter(|_| !self.forgets_memos());
+        Ok(convert::request(request, kind, object, memo))
     }
 
     /// Runs a controller. A read that was denied fails the reconcile, even if the controller went
@@ -164,6 +178,20 @@ impl Host for Reading<'_> {
         let mut reader = self.reader.borrow_mut();
         let (kind, filter) = (convert::kind(&query.kind), convert::filter(&query.filter));
         let found = reader.list(&kind, query.namespace.as_deref(), &filter);
+        found.map_err(|error| convert::read_error(&error))
+    }
+
+    fn list_page_json(
+        &self,
+        query: &Query,
+        after: Option<&ObjectRef>,
+        limit: u32,
+    ) -> Result<String, ReadError> {
+        let mut reader = self.reader.borrow_mut();
+        let (kind, filter) = (convert::kind(&query.kind), convert::filter(&query.filter));
+        let after = after.map(|after| host::ObjectKey::new(&after.namespace, &after.name));
+        let after = after.as_ref().map(host::ObjectKey::parts);
+        let found = reader.list_page(&kind, query.namespace.as_deref(), &filter, after, limit);
         found.map_err(|error| convert::read_error(&error))
     }
 

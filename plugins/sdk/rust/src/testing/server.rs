@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pilothouse_core::{
-    ActionResult, Kind, ObjectKey, Operation, PatchType, ResourceVersion, Write, WriteAnswer,
+    ActionResult, InformerKey, Kind, Object, ObjectKey, Operation, PatchType, ResourceVersion,
+    Schema, Write, WriteAnswer,
 };
 use serde_json::{Value, json};
 
@@ -119,7 +120,7 @@ impl Server {
         (kind, is_older)
     }
 
-    /// Carries out a write.
+    /// Carries out a write of one object.
     pub fn write(&mut self, write: &Write) -> WriteAnswer {
         let Write {
             kind,
@@ -130,7 +131,7 @@ impl Server {
         let subresource = subresource.as_deref();
         let before = self.get(kind, key).cloned();
         let answer = match operation {
-            Operation::Event { .. } => Ok(None),
+            Operation::Event { .. } | Operation::DeleteAll { .. } => Ok(None),
             _ if !matches!(subresource, None | Some("status")) => Ok(None),
             Operation::Apply { object, force } => {
                 self.apply(kind, key, subresource, document(object), *force)
@@ -160,6 +161,7 @@ impl Server {
                 .err()
                 .map(|refused| status(refused).to_owned()),
             result: answer.map_or_else(|refused| refused, ActionResult::Done),
+            deleted: Vec::new(),
             owner: None,
         }
     }
@@ -284,6 +286,21 @@ impl Server {
             new["metadata"]["deletionTimestamp"] = rfc3339(self.now).into();
         }
         self.store(kind, key, new, Some(&current))
+    }
+
+    /// The objects that an informer brings.
+    pub fn matching(&self, wanted: &InformerKey) -> Vec<&Value> {
+        let parse = |object: &Value| {
+            Object::parse(&wanted.kind, &object.to_string(), &Schema::default()).ok()
+        };
+        let is_wanted = |object: &&Value| {
+            parse(object).is_some_and(|parsed| {
+                let namespace = wanted.namespace.as_deref();
+                namespace.is_none_or(|namespace| parsed.key().namespace == namespace)
+                    && wanted.selects(&parsed, &object.to_string())
+            })
+        };
+        self.all(&wanted.kind).filter(is_wanted).collect()
     }
 
     fn existing(&self, kind: &Kind, key: &ObjectKey) -> Result<Value, ActionResult> {

@@ -1,0 +1,142 @@
+//! A reconcile whose reads are registered, and whose writes wait for the API server to confirm what
+//! they rest on.
+
+use std::collections::BTreeMap;
+
+use super::{Finished, ReconcileError, Writing};
+use crate::cache::snapshot::{InformerId, Snapshot};
+use crate::hub::fetch::{Fetch, Purpose, Question, ReadFailure};
+use crate::model::key::ObjectKey;
+use crate::model::object::Object;
+use crate::plan::confirm::{Confirmed, ConfirmedList, ConfirmedObject, ObjectIdentity};
+
+/// Most objects that are fetched because the server's answers differ. What is beyond them the
+/// watches bring.
+const MAX_FETCHED: usize = 100;
+
+/// What follows the end of a guest.
+pub enum Decision {
+    /// There is nothing to write.
+    Finished(Finished),
+    /// The writes can be sent.
+    Writing(Writing),
+    /// The API server must be asked first.
+    Confirming(Confirming),
+}
+
+/// A reconcile whose questions the API server has to answer.
+#[must_use = "its key is held until the reconcile is given back"]
+pub struct Confirming {
+    pub(in crate::hub) writing: Writing,
+    pub(in crate::hub) confirmed: Confirmed,
+}
+
+/// The API server's answers, in the order of the questions.
+pub struct ConfirmAnswers {
+    /// To each of [`Confirming::objects`]: its JSON, or `None` if there is no such object.
+    pub objects: Vec<Result<Option<String>, ReadFailure>>,
+    /// To each of [`Confirming::lists`]: what [`ConfirmedList::examine`] has found.
+    pub lists: Vec<Result<BTreeMap<ObjectKey, ObjectIdentity>, ReadFailure>>,
+}
+
+/// What follows the answers.
+pub enum ConfirmEnd {
+    /// The server answers as the snapshot does: the writes can be sent.
+    Writing(Writing),
+    /// It does not. These objects are to be [fetched](crate::Hub::fetched), and then the key is
+    /// given back.
+    Contradicted(Fetch, Finished),
+    /// There is no answer.
+    Finished(Finished),
+}
+
+impl Confirming {
+    /// The objects to be fetched.
+    pub fn objects(&self) -> &[ConfirmedObject] {
+        &self.confirmed.objects
+    }
+
+    /// The lists to be read.
+    pub fn lists(&self) -> &[ConfirmedList] {
+        &self.confirmed.lists
+    }
+
+    /// Compares the answers with what the reconcile has seen. `snapshot`: the present caches.
+    pub(in crate::hub) fn answered(
+        self,
+        answers: ConfirmAnswers,
+        snapshot: &Snapshot,
+    ) -> ConfirmEnd {
+        let Self { writing, confirmed } = self;
+        let differing = match differing(&confirmed, answers, snapshot) {
+            Err(error) => return ConfirmEnd::Finished(Finished::failed(writing.held, error)),
+            Ok(differing) if differing.is_empty() => return ConfirmEnd::Writing(writing),
+            Ok(differing) => differing,
+        };
+        let is_watched = |(informer, _): &(InformerId, ObjectKey)| {
+            let informer = snapshot.informers.get(*informer);
+            informer.is_some_and(|cache| cache.users() > 0)
+        };
+        let questions = differing.into_iter().filter(is_watched).take(MAX_FETCHED);
+        let fetch = Fetch {
+            plugin: writing.held.plugin,
+            key: writing.held.request.key.clone(),
+            purpose: Purpose::Confirm,
+            questions: questions
+                .map(|(informer, key)| Question::of(snapshot, informer, key))
+                .collect(),
+        };
+        ConfirmEnd::Contradicted(fetch, Finished::contradicted(writing.held))
+    }
+}
+
+/// The objects of which the server's answers differ from what the reconcile has seen.
+fn differing(
+    confirmed: &Confirmed,
+    answers: ConfirmAnswers,
+    snapshot: &Snapshot,
+) -> Result<Vec<(InformerId, ObjectKey)>, ReconcileError> {
+    let mut differing = Vec::new();
+    for (asked, answer) in confirmed.objects.iter().zip(answers.objects) {
+        let what = || format!("{} {}", asked.kind, asked.key);
+        let found = answer.map_err(|failure| unconfirmed(&what(), failure))?;
+        let found = identity(asked, found.as_deref(), snapshot);
+        let found = found.map_err(|reason| ReconcileError::Unconfirmed(what() + ": " + &reason))?;
+        if found != asked.shown {
+            differing.push((asked.informer, asked.key.clone()));
+        }
+    }
+    for (asked, answer) in confirmed.lists.iter().zip(answers.lists) {
+        let found = answer.map_err(|failure| unconfirmed(&asked.target.to_string(), failure))?;
+        let keys = asked.shown.keys().chain(found.keys());
+        let differs = |key: &&ObjectKey| asked.shown.get(key) != found.get(key);
+        let keys: std::collections::BTreeSet<&ObjectKey> = keys.filter(differs).collect();
+        differing.extend(keys.into_iter().map(|key| (asked.informer, key.clone())));
+    }
+    Ok(differing)
+}
+
+/// What the server has of an object, as far as the informer selects it.
+fn identity(
+    asked: &ConfirmedObject,
+    found: Option<&str>,
+    snapshot: &Snapshot,
+) -> Result<Option<ObjectIdentity>, String> {
+    let Some(json) = found else {
+        return Ok(None);
+    };
+    let cache = &snapshot.informers[asked.informer];
+    let object = Object::parse(&asked.kind, json, cache.schema());
+    let object = object.map_err(|error| error.to_string())?;
+    let is_selected = cache.informer_key().selects(&object, json);
+    Ok(is_selected.then(|| ObjectIdentity::of(&object)))
+}
+
+fn unconfirmed(what: &str, failure: ReadFailure) -> ReconcileError {
+    match failure {
+        ReadFailure::NoAnswer(reason) => {
+            ReconcileError::Unavailable(format!("cannot confirm {what}: {reason}"))
+        }
+        ReadFailure::Refused(reason) => ReconcileError::Unconfirmed(format!("{what}: {reason}")),
+    }
+}
