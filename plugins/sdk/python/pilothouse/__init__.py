@@ -8,10 +8,13 @@ ends with a running plugin; `pilothouse.testing` runs a controller without a clu
 
 from .changes import (
     Action,
+    Answer,
     Apply,
+    Call,
     Children,
     Create,
     Delete,
+    DeleteAll,
     Effect,
     Event,
     Finalizer,
@@ -34,11 +37,14 @@ from .outcome import Denied, Failure, Outcome, Retry, Stage, Terminal
 
 __all__ = [
     "Action",
+    "Answer",
     "Apply",
+    "Call",
     "Children",
     "Controller",
     "Create",
     "Delete",
+    "DeleteAll",
     "Denied",
     "Effect",
     "Event",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from .objects import ObjectRef
@@ -25,6 +26,11 @@ def to_json(document: Any) -> str:
     return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
+def selector_text(labels: str | Mapping[str, Any] | None) -> str | None:
+    """A label selector as text: as kubectl writes it, or a LabelSelector as JSON."""
+    return labels if labels is None or isinstance(labels, str) else to_json(labels)
+
+
 def choice(type_name: str, names: tuple[str, ...], **options: Any) -> Any:
     """A field that is a case of an enum of the contract."""
     return dataclasses.field(metadata={"enum": type_name, "names": names}, **options)
@@ -33,6 +39,12 @@ def choice(type_name: str, names: tuple[str, ...], **options: Any) -> Any:
 def document(**options: Any) -> Any:
     """A field that crosses to the host as JSON text."""
     return dataclasses.field(metadata={"is_document": True}, **options)
+
+
+def kebab(name: str) -> str:
+    """A name of a type as the contract has it: `delete-all`."""
+    words = "".join(f"-{char.lower()}" if char.isupper() else char for char in name)
+    return words.removeprefix("-")
 
 
 @dataclass(frozen=True)
@@ -49,8 +61,8 @@ class Action:
 
     @property
     def verb(self) -> str:
-        """What the action is called in the contract: `apply`."""
-        return type(self).__name__.lower()
+        """What the action is called in the contract: `apply`, `delete-all`."""
+        return kebab(type(self).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """The action as data, for comparisons: `{"apply": {"object": {…}, "force": True}}`.
@@ -126,6 +138,25 @@ class Delete(Action):
 
 
 @dataclass(frozen=True)
+class DeleteAll(Action):
+    """Deletes all objects of a kind in a namespace, as they are on the server: also those that the
+    snapshot does not show.
+
+    The namespace of a kind without namespaces is empty. `labels` is a selector as in `host.list`.
+    The verb to declare is `deletecollection`, which the operator grants by name only.
+    """
+
+    kind: str
+    namespace: str
+    labels: str | Mapping[str, Any] | None = None
+    propagation: str | None = choice("Propagation", PROPAGATIONS, default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "labels", selector_text(self.labels))
+
+
+@dataclass(frozen=True)
 class Event(Action):
     """A Kubernetes Event about an object. It never fails the reconcile.
 
@@ -163,20 +194,44 @@ class Children(Action):
 
 
 @dataclass(frozen=True)
+class Call(Action):
+    """A request to a source of the manifest. No host offers it yet: such an outcome is refused."""
+
+    source: str
+    method: str
+    path: str
+    body: Any = document(default=None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a source has answered to a call."""
+
+    status: int
+    """HTTP's status code."""
+    body: str
+    at: datetime
+    """When the answer came, in UTC."""
+
+
+@dataclass(frozen=True)
 class Effect:
     """What became of one write of this key's previous outcome."""
 
     object: ObjectRef
-    """With the name that the host derived from `generateName`."""
+    """With the name that the host derived from `generateName`. That of `delete-all` has none."""
     verb: str
-    """`apply`, `create`, `update`, `patch`, `delete`, `event` or `finalizer`."""
+    """`apply`, `create`, `update`, `patch`, `delete`, `delete-all`, `event`, `finalizer` or
+    `call`."""
     result: str
     """`done`, `unchanged`, `skipped`, `conflict`, `already-exists`, `not-found`, `forbidden`,
-    `invalid` or `failed`."""
+    `invalid`, `failed` or `answered`."""
     text: str | None = None
     """Of `done`: the object's resourceVersion afterwards. Of an error: why, for people."""
+    answer: Answer | None = None
+    """Of `answered`."""
 
     @property
     def is_error(self) -> bool:
         """Whether the write has failed, or was skipped."""
-        return self.result not in ("done", "unchanged")
+        return self.result not in ("done", "unchanged", "answered")

@@ -29,6 +29,7 @@ def read_manifest(document: dict[str, Any]) -> Manifest:
     """
     try:
         manifest: Manifest = record(Manifest)(document, "")
+        _check_offered(manifest)
         _check_subject_form(manifest)
         _check(manifest)
     except (ShapeError, FieldPathError) as error:
@@ -41,6 +42,11 @@ def check_key(namespace: str, name: str) -> str | None:
     is_segment = name not in ("", ".", "..") and "/" not in name and "%" not in name
     if not is_segment or len(name) > 253 or not all("!" <= char <= "~" for char in name):
         return f"{quoted(name[:253])} is not an object's name"
+    return check_namespace(namespace)
+
+
+def check_namespace(namespace: str) -> str | None:
+    """Why this cannot be an object's namespace, which may be empty. None if it can."""
     if namespace and not is_dns_label(namespace):
         return f"{quoted(namespace[:253])} is not a namespace's name"
     return None
@@ -49,6 +55,11 @@ def check_key(namespace: str, name: str) -> str | None:
 def is_dns_label(text: str) -> bool:
     """Whether a text is a DNS label (RFC 1123), such as `kube-system`."""
     return re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text) is not None
+
+
+def _check_offered(manifest: Manifest) -> None:
+    if manifest.sources:
+        raise ManifestError("sources: this host offers no calls; leave it out")
 
 
 def _check_subject_form(manifest: Manifest) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from .changes import Effect, to_json
+from .changes import Effect, selector_text
 from .objects import EPOCH, ObjectRef
 
 # `list` is a method of `Host`, so its annotations cannot name the type.
@@ -33,6 +33,9 @@ class Request:
     """What became of this key's previous outcome: one effect for each write."""
     config: dict[str, Any] = field(default_factory=dict)
     """The plugin's configuration. Empty when it has none."""
+    memo: Any = None
+    """What this key's last outcome asked to be remembered (`Outcome.remember`). None: nothing, or
+    the host has forgotten it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,35 @@ class Filter:
     """A selector as text, in kubectl's form or as JSON."""
     index: tuple[str, str] | None = None
     """The name of an index of the manifest, and the value."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question about the objects of a kind."""
+
+    kind: str
+    namespace: str | None = None
+    """None: all namespaces that the manifest reads."""
+    which: Filter = Filter()
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        namespace: str | None,
+        labels: str | Mapping[str, Any] | None,
+        match_labels: Mapping[str, str] | None,
+        index: tuple[str, str] | None,
+    ) -> Query:
+        """The question that the arguments of `Host.list` ask. Raises `ValueError` or `TypeError`
+        for those that do not fit together."""
+        if sum(given is not None for given in (labels, match_labels, index)) > 1:
+            raise ValueError("give one of labels, match_labels and index")
+        if match_labels is not None:
+            labels = {"matchLabels": dict(match_labels)}
+        if index is not None and not (isinstance(index, tuple) and len(index) == 2):
+            raise TypeError(f'index is {index!r}, and not a name and a value: ("node", "n1")')
+        return cls(kind, namespace, Filter(selector_text(labels), index))
 
 
 class Host(ABC):
@@ -57,8 +89,12 @@ class Host(ABC):
         """The object as JSON. Raises `Denied`."""
 
     @abstractmethod
-    def _list(self, kind: str, namespace: str | None, which: Filter) -> str:
+    def _list(self, query: Query) -> str:
         """The objects as a JSON list. Raises `Denied`."""
+
+    @abstractmethod
+    def _list_page(self, query: Query, after: ObjectRef | None, limit: int) -> str:
+        """Those of the same objects that come after this one, as a JSON list. Raises `Denied`."""
 
     @abstractmethod
     def _now(self) -> int:
@@ -98,14 +134,54 @@ class Host(ABC):
 
         Raises `Denied` for what the plugin may not read.
         """
-        if sum(given is not None for given in (labels, match_labels, index)) > 1:
-            raise ValueError("give one of labels, match_labels and index")
-        if match_labels is not None:
-            labels = {"matchLabels": dict(match_labels)}
-        text = labels if labels is None or isinstance(labels, str) else to_json(labels)
-        if index is not None and not (isinstance(index, tuple) and len(index) == 2):
-            raise TypeError(f'index is {index!r}, and not a name and a value: ("node", "n1")')
-        found: Objects = json.loads(self._list(kind, namespace, Filter(text, index)))
+        query = Query.of(kind, namespace, labels, match_labels, index)
+        found: Objects = json.loads(self._list(query))
+        return found
+
+    def list_page(
+        self,
+        kind: str,
+        namespace: str | None = None,
+        *,
+        after: ObjectRef | None = None,
+        limit: int,
+        labels: str | Mapping[str, Any] | None = None,
+        match_labels: Mapping[str, str] | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> Objects:
+        """Lists as `list` does those objects that come after this one, at most `limit` of them.
+
+        Without `after`: the first ones. Fewer than `limit` objects are the last ones. The pages of
+        one reconcile agree with each other, and all of them are one read: that of the whole list.
+        """
+        query = Query.of(kind, namespace, labels, match_labels, index)
+        return self._page(query, after, limit)
+
+    def pages(
+        self,
+        kind: str,
+        namespace: str | None = None,
+        *,
+        size: int = 500,
+        labels: str | Mapping[str, Any] | None = None,
+        match_labels: Mapping[str, str] | None = None,
+        index: tuple[str, str] | None = None,
+    ) -> Iterator[Objects]:
+        """Lists as `list` does, in pages of at most `size` objects: for a list that does not fit
+        into the memory at once. No page is empty."""
+        query = Query.of(kind, namespace, labels, match_labels, index)
+        after = None
+        while page := self._page(query, after, size):
+            yield page
+            if len(page) < size:
+                return
+            metadata = page[-1]["metadata"]
+            after = ObjectRef(kind, metadata.get("namespace", ""), metadata["name"])
+
+    def _page(self, query: Query, after: ObjectRef | None, limit: int) -> Objects:
+        if not 1 <= limit < 1 << 32:
+            raise ValueError(f"a page of {limit} objects: write a number from 1 to {(1 << 32) - 1}")
+        found: Objects = json.loads(self._list_page(query, after, limit))
         return found
 
     def now(self) -> datetime:

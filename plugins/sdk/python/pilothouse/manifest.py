@@ -12,7 +12,7 @@ from typing import Any
 from . import shapes
 from .shapes import member
 
-VERBS = ("apply", "create", "update", "patch", "delete")
+VERBS = ("apply", "create", "update", "patch", "delete", "deletecollection")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Write:
     kind: str = member(shapes.kind, required=True)
     """`v1/Pod`, `apps/v1/Deployment`."""
     verbs: Sequence[str] = member(shapes.sequence(shapes.one_of(*VERBS)), required=True)
-    """`apply`, `create`, `update`, `patch`, `delete`."""
+    """`apply`, `create`, `update`, `patch`, `delete`, or `deletecollection`, which is for
+    `delete_all` and which the operator grants by name only."""
     subresource: str | None = member(shapes.optional(shapes.string), default=None, kw_only=True)
     """`status`, `scale`, `eviction`, `binding`, …. None: the object itself."""
     children: bool = member(shapes.boolean, default=False, kw_only=True)
@@ -125,6 +126,8 @@ class Manifest:
         shapes.anything, default=None, kw_only=True
     )
     """The JSON Schema of its configuration."""
+    sources: Sequence[Any] = member(shapes.sequence(shapes.anything), default=(), kw_only=True)
+    """What its calls ask. No host offers them yet: a manifest that names one is refused."""
 
     @property
     def subject(self) -> Selection | None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from .changes import Action, Effect, to_json
-from .host import Filter, Host, Request
-from .objects import ObjectRef
+from .changes import Action, Answer, Effect, kebab, to_json
+from .host import Host, Query, Request
+from .objects import EPOCH, ObjectRef
 from .outcome import Denied, Failure, Outcome, Terminal, milliseconds
 
 if TYPE_CHECKING:
@@ -61,14 +62,17 @@ class _Imports(Host):
             raise _denied(error) from None
         return found
 
-    def _list(self, kind: str, namespace: str | None, which: Filter) -> str:
-        wit: Any = snapshot.Filter_Everything()
-        if which.labels is not None:
-            wit = snapshot.Filter_Labels(which.labels)
-        if which.index is not None:
-            wit = snapshot.Filter_Index(snapshot.IndexValue(*which.index))
+    def _list(self, query: Query) -> str:
         try:
-            found: str = snapshot.list(snapshot.Query(kind, namespace, wit))
+            found: str = snapshot.list(_query(query))
+        except Err as error:
+            raise _denied(error) from None
+        return found
+
+    def _list_page(self, query: Query, after: ObjectRef | None, limit: int) -> str:
+        last = None if after is None else types.ObjectRef(*after)
+        try:
+            found: str = snapshot.list_page(_query(query), last, limit)
         except Err as error:
             raise _denied(error) from None
         return found
@@ -79,6 +83,21 @@ class _Imports(Host):
 
     def _log(self, level: str, message: str, fields: list[tuple[str, str]]) -> None:
         log.log(log.Level[level.upper()], message, fields)
+
+
+def _query(query: Query) -> Any:
+    which: Any = snapshot.Filter_Everything()
+    if query.which.labels is not None:
+        which = snapshot.Filter_Labels(query.which.labels)
+    if query.which.index is not None:
+        which = snapshot.Filter_Index(snapshot.IndexValue(*query.which.index))
+    return snapshot.Query(query.kind, query.namespace, which)
+
+
+def _question(asked: ObjectRef | Query) -> Any:
+    if isinstance(asked, ObjectRef):
+        return snapshot.Question_Object(types.ObjectRef(*asked))
+    return snapshot.Question_Objects(_query(asked))
 
 
 def _denied(error: Any) -> Denied:
@@ -93,18 +112,27 @@ def _request(request: Any) -> Request:
         attempt=request.attempt,
         previous=[_effect(effect) for effect in request.previous],
         config=json.loads(request.config),
+        memo=_memo(request.memo),
     )
+
+
+def _memo(text: str | None) -> Any:
+    """What was remembered. What cannot be decoded counts as forgotten."""
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return None
 
 
 def _effect(effect: Any) -> Effect:
-    ref, case = effect.object, type(effect.outcome).__name__.removeprefix("ActionResult_")
-    result = "".join(f"-{char.lower()}" if char.isupper() else char for char in case)
-    return Effect(
-        ObjectRef(ref.kind, ref.namespace, ref.name),
-        effect.verb.name.lower(),
-        result.removeprefix("-"),
-        getattr(effect.outcome, "value", None),
-    )
+    ref = ObjectRef(effect.object.kind, effect.object.namespace, effect.object.name)
+    verb = effect.verb.name.lower().replace("_", "-")
+    result = kebab(type(effect.outcome).__name__.removeprefix("ActionResult_"))
+    value = getattr(effect.outcome, "value", None)
+    if result == "answered":
+        at = EPOCH + timedelta(milliseconds=value.at)
+        return Effect(ref, verb, result, answer=Answer(value.status, value.body, at))
+    return Effect(ref, verb, result, value)
 
 
 def _outcome(outcome: Outcome) -> Any:
@@ -118,7 +146,8 @@ def _outcome(outcome: Outcome) -> Any:
         after = plugin.Next_After(milliseconds(outcome.after))
     if outcome.retry_text is not None:
         after = plugin.Next_Retry(outcome.retry_text)
-    return plugin.Outcome(stages, after)
+    questions = [_question(asked) for asked in outcome.questions]
+    return plugin.Outcome(stages, questions, after, milliseconds(outcome.rest), outcome.memo)
 
 
 def _action(number: int, action: Action) -> Any:
@@ -134,7 +163,7 @@ def _action(number: int, action: Action) -> Any:
 def _member(action: Action, field: dataclasses.Field[Any]) -> Any:
     value, how = getattr(action, field.name), field.metadata
     if "is_document" in how:
-        return to_json(value)
+        return None if value is None and field.default is None else to_json(value)
     if "is_documents" in how:
         return [to_json(each) for each in value]
     if isinstance(value, ObjectRef):

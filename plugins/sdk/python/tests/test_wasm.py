@@ -3,9 +3,20 @@
 import json
 import types
 import unittest
+from datetime import datetime, timezone
 from unittest import mock
 
-from pilothouse import Effect, ObjectRef, Outcome, Retry, Terminal, controller, wasm
+from pilothouse import (
+    Answer,
+    Call,
+    Effect,
+    ObjectRef,
+    Outcome,
+    Retry,
+    Terminal,
+    controller,
+    wasm,
+)
 
 from bindings import Err, bindings
 
@@ -34,7 +45,7 @@ class Boundary(unittest.TestCase):
         patched.start()
         self.addCleanup(patched.stop)
 
-    def run_plugin(self, function, key=KEY, previous=()):
+    def run_plugin(self, function, key=KEY, previous=(), memo=None):
         """What the component returns for a request, when it is made from a function."""
         names = {}
         code = types.FunctionType(function.__code__, names, closure=function.__closure__)
@@ -46,6 +57,7 @@ class Boundary(unittest.TestCase):
             object='{"data": {"x": "y"}}',
             attempt=3,
             previous=list(previous),
+            memo=memo,
             config='{"a": 1}',
         )
         return plugin.reconcile(request)
@@ -77,11 +89,45 @@ class Boundary(unittest.TestCase):
         self.assertEqual(request.previous, wanted)
         self.assertIsNone(without_key.key)
 
+    def test_a_memo_is_given_back_and_one_that_does_not_decode_is_forgotten(self):
+        seen, made = [], Outcome()
+
+        def reconcile(request, host):
+            seen.append(request.memo)
+            return made
+
+        for memo in ('{"since": 1}', "{", None):
+            self.run_plugin(reconcile, memo=memo)
+        self.assertEqual(seen, [{"since": 1}, None, None])
+
+    def test_the_answer_to_a_call_is_an_effect_without_an_error(self):
+        seen, made, of = [], Outcome(), self.changes
+
+        def reconcile(request, host):
+            seen.extend(request.previous)
+            return made
+
+        ref = self.types.ObjectRef("", "", "store")
+        answered = of.ActionResult_Answered(of.Answer(404, "none", 1_500))
+        deleted = of.ActionResult_Done(None)
+        effects = [
+            of.Effect(ref, of.Verb.CALL, answered),
+            of.Effect(ref, of.Verb.DELETE_ALL, deleted),
+        ]
+        self.run_plugin(reconcile, previous=effects)
+        at = datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=timezone.utc)
+        store = ObjectRef("", "", "store")
+        answer = Effect(store, "call", "answered", answer=Answer(404, "none", at))
+        self.assertEqual(seen, [answer, Effect(store, "delete-all", "done")])
+        self.assertFalse(seen[0].is_error)
+
     def test_each_action_becomes_its_record(self):
         made = Outcome().apply({"é": 1}, subresource="status", force=True).create({}).update({})
         made.patch(KEY, [], patch_type="json-patch").delete(KEY, propagation="orphan")
         made.always().event(KEY, "R", "A", "n", event_type="warning").finalizer(KEY, "f", False)
         made.children([{"a": 1}]).requeue_after(1.5)
+        made.delete_all("v1/Pod", "x", {"matchLabels": {"a": "b"}}, propagation="foreground")
+        made.add(Call("store", "POST", "/x", {"a": 1})).add(Call("store", "GET", "/"))
         outcome = self.run_plugin(lambda request, host: made)
         ref, of = self.types.ObjectRef(*KEY), self.changes
         wanted = [
@@ -95,12 +141,42 @@ class Boundary(unittest.TestCase):
             of.Action_Event(of.Event(ref, of.EventType.WARNING, "R", "A", "n")),
             of.Action_Finalizer(of.Finalizer(ref, "f", False)),
             of.Action_Children(of.Children(['{"a":1}'])),
+            of.Action_DeleteAll(
+                of.DeleteAll(
+                    "v1/Pod", "x", '{"matchLabels":{"a":"b"}}', of.Propagation.FOREGROUND
+                )
+            ),
+            of.Action_Call(of.Call("store", "POST", "/x", '{"a":1}')),
+            of.Action_Call(of.Call("store", "GET", "/", None)),
         ]
         self.assertEqual(outcome.stages, [of.Stage(wanted, False), of.Stage(last, True)])
         self.assertEqual(outcome.next, self.plugin.Next_After(1_500))
         made.retry("later")
         outcome = self.run_plugin(lambda request, host: made)
         self.assertEqual(outcome.next, self.plugin.Next_Retry("later"))
+
+    def test_what_an_outcome_says_of_later_runs_crosses(self):
+        made = Outcome().confirm(KEY).confirm_list("v1/Pod", "x", labels="a")
+        made.confirm_list("v1/Pod", index=("node", "n")).not_before(20).remember({"é": 1})
+        outcome = self.run_plugin(lambda request, host: made)
+        of = self.snapshot
+        wanted = [
+            of.Question_Object(self.types.ObjectRef(*KEY)),
+            of.Question_Objects(of.Query("v1/Pod", "x", of.Filter_Labels("a"))),
+            of.Question_Objects(
+                of.Query("v1/Pod", None, of.Filter_Index(of.IndexValue("node", "n")))
+            ),
+        ]
+        self.assertEqual(outcome, self.plugin.Outcome(
+            stages=[],
+            confirm=wanted,
+            next=self.plugin.Next_OnChange(),
+            not_before=20_000,
+            memo='{"é":1}',
+        ))
+        made = Outcome()
+        outcome = self.run_plugin(lambda request, host: made)
+        self.assertEqual((outcome.confirm, outcome.not_before, outcome.memo), ([], 0, None))
 
     def test_reads_and_lines_reach_the_imports(self):
         asked = []
@@ -139,6 +215,29 @@ class Boundary(unittest.TestCase):
         fields = [("count", "2"), ("now", "1970-01-01T00:00:01.500000+00:00")]
         self.assertEqual(self.lines, [(self.log.Level.WARN, "look", fields)])
 
+    def test_pages_follow_each_other_until_one_is_not_full(self):
+        asked, found = [], []
+        pages = iter(["ab", "c"])
+
+        def listed(query, after, limit):
+            asked.append((query, after, limit))
+            named = [{"metadata": {"namespace": "x", "name": name}} for name in next(pages)]
+            return json.dumps(named)
+
+        self.snapshot.list_page = listed
+        made = Outcome()
+
+        def reconcile(request, host):
+            for page in host.pages("v1/Pod", labels="a", size=2):
+                found.append([each["metadata"]["name"] for each in page])
+            return made
+
+        self.run_plugin(reconcile)
+        self.assertEqual(found, [["a", "b"], ["c"]])
+        query = self.snapshot.Query("v1/Pod", None, self.snapshot.Filter_Labels("a"))
+        second = self.types.ObjectRef("v1/Pod", "x", "b")
+        self.assertEqual(asked, [(query, None, 2), (query, second, 2)])
+
     def failure(self, function):
         with self.assertRaises(Err) as raised:
             self.run_plugin(function)
@@ -168,8 +267,12 @@ class Boundary(unittest.TestCase):
             raise Err(self.snapshot.ReadError_Denied("not yours"))
 
         self.snapshot.get = got
+        self.snapshot.list_page = lambda query, after, limit: got(query)
+        wanted = self.plugin.Failure_Terminal("denied: not yours")
         failure = self.failure(lambda request, host: host.get("v1/Pod", "a", "b"))
-        self.assertEqual(failure, self.plugin.Failure_Terminal("denied: not yours"))
+        self.assertEqual(failure, wanted)
+        failure = self.failure(lambda request, host: host.list_page("v1/Pod", limit=1))
+        self.assertEqual(failure, wanted)
 
     def test_a_reconcile_without_an_outcome_fails(self):
         failure = self.failure(lambda request, host: None)

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..changes import Effect, to_json
@@ -14,14 +14,17 @@ from ..controller import Controller
 from ..host import Request
 from ..objects import EPOCH, ObjectRef
 from ..outcome import Failure, Outcome, Retry, milliseconds
+from .confirming import Confirmation, confirmations
 from .execution import Execution, Plan
-from .planner import Applied, Planner, child_key
+from .keys import Keys
+from .planner import Applied, Planner
 from .reader import Reader
 from .schedule import Key, Schedule, back_off
-from .server import Object, Server, metadata_of
-from .views import Choice, Views
+from .server import Object, Server
+from .views import Views
 
 _MAX_RUNS = 10_000
+_LONGEST_REST = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,17 @@ class Run:
     """The object of its key. None for a singleton."""
     error: str | None = None
     """Why it failed."""
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What a reconcile wants done."""
+
+    key: Key
+    is_gone: bool
+    outcome: Outcome
+    plan: Plan
+    confirmed: list[Confirmation]
 
 
 class FakeCluster:
@@ -48,7 +62,9 @@ class FakeCluster:
 
     `reconcile` runs a key and writes nothing; `write` then does what it returned, on the conditions
     of what it saw. `turn` does both, and the next reconcile sees the result. `run_due` runs the
-    keys that the host would run.
+    keys that the host would run. What an outcome has confirmed is asked of the server, which also
+    has what `add_unseen` has added and no reconcile has seen. If it contradicts, nothing is
+    written.
 
     What it does not check or do: it is Python code beside the host's, held to it by `wit/cases`
     (every manifest and outcome there) and not by more. It knows no schemas: it fills in no
@@ -57,7 +73,7 @@ class FakeCluster:
     no strategic merge patch. There is no garbage collector, no admission, no quota, no other field
     managers than the plugin and everybody else; writes to subresources other than `status` have no
     effect. Grants below the manifest, fuel, memory and time limits, and the total size of an
-    outcome are not looked at. Writes of a stage are done one after the other; pauses after frequent
+    outcome or of all memos are not looked at. Writes of a stage are done one after the other; pauses after frequent
     requeues, loops of a key's own writes, resyncs and quarantine do not happen. Secret values are
     always there. A strange name or label that Kubernetes would refuse is taken.
     """
@@ -69,13 +85,13 @@ class FakeCluster:
         self._controller = controller
         self._server = Server()
         self._views = Views(controller.manifest, self._server)
-        self._subject = controller.manifest.subject
-        self._choice = Choice(self._subject) if self._subject else None
+        self._keys = Keys(controller.manifest, self._views)
         self._applied: Applied = {}
         self._schedule = Schedule()
         self._has_begun = False
         self._config: dict[str, Any] = {}
-        self._last: tuple[Key, Outcome, Plan] | None = None
+        self._forgets_memos = False
+        self._last: _Decided | None = None
         """The last reconcile, until its outcome is written."""
         self.lines: list[str] = []
         """The lines logged so far, in the form `INFO message name=value`."""
@@ -86,6 +102,13 @@ class FakeCluster:
         for value in objects:
             ref, before = self._server.place(value)
             self._wake(ref, before)
+
+    def add_unseen(self, *objects: Object) -> None:
+        """Adds whole objects, or replaces them, that no watch has brought yet: a reconcile sees
+        what was there before. The next change of the kind brings them, and so does the server when
+        it is asked to confirm them."""
+        for value in objects:
+            self._server.hide(value)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Deletes an object as another client would: it goes, or waits for its finalizers."""
@@ -112,8 +135,14 @@ class FakeCluster:
     def configure(self, config: dict[str, Any]) -> None:
         """Sets the plugin's configuration. It is not checked against `config_schema`."""
         self._config = json.loads(to_json(config))
-        for key in list(self._schedule.known):
+        for key, known in self._schedule.known.items():
+            known.memo, known.not_before = None, EPOCH
             self._schedule.wake(key)
+
+    def forget_memos(self) -> None:
+        """From now on no reconcile is given a memo. The host may forget memos at any time, so a
+        test should come to the same end with this."""
+        self._forgets_memos = True
 
     def reconcile(
         self,
@@ -122,37 +151,40 @@ class FakeCluster:
         *,
         attempt: int | None = None,
         previous: Iterable[Effect] | None = None,
+        memo: Any = None,
     ) -> Outcome:
         """Runs a key, and writes nothing.
 
-        `attempt` and `previous` are what a later try is told; without them, what the key's last
-        `turn` has left. Raises what the controller raises, and `Terminal` with the host's message
+        `attempt`, `previous` and `memo` are what a later try is told; without them, what the key's
+        last `turn` has left. Raises what the controller raises, and `Terminal` with the host's message
         if the host would refuse the outcome, or if the controller went on after a denied read.
         """
-        key = (namespace, name)
-        outcome, plan = self._reconcile(key, attempt, previous)
-        self._last = key, outcome, plan
-        return outcome
+        self._last = self._reconcile((namespace, name), attempt, previous, memo)
+        return self._last.outcome
 
     def write(self) -> list[Effect]:
         """Does what the last `reconcile` returned, on the conditions of what it saw, though the
-        test may have changed objects meanwhile. Returns what became of each write."""
+        test may have changed objects meanwhile. Returns what became of each write: nothing, if the
+        server contradicts what the reconcile has seen."""
         if self._last is None:
             raise AssertionError("write() does what the last reconcile() returned: call that first")
-        (key, outcome, plan), self._last = self._last, None
-        self._perform(key, outcome, plan)
-        return self._schedule.of(key).previous
+        decided, self._last = self._last, None
+        if self._is_contradicted(decided):
+            return []
+        self._perform(decided)
+        return self._schedule.of(decided.key).previous
 
     def turn(self, namespace: str = "", name: str = "") -> Outcome:
         """Runs a key and writes what it returns. Raises what `reconcile` raises."""
         key = (namespace, name)
         try:
-            outcome, plan = self._reconcile(key)
+            decided = self._reconcile(key)
         except Failure:
             self._schedule.of(key).attempt += 1
             raise
-        self._perform(key, outcome, plan)
-        return outcome
+        if not self._is_contradicted(decided):
+            self._perform(decided)
+        return decided.outcome
 
     def run_due(self) -> list[Run]:
         """Runs the keys that the host would run now, and those that their writes wake, until none
@@ -163,10 +195,10 @@ class FakeCluster:
         """
         if not self._has_begun:
             self._has_begun = True
-            self._schedule.add_first(self._first_keys())
+            self._schedule.add_first(self._keys.first(self._server.all_seen()))
         runs: list[Run] = []
         while (key := self._schedule.next(self._server.now)) is not None:
-            runs.append(Run(self._ref(key), self._run(key)))
+            runs.append(Run(self._keys.ref(key), self._run(key)))
             if len(runs) >= _MAX_RUNS:
                 raise AssertionError(
                     f"{_MAX_RUNS} reconciles, and keys are still due: the controller never comes "
@@ -179,14 +211,16 @@ class FakeCluster:
         known = self._schedule.of(key)
         known.due = None
         try:
-            outcome, plan = self._reconcile(key)
+            decided = self._reconcile(key)
         except Failure as error:
             if isinstance(error, Retry):
                 known.due = self._server.now + back_off(known.attempt)
             known.attempt += 1
             return str(error)
-        attempt = known.attempt
-        failure = self._perform(key, outcome, plan)
+        if self._is_contradicted(decided):
+            return None
+        attempt, outcome = known.attempt, decided.outcome
+        failure = self._perform(decided)
         if failure is not None:
             known.due = self._server.now + back_off(attempt)
         elif outcome.after:
@@ -198,13 +232,17 @@ class FakeCluster:
         key: Key,
         attempt: int | None = None,
         previous: Iterable[Effect] | None = None,
-    ) -> tuple[Outcome, Plan]:
+        memo: Any = None,
+    ) -> _Decided:
         known = self._schedule.of(key)
+        if memo is None and known.memo is not None:
+            memo = json.loads(known.memo)
         request = Request(
-            key=self._ref(key),
+            key=self._keys.ref(key),
             attempt=known.attempt if attempt is None else attempt,
             previous=list(known.previous if previous is None else previous),
             config=self._config,
+            memo=None if self._forgets_memos else memo,
         )
         first, reader = self._decide(request, self.lines)
         known.questions = reader.questions
@@ -218,12 +256,13 @@ class FakeCluster:
         manifest = self._controller.manifest
         # What planning reads of the objects that are written is recorded, too.
         planner = Planner(manifest, self._views, reader.questions, self._applied, key)
-        return first, planner.plan(first)
+        plan = planner.plan(first)
+        confirmed = confirmations(first.questions, reader, self._views)
+        return _Decided(key, self._keys.is_gone(request.key), first, plan, confirmed)
 
     def _decide(self, request: Request, lines: list[str]) -> tuple[Outcome | Failure, Reader]:
-        key, gone = request.key, None
-        if key is not None and not self._selects(self._views.find(key)):
-            gone = key
+        key = request.key
+        gone = key if self._keys.is_gone(key) else None
         now = milliseconds(self._server.now - EPOCH)
         reader = Reader(self._views, now, lines, gone)
         value = None if key is None else reader.get(*key)
@@ -232,81 +271,63 @@ class FakeCluster:
             object=value,
             previous=list(request.previous),
             config=copy.deepcopy(request.config),
+            memo=copy.deepcopy(request.memo),
         )
         try:
             return self._controller(copied, reader), reader
         except Failure as failure:
             return failure, reader
 
-    def _perform(self, key: Key, outcome: Outcome, plan: Plan) -> str | None:
+    def _is_contradicted(self, decided: _Decided) -> bool:
+        """Whether the server does not have what the outcome wants to have confirmed. Then the
+        watches bring it, and the key is to run again. What writes nothing asks nothing."""
+        steps = [step for _, stage in decided.plan for step in stage]
+        if not any(step.write and step.verb != "event" for step in steps):
+            return False
+        lists = [each.differing(self._views, self._server) for each in decided.confirmed]
+        differing = [ref for refs in lists for ref in refs]
+        for ref in differing:
+            self._bring(ref)
+        if differing:
+            self._schedule.wake(decided.key)
+        return bool(differing)
+
+    def _perform(self, decided: _Decided) -> str | None:
         """Does what an outcome says. Returns why the key is to be retried."""
+        outcome = decided.outcome
         execution = Execution(self._server, self._views, self._applied, self._wake)
-        known = self._schedule.of(key)
-        known.previous = execution.run(plan)
+        known = self._schedule.of(decided.key)
+        known.memo = None if decided.is_gone else outcome.memo
+        known.not_before = self._server.now + min(outcome.rest, _LONGEST_REST)
+        known.previous = execution.run(decided.plan)
         failure = execution.failure or outcome.retry_text
         known.attempt = 1 if failure is None else known.attempt + 1
         return failure
 
-    def _ref(self, key: Key) -> ObjectRef | None:
-        return ObjectRef(self._subject.kind, *key) if self._subject else None
-
-    def _selects(self, value: Object | None) -> bool:
-        return value is not None and self._choice is not None and self._choice.has(value)
-
-    def _first_keys(self) -> Iterable[Key]:
-        manifest, subject = self._controller.manifest, self._subject
-        if subject is None:
-            return [("", "")]
-        kept = {write.kind for write in manifest.writes if write.children}
-        keys = []
-        for ref in self._server.refs():
-            value = self._server.get(ref)
-            assert value is not None
-            child_of = child_key(manifest, value) if ref.kind in kept else None
-            if ref.kind == subject.kind and self._selects(self._views.find(ref)):
-                keys.append((ref.namespace, ref.name))
-            if self._is_companion(ref, value):
-                keys.append((ref.namespace, ref.name))
-            if child_of is not None:
-                keys.append(child_of)
-        return keys
-
-    def _is_companion(self, ref: ObjectRef, value: Object) -> bool:
-        """Whether an object queues the key of its own namespace and name."""
-        subject = self._subject
-        if subject is None or self._choice is None or ref.kind not in subject.also_enqueued_by:
-            return False
-        own = self._views.find(ref.of_kind(subject.kind))
-        is_key = self._choice.has_namespace(ref.namespace) and (own is None or self._selects(own))
-        return is_key and self._views.view(value) is not None
-
     def _wake(self, ref: ObjectRef, before: Object | None) -> None:
-        """An object was changed: wakes the keys for which an answer is another one now."""
-        after = self._server.get(ref)
+        """An object was changed: the watches bring it, and what else they have not brought of the
+        kind."""
+        for unseen in self._server.unseen(ref.kind):
+            if unseen != ref:
+                self._bring(unseen)
+        shown, after = self._server.bring(ref, before)
+        self._tell(ref, shown, after)
+
+    def _bring(self, ref: ObjectRef) -> None:
+        """The watches bring an object that they have not brought as it is."""
+        before, after = self._server.bring(ref, self._server.get(ref))
+        self._tell(ref, before, after)
+
+    def _tell(self, ref: ObjectRef, before: Object | None, after: Object | None) -> None:
+        """Wakes the keys for which an answer is another one now."""
         if before == after or not self._has_begun:
             return
-        if self._is_own_change(ref, before, after):
+        if self._keys.is_touched(ref, before, after):
             self._schedule.wake((ref.namespace, ref.name))
         for key, known in self._schedule.known.items():
             touched = (self._views.is_touched(each, before, after) for each in known.questions)
             if any(touched):
                 self._schedule.wake(key)
-
-    def _is_own_change(self, ref: ObjectRef, before: Object | None, after: Object | None) -> bool:
-        """Whether a key's own object has changed, or one that queues the key."""
-        companions = [each for each in (before, after) if each and self._is_companion(ref, each)]
-        views = [self._views.view(each) for each in (before, after)]
-        if companions and views[0] != views[1]:
-            return True
-        if self._subject is None or ref.kind != self._subject.kind:
-            return False
-        was, now = (
-            self._selects(each) and view is not None for each, view in zip((before, after), views)
-        )
-        if not (was and now):
-            return was or now
-        uids = [metadata_of(each or {}).get("uid") for each in (before, after)]
-        return uids[0] != uids[1] or views[0] != views[1]
 
 
 def _reads(reader: Reader) -> str:

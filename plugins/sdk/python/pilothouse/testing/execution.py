@@ -68,6 +68,8 @@ class Execution:
     def _send(self, step: Step) -> Effect:
         write = step.write
         assert write is not None
+        if write.verb == "delete-all":
+            return self._delete_all(step, write)
         self._follow(write)
         before = self.server.get(write.ref)
         try:
@@ -81,6 +83,14 @@ class Execution:
             self._remember(write, version)
             self.wake(write.ref, before)
         return Effect(step.ref, step.verb, "done", version)
+
+    def _delete_all(self, step: Step, write: Write) -> Effect:
+        for ref in self.server.collection(write.ref.kind, write.ref.namespace, write.labels):
+            before = self.server.get(ref)
+            self.server.delete(ref)
+            self._forget(ref)
+            self.wake(ref, before)
+        return Effect(step.ref, step.verb, "done")
 
     def _follow(self, write: Write) -> None:
         """A write that names a version follows those that this outcome has made before it."""
@@ -102,7 +112,10 @@ class Execution:
             left = Left(write.intent, version, side(current, which))
             self.applied[write.ref, write.subresource] = left
             return
-        for target in [target for target in self.applied if target[0] == write.ref]:
+        self._forget(write.ref)
+
+    def _forget(self, ref: ObjectRef) -> None:
+        for target in [target for target in self.applied if target[0] == ref]:
             del self.applied[target]
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..changes import Action, Effect
-from ..check import check_key
+from ..check import check_key, check_namespace
 from ..manifest import Manifest
 from ..objects import ObjectRef
 from ..outcome import Outcome, Terminal
-from ..selectors import LabelSelector, Requirement, compact
+from ..selectors import LabelSelector, Requirement, SelectorError, compact, parse_labels
 from .bodies import address_of, as_sent, check_address, is_same_object, text_of
 from .identity import (
     ActionRefused,
@@ -27,12 +27,14 @@ from .identity import (
     settle,
 )
 from .server import Object, Write, address, metadata_of, ref_of
-from .views import Question, Views, side
+from .views import Question, RunEnded, Views, side
 
 CHILDREN_LABEL = "pilothouse.dev/children-of"
 CHILDREN_ANNOTATION = "pilothouse.dev/children-of-key"
 
 _MAX_ACTIONS, _MAX_STAGES, _MAX_EVENTS = 10_000, 1_000, 100
+_MAX_MEMO = 64 << 10
+_MAX_QUESTIONS = 100
 
 
 @dataclass
@@ -95,6 +97,15 @@ class Planner:
         refuses."""
         actions = list(outcome.actions)
         events = sum(action.verb == "event" for action in actions)
+        if any(action.verb == "call" for action in actions):
+            raise RunEnded("this host offers no calls")
+        questions, memo = len(outcome.questions), len((outcome.memo or "").encode())
+        if questions > _MAX_QUESTIONS:
+            raise refused(
+                f"{questions} questions to confirm; an outcome has at most {_MAX_QUESTIONS}"
+            )
+        if memo > _MAX_MEMO:
+            raise refused(f"a memo of {memo} bytes; it has at most {_MAX_MEMO}")
         for count, most, what in (
             (len(outcome.stages), _MAX_STAGES, "stages"),
             (len(actions), _MAX_ACTIONS, "actions"),
@@ -109,7 +120,7 @@ class Planner:
 
     def _steps(self, action: Action) -> list[Step]:
         self._number += 1
-        method: Callable[[Any], list[Step]] = getattr(self, f"_{action.verb}")
+        method: Callable[[Any], list[Step]] = getattr(self, "_" + action.verb.replace("-", "_"))
         try:
             steps = method(as_sent(action))
         except (ActionRefused, TypeError, ValueError) as error:
@@ -128,14 +139,17 @@ class Planner:
         problem = check_key(ref.namespace, ref.name)
         if problem:
             raise ActionRefused(f"denied: {problem}")
-        target = (ref.kind, subresource)
+        self._check_declared(verb, ref.kind, subresource)
+
+    def _check_declared(self, verb: str, kind: str, subresource: str | None) -> None:
+        target = (kind, subresource)
         declared = [
             each for each in self._manifest.writes if (each.kind, each.subresource) == target
         ]
         if not any(verb in each.verbs for each in declared):
             suffix = f"/{subresource}" if subresource else ""
             raise ActionRefused(
-                f"denied: {verb} of {ref.kind}{suffix} is not among the manifest's writes"
+                f"denied: {verb} of {kind}{suffix} is not among the manifest's writes"
             )
 
     def _shown(self, ref: ObjectRef) -> Object | None:
@@ -257,6 +271,18 @@ class Planner:
         )
         uid = action.uid or metadata.get("uid")
         return [self._send("delete", Write("delete", ref, uid=uid, resource_version=version))]
+
+    def _delete_all(self, action: Any) -> list[Step]:
+        ref = ObjectRef(action.kind, action.namespace, "")
+        problem = check_namespace(ref.namespace)
+        if problem:
+            raise ActionRefused(f"denied: {problem}")
+        self._check_declared("deletecollection", ref.kind, None)
+        try:
+            labels = parse_labels(action.labels or "")
+        except SelectorError as error:
+            raise ActionRefused(f"labels: {error}") from None
+        return [self._send("delete-all", Write("delete-all", ref, labels=labels))]
 
     def _event(self, action: Any) -> list[Step]:
         ref = action.object

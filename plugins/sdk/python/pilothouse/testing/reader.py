@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from ..changes import to_json
-from ..host import Fields, Filter, Host
+from ..host import Fields, Host, Query
 from ..objects import ObjectRef
 from ..outcome import Denied
 from ..selectors import SelectorError, parse_labels
 from ..shapes import is_kind, not_a_kind
+from .server import Object, ref_of
 from .views import Question, RunEnded, Views
 
 _MAX_READS = 10_000
@@ -29,14 +33,34 @@ class Reader(Host):
         self.denied: Denied | None = None
 
     def _get(self, ref: ObjectRef) -> str | None:
-        self._check(ref.kind, ref.namespace)
         if ref == self._gone:
+            self._check(ref.kind, ref.namespace)
             return None
-        self._record(Question(ref.kind, "get", ref.namespace, ref.name))
+        self.ask(ref)
         found = self._views.view(self._views.find(ref))
         return None if found is None else to_json(found)
 
-    def _list(self, kind: str, namespace: str | None, which: Filter) -> str:
+    def _list(self, query: Query) -> str:
+        return to_json([self._views.view(each) for each in self._listed(query)])
+
+    def _list_page(self, query: Query, after: ObjectRef | None, limit: int) -> str:
+        found = self._listed(query)
+        if after is not None:
+            found = (each for each in found if ref_of(each)[1:] > after[1:])
+        return to_json([self._views.view(each) for each in islice(found, limit)])
+
+    def _listed(self, query: Query) -> Iterator[Object]:
+        return self._views.matching(self.ask(query))
+
+    def ask(self, asked: ObjectRef | Query) -> Question:
+        """Records a read of an object, or of the objects that match. Raises `Denied`."""
+        if isinstance(asked, Query):
+            return self._record(self._question(asked))
+        self._check(asked.kind, asked.namespace)
+        return self._record(Question(asked.kind, "get", asked.namespace, asked.name))
+
+    def _question(self, query: Query) -> Question:
+        kind, namespace, which = query.kind, query.namespace, query.which
         try:
             selector = None if which.labels is None else parse_labels(which.labels)
         except SelectorError as error:
@@ -50,9 +74,7 @@ class Reader(Host):
                 )
         if which.index is not None:
             self._views.check_index(kind, which.index[0])
-        question = Question(kind, "list", namespace, selector=selector, index=which.index)
-        self._record(question)
-        return to_json([self._views.view(each) for each in self._views.matching(question)])
+        return Question(kind, "list", namespace, selector=selector, index=which.index)
 
     def _now(self) -> int:
         self.has_read_clock = True
@@ -71,7 +93,8 @@ class Reader(Host):
             self.denied = self.denied or error
             raise
 
-    def _record(self, question: Question) -> None:
+    def _record(self, question: Question) -> Question:
         self.questions.add(question)
         if len(self.questions) > _MAX_READS:
             raise RunEnded(f"more than {_MAX_READS} different reads in one reconcile")
+        return question

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..changes import Effect
+from ..objects import EPOCH
 from .views import Question
 
 Key = tuple[str, str]
@@ -25,6 +26,10 @@ class Known:
     questions: set[Question] = field(default_factory=set)
     due: datetime | None = None
     """When it runs though nothing changes."""
+    not_before: datetime = EPOCH
+    """It runs no earlier, whatever changes."""
+    memo: str | None = None
+    """What its last outcome asked to be remembered, as JSON."""
 
 
 def back_off(failures: int) -> timedelta:
@@ -57,9 +62,12 @@ class Schedule:
         ):
             self.known[key].due = None
             self.wake(key)
-        if self._woken:
-            return self._woken.popleft()
-        return self._first.popleft() if self._first else None
+        for keys in (self._woken, self._first):
+            for key in keys:
+                if self.of(key).not_before <= now:
+                    keys.remove(key)
+                    return key
+        return None
 
     def of(self, key: Key) -> Known:
         """What is known of a key."""

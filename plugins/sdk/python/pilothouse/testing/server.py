@@ -14,6 +14,7 @@ from typing import Any
 
 from ..check import group_kind
 from ..objects import EPOCH, ObjectRef, rfc3339
+from ..selectors import LabelSelector
 from .documents import (
     Misfit,
     NoPatch,
@@ -47,7 +48,7 @@ class Write:
     """One request that changes one object, or an Event."""
 
     verb: str
-    """`apply`, `create`, `update`, `patch`, `delete` or `event`."""
+    """`apply`, `create`, `update`, `patch`, `delete`, `delete-all` or `event`."""
     ref: ObjectRef
     subresource: str | None = None
     body: Any = None
@@ -60,6 +61,8 @@ class Write:
     is_finalizer_removal: bool = False
     note: dict[str, Any] = field(default_factory=dict)
     """Of an Event: what it says."""
+    labels: LabelSelector = LabelSelector()
+    """Of a deletion of all objects: which."""
 
 
 class Refused(Exception):
@@ -104,6 +107,8 @@ class Server:
     def __init__(self) -> None:
         self._objects: dict[ObjectRef, Object] = {}
         self._applied: dict[tuple[ObjectRef, str | None], Any] = {}
+        self._unseen: dict[ObjectRef, Object | None] = {}
+        """What the watches still show of objects that they have not brought as they are."""
         self._version = 1_000
         self.now: datetime = EPOCH
         self.events: list[tuple[ObjectRef, dict[str, Any]]] = []
@@ -117,9 +122,40 @@ class Server:
         refs = sorted(ref for ref in self._objects if ref.kind == kind)
         return (self._objects[ref] for ref in refs)
 
-    def refs(self) -> list[ObjectRef]:
-        """The names of all objects."""
-        return sorted(self._objects)
+    def seen(self, ref: ObjectRef) -> Object | None:
+        """An object as the watches have brought it."""
+        return self._unseen[ref] if ref in self._unseen else self.get(ref)
+
+    def all_seen(self, kind: str | None = None) -> Iterator[Object]:
+        """The objects (of a kind) as the watches have brought them, ordered as in `all`."""
+        refs = sorted({*self._objects, *self._unseen})
+        wanted = (self.seen(ref) for ref in refs if kind in (None, ref.kind))
+        return (value for value in wanted if value is not None)
+
+    def hide(self, value: Object) -> None:
+        """Stores an object as `place` does, which no watch brings yet."""
+        ref, before = self.place(value)
+        self._unseen.setdefault(ref, before)
+
+    def bring(
+        self, ref: ObjectRef, before: Object | None
+    ) -> tuple[Object | None, Object | None]:
+        """The watches bring an object, which they have shown as it was `before` unless it was
+        unseen. Returns what they have shown, and what they show now."""
+        return self._unseen.pop(ref, before), self.get(ref)
+
+    def unseen(self, kind: str) -> list[ObjectRef]:
+        """The objects of a kind that the watches have not brought as they are."""
+        return [ref for ref in self._unseen if ref.kind == kind]
+
+    def collection(self, kind: str, namespace: str, labels: LabelSelector) -> list[ObjectRef]:
+        """All objects of a kind in a namespace that a selector selects."""
+        return [
+            ref_of(each)
+            for each in self.all(kind)
+            if (metadata_of(each).get("namespace") or "") == namespace
+            and labels.matches(metadata_of(each).get("labels") or {})
+        ]
 
     def place(self, value: Object) -> tuple[ObjectRef, Object | None]:
         """Stores an object as it is. One without a resourceVersion, or with that of an object that

@@ -154,7 +154,7 @@ class Views:
 
     def find(self, ref: ObjectRef) -> Object | None:
         """A whole object, if it is among those that the plugin reads."""
-        found = self._server.get(ref)
+        found = self._server.seen(ref)
         view = self._kinds.get(ref.kind)
         is_there = found is not None and view is not None and view.choice.has(found)
         return found if is_there else None
@@ -168,7 +168,8 @@ class Views:
 
     def matching(self, question: Question) -> Iterator[Object]:
         """The objects that are in the answer, whole."""
-        return (each for each in self._server.all(question.kind) if self.answers(question, each))
+        objects = self._server.all_seen(question.kind)
+        return (each for each in objects if self.answers(question, each))
 
     def answers(self, question: Question, value: Object) -> bool:
         """Whether an object is in the answer to a question."""
