@@ -162,7 +162,7 @@ const CASES: &[(u32, &str, &str)] = &[
     (30, "delete-all-elsewhere", NO_NAMESPACE),
     (31, "call", "this host offers no calls"),
     (32, "page-of-nothing", "list-page with a limit of 0"),
-    (32, "page-flood", "over limit: fuel"),
+    (32, "page-flood", "1 writes: "),
     // These must only be the same in every reconcile, which `run` checks.
     (18, "hash-order", "seen"),
     (18, "addresses", "seen"),
