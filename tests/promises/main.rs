@@ -16,6 +16,7 @@ mod guests;
 mod hostile;
 mod informers;
 mod languages;
+mod many;
 mod metrics;
 mod plugins;
 mod pure;

@@ -262,6 +262,15 @@ class Boundary(unittest.TestCase):
         self.assertEqual(fields[0], ("error", "KeyError: 'spec'"))
         self.assertIn("in reconcile", dict(fields)["traceback"])
 
+    def test_a_reconcile_without_memory_is_told_of_pages(self):
+        def reconcile(request, host):
+            raise MemoryError
+
+        failure = self.failure(reconcile)
+        self.assertIsInstance(failure, self.plugin.Failure_Retry)
+        self.assertIn("read a long list in pages (host.pages)", failure.value)
+        self.assertEqual(self.lines, [])
+
     def test_a_read_that_is_denied_is_terminal(self):
         def got(ref):
             raise Err(self.snapshot.ReadError_Denied("not yours"))
