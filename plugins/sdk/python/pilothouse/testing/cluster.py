@@ -280,7 +280,8 @@ class FakeCluster:
 
     def _is_contradicted(self, decided: _Decided) -> bool:
         """Whether the server does not have what the outcome wants to have confirmed. Then the
-        watches bring it, and the key is to run again. What writes nothing asks nothing."""
+        watches bring it, which runs the key again, because questions are reads. What writes nothing
+        asks nothing."""
         steps = [step for _, stage in decided.plan for step in stage]
         if not any(step.write and step.verb != "event" for step in steps):
             return False
@@ -288,8 +289,6 @@ class FakeCluster:
         differing = [ref for refs in lists for ref in refs]
         for ref in differing:
             self._bring(ref)
-        if differing:
-            self._schedule.wake(decided.key)
         return bool(differing)
 
     def _perform(self, decided: _Decided) -> str | None:

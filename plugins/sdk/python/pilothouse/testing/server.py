@@ -128,8 +128,8 @@ class Server:
 
     def all_seen(self, kind: str | None = None) -> Iterator[Object]:
         """The objects (of a kind) as the watches have brought them, ordered as in `all`."""
-        refs = sorted({*self._objects, *self._unseen})
-        wanted = (self.seen(ref) for ref in refs if kind in (None, ref.kind))
+        refs = sorted(ref for ref in self._objects if kind in (None, ref.kind))
+        wanted = (self.seen(ref) for ref in refs)
         return (value for value in wanted if value is not None)
 
     def hide(self, value: Object) -> None:
