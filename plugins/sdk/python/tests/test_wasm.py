@@ -142,9 +142,7 @@ class Boundary(unittest.TestCase):
             of.Action_Finalizer(of.Finalizer(ref, "f", False)),
             of.Action_Children(of.Children(['{"a":1}'])),
             of.Action_DeleteAll(
-                of.DeleteAll(
-                    "v1/Pod", "x", '{"matchLabels":{"a":"b"}}', of.Propagation.FOREGROUND
-                )
+                of.DeleteAll("v1/Pod", "x", '{"matchLabels":{"a":"b"}}', of.Propagation.FOREGROUND)
             ),
             of.Action_Call(of.Call("store", "POST", "/x", '{"a":1}')),
             of.Action_Call(of.Call("store", "GET", "/", None)),

@@ -137,9 +137,7 @@ class Server:
         ref, before = self.place(value)
         self._unseen.setdefault(ref, before)
 
-    def bring(
-        self, ref: ObjectRef, before: Object | None
-    ) -> tuple[Object | None, Object | None]:
+    def bring(self, ref: ObjectRef, before: Object | None) -> tuple[Object | None, Object | None]:
         """The watches bring an object, which they have shown as it was `before` unless it was
         unseen. Returns what they have shown, and what they show now."""
         return self._unseen.pop(ref, before), self.get(ref)
