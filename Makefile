@@ -19,6 +19,7 @@ host := $(target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/pilothouse
 
 rust_plugins := endpoints
 test_guests := actions fickle hello-rust hostile keyring kinds lister misbehaving narrow panicking purge remember sparse stages stranger tidy widgets
+python_guests := examples/hello-python tests/guests-python/census
 
 say = @printf '==> %s\n' "$(1)"
 
@@ -100,7 +101,7 @@ plugins: check-rust ## Build the shipped plugins: target/plugins/NAME.wasm
 guests: check-rust check-python ## Build the guests of examples and tests
 	$(call say,building the guests of examples and tests)
 	@plugins/build.sh $(guests_dir) $(test_guests)
-	@examples/build-python.sh $(guests_dir)
+	@examples/build-python.sh $(guests_dir) $(python_guests)
 
 testserver: check-go ## Build the API server for tests (once; cached outside of the checkout)
 	$(call say,building the test API server (the first time takes about ten minutes))

@@ -14,6 +14,11 @@ from .logs import logging_to
 from .manifest import Index, Limits, Manifest, Read, Selection, Write
 from .outcome import Failure, Outcome, Retry
 
+_NO_MEMORY = (
+    "MemoryError: all memory is used; read a long list in pages (host.pages), or ask for more with "
+    "limits=Limits(memory_bytes=…)"
+)
+
 Reconcile = Callable[[Request, Host], Outcome]
 
 
@@ -53,6 +58,8 @@ class Controller:
             return self(request, host)
         except Failure:
             raise
+        except MemoryError as error:
+            raise Retry(_NO_MEMORY) from error
         except Exception as error:
             text = "".join(traceback.format_exception_only(type(error), error)).strip()
             host.error("reconcile raised", error=text, traceback=traceback.format_exc().strip())

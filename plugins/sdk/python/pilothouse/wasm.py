@@ -128,7 +128,7 @@ def _effect(effect: Any) -> Effect:
     ref = ObjectRef(effect.object.kind, effect.object.namespace, effect.object.name)
     verb = effect.verb.name.lower().replace("_", "-")
     result = kebab(type(effect.outcome).__name__.removeprefix("ActionResult_"))
-    value = getattr(effect.outcome, "value", None)
+    value: Any = getattr(effect.outcome, "value", None)
     if result == "answered":
         at = EPOCH + timedelta(milliseconds=value.at)
         return Effect(ref, verb, result, answer=Answer(value.status, value.body, at))

@@ -10,8 +10,10 @@ import unittest
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pilothouse import ObjectRef
+from pilothouse import Index, ObjectRef, Write
 from pilothouse.testing import FakeCluster
+
+from things import asking, made
 
 SDK = Path(__file__).parents[1]
 ROOT = SDK.parents[2]
@@ -43,7 +45,7 @@ class Documents(unittest.TestCase):
     def test_the_guides_code_runs(self):
         names = {"__name__": "guide"}
         found = blocks(ROOT / "docs" / "plugins-python.md")
-        self.assertEqual(len(found), 6)
+        self.assertEqual(len(found), 9)
         for code in found:
             exec(compile(code, "plugins-python.md", "exec"), names)
             names.pop("Plugin", None)  # each stands for a module of its own
@@ -54,6 +56,38 @@ class Documents(unittest.TestCase):
         key = ObjectRef("example.com/v1/Site", "default", "a")
         outcome = names["made_two"](key, {}, {}, datetime(2026, 1, 2, tzinfo=timezone.utc))
         self.assertEqual([stage.always for stage in outcome.stages], [False, False, True])
+        self.check_what_the_guide_remembers_confirms_and_counts(names)
+
+    def check_what_the_guide_remembers_confirms_and_counts(self, names):
+        claim, pod = "v1/PersistentVolumeClaim", "v1/Pod"
+        reads = [claim, pod]
+        metadata = {"namespace": "default", "name": "a"}
+        objects = {
+            kind: {"apiVersion": "v1", "kind": kind.removeprefix("v1/"), "metadata": metadata}
+            for kind in reads
+        }
+        objects[pod]["spec"] = {"volumes": [{"claim": "a"}]}
+        index = Index("claim", pod, [".spec.volumes[*].claim"])
+        tidying = made(
+            names["tidy"],
+            reconciles=claim,
+            reads=reads,
+            indexes=[index],
+            writes=[Write(claim, ["delete"])],
+        )
+        cluster = FakeCluster(tidying, objects[claim])
+        cluster.add_unseen(objects[pod])
+        cluster.run_due()
+        self.assertIsNotNone(cluster.object(claim, "default", "a"))
+        cluster.delete(pod, "default", "a")
+        cluster.run_due()
+        self.assertIsNone(cluster.object(claim, "default", "a"))
+
+        missing = FakeCluster(made(names["still_missing"], singleton=True))
+        first = missing.turn().memo
+        missing.at(datetime(2026, 1, 2, tzinfo=timezone.utc))
+        self.assertEqual(missing.turn().memo, first)
+        self.assertEqual(asking(names["count"], objects[pod], reads=[pod]), 1)
 
     def test_the_readme_installs_the_tool_that_the_example_is_built_with(self):
         script = (ROOT / "examples" / "build-python.sh").read_text()

@@ -139,6 +139,21 @@ class Purity(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "not pure: .* it returned"):
             FakeCluster(made(reconcile, singleton=True)).reconcile()
 
+    def test_so_do_another_memo_rest_and_question(self):
+        for say in (
+            lambda outcome, number: outcome.remember(number),
+            lambda outcome, number: outcome.not_before(number),
+            lambda outcome, number: outcome.confirm_list(POD, f"n{number}"),
+        ):
+            calls = []
+
+            def reconcile(request, host, say=say):
+                calls.append(1)
+                return say(Outcome(), len(calls))
+
+            with self.assertRaisesRegex(AssertionError, "not pure: .* it returned"):
+                FakeCluster(made(reconcile, singleton=True, reads=[POD])).reconcile()
+
     def test_other_reads_the_second_time_fail_the_test(self):
         calls = []
 

@@ -73,9 +73,10 @@ class FakeCluster:
     no strategic merge patch. There is no garbage collector, no admission, no quota, no other field
     managers than the plugin and everybody else; writes to subresources other than `status` have no
     effect. Grants below the manifest, fuel, memory and time limits, and the total size of an
-    outcome or of all memos are not looked at. Writes of a stage are done one after the other; pauses after frequent
-    requeues, loops of a key's own writes, resyncs and quarantine do not happen. Secret values are
-    always there. A strange name or label that Kubernetes would refuse is taken.
+    outcome or of all memos are not looked at. Writes of a stage are done one after the other;
+    pauses after frequent requeues, loops of a key's own writes, resyncs and quarantine do not
+    happen. Secret values are always there. A strange name or label that Kubernetes would refuse is
+    taken.
     """
 
     def __init__(self, controller: Controller, *objects: Object) -> None:
@@ -156,8 +157,9 @@ class FakeCluster:
         """Runs a key, and writes nothing.
 
         `attempt`, `previous` and `memo` are what a later try is told; without them, what the key's
-        last `turn` has left. Raises what the controller raises, and `Terminal` with the host's message
-        if the host would refuse the outcome, or if the controller went on after a denied read.
+        last `turn` has left. Raises what the controller raises, and `Terminal` with the host's
+        message if the host would refuse the outcome, or if the controller went on after a denied
+        read.
         """
         self._last = self._reconcile((namespace, name), attempt, previous, memo)
         return self._last.outcome
@@ -280,7 +282,8 @@ class FakeCluster:
 
     def _is_contradicted(self, decided: _Decided) -> bool:
         """Whether the server does not have what the outcome wants to have confirmed. Then the
-        watches bring it, and the key is to run again. What writes nothing asks nothing."""
+        watches bring it, which runs the key again, because questions are reads. What writes nothing
+        asks nothing."""
         steps = [step for _, stage in decided.plan for step in stage]
         if not any(step.write and step.verb != "event" for step in steps):
             return False
@@ -288,8 +291,6 @@ class FakeCluster:
         differing = [ref for refs in lists for ref in refs]
         for ref in differing:
             self._bring(ref)
-        if differing:
-            self._schedule.wake(decided.key)
         return bool(differing)
 
     def _perform(self, decided: _Decided) -> str | None:

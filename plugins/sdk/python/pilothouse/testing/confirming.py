@@ -28,9 +28,7 @@ class Confirmation:
     def differing(self, views: Views, server: Server) -> list[ObjectRef]:
         """The objects that the server does not have as the reconcile has seen them."""
         found = _identities(
-            each
-            for each in server.all(self.question.kind)
-            if views.answers(self.question, each)
+            each for each in server.all(self.question.kind) if views.answers(self.question, each)
         )
         refs = {**self.shown, **found}
         return [ref for ref in refs if self.shown.get(ref) != found.get(ref)]
@@ -39,7 +37,7 @@ class Confirmation:
 def confirmations(
     asked: Sequence[ObjectRef | Query], reader: Reader, views: Views
 ) -> list[Confirmation]:
-    """What is to be confirmed, which counts as read. Raises `Terminal` for what the host refuses."""
+    """What is to be confirmed, which counts as read. Raises `Terminal` where the host refuses."""
     made, objects = [], 0
     for number, each in enumerate(asked, 1):
         try:

@@ -88,7 +88,6 @@ class Execution:
         for ref in self.server.collection(write.ref.kind, write.ref.namespace, write.labels):
             before = self.server.get(ref)
             self.server.delete(ref)
-            self._forget(ref)
             self.wake(ref, before)
         return Effect(step.ref, step.verb, "done")
 
@@ -112,10 +111,7 @@ class Execution:
             left = Left(write.intent, version, side(current, which))
             self.applied[write.ref, write.subresource] = left
             return
-        self._forget(write.ref)
-
-    def _forget(self, ref: ObjectRef) -> None:
-        for target in [target for target in self.applied if target[0] == ref]:
+        for target in [target for target in self.applied if target[0] == write.ref]:
             del self.applied[target]
 
 

@@ -128,8 +128,8 @@ class Server:
 
     def all_seen(self, kind: str | None = None) -> Iterator[Object]:
         """The objects (of a kind) as the watches have brought them, ordered as in `all`."""
-        refs = sorted({*self._objects, *self._unseen})
-        wanted = (self.seen(ref) for ref in refs if kind in (None, ref.kind))
+        refs = sorted(ref for ref in self._objects if kind in (None, ref.kind))
+        wanted = (self.seen(ref) for ref in refs)
         return (value for value in wanted if value is not None)
 
     def hide(self, value: Object) -> None:
@@ -137,9 +137,7 @@ class Server:
         ref, before = self.place(value)
         self._unseen.setdefault(ref, before)
 
-    def bring(
-        self, ref: ObjectRef, before: Object | None
-    ) -> tuple[Object | None, Object | None]:
+    def bring(self, ref: ObjectRef, before: Object | None) -> tuple[Object | None, Object | None]:
         """The watches bring an object, which they have shown as it was `before` unless it was
         unseen. Returns what they have shown, and what they show now."""
         return self._unseen.pop(ref, before), self.get(ref)
