@@ -17,6 +17,7 @@ mod hostile;
 mod informers;
 mod languages;
 mod metrics;
+mod own_project;
 mod plugins;
 mod pure;
 mod purge;
