@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build run smoke test test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python check-deny
+.PHONY: help build run smoke test test-python test-slow soak bench lint plugins guests testserver check-tools check-rust check-go check-python check-deny
 
 target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Where guests go: shipped plugins, and those that only tests and examples use.
@@ -40,12 +40,17 @@ run: check-rust check-go testserver plugins ## Show the main job: an API server,
 	@PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir) exec $(target)/debug/demo
 
-test: check-tools testserver plugins guests ## Run every test
+test: check-tools test-python testserver plugins guests ## Run every test
 	$(call say,building the host and the tests)
 	cargo build --locked --workspace --all-targets
 	$(call say,testing)
 	PILOTHOUSE_TESTSERVER="$$(tests/apiserver/build.sh)" PILOTHOUSE_BIN=$(target)/debug/pilothouse \
 	  PILOTHOUSE_GUESTS=$(plugins_dir):$(guests_dir) cargo test --locked --workspace
+
+test-python: check-python ## Run the tests of the Python SDK, of its documents and of the Python example
+	$(call say,testing Python)
+	cd plugins/sdk/python && python3 -B -m unittest discover --start-directory tests
+	PYTHONPATH=plugins/sdk/python python3 -B -m unittest discover --start-directory examples/hello-python
 
 test-slow: check-tools testserver plugins guests ## Run the tests that take minutes
 	$(call say,building the host and the tests)
@@ -72,6 +77,8 @@ lint: check-rust check-deny ## Formatting, clippy, each crate by itself, docs, s
 	@# rustfmt wraps code, not comments. The bindings are generated.
 	@wide=$$(git ls-files '*.rs' ':!*/bindings.rs' | LC_ALL=C.UTF-8 xargs grep -nP '^(?= *//).{101,}$$' || true); \
 	  [ -z "$$wide" ] || { printf '%s\n' "$$wide"; echo "these comments are wider than 100 columns: wrap them"; exit 1; }
+	@wide=$$(git ls-files '*.py' ':!tests/apiserver' | LC_ALL=C.UTF-8 xargs grep -nP '^.{101,}$$' || true); \
+	  [ -z "$$wide" ] || { printf '%s\n' "$$wide"; echo "these lines are wider than 100 columns: wrap them"; exit 1; }
 	cargo clippy --locked --workspace --all-targets --features pilothouse-tests/reflector -- -D warnings
 	@# In the workspace a crate has whatever features any other asks of a dependency; by itself, only those that it declares.
 	@for crate in $$(cargo tree --locked --workspace --depth 0 --prefix none | awk 'NF {print $$1}'); do \
@@ -110,7 +117,8 @@ check-deny:
 	@cargo deny --version >/dev/null 2>&1 || { echo "cargo-deny is missing: cargo install --locked cargo-deny"; exit 1; }
 
 check-python:
-	@command -v python3 >/dev/null || { echo "python3 is missing (for the Python example): apt-get install python3 python3-venv"; exit 1; }
+	@command -v python3 >/dev/null || { echo "python3 is missing (for the Python SDK and its example): apt-get install python3 python3-venv"; exit 1; }
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "python3 is too old: $$(python3 --version); install Python 3.10 or newer"; exit 1; }
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "python3 has no venv (for the Python example): apt-get install python3-venv"; exit 1; }
 
 check-go:

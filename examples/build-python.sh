@@ -20,9 +20,10 @@ mkdir -p "$1"
 out=$(cd "$1" && pwd)/$NAME.wasm
 
 cd "$(dirname "$0")"
+sdk=../plugins/sdk/python/pilothouse
 cache=${PILOTHOUSE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pilothouse}/python
 venv=$cache/tool-$(echo "$TOOL $(python3 --version)" | hash_of)
-built=$cache/$NAME-$({ echo "$TOOL" && cat "$NAME/app.py" ../wit/*.wit; } | hash_of).wasm
+built=$cache/$NAME-$({ echo "$TOOL" && cat "$NAME/app.py" "$sdk"/*.py ../wit/*.wit; } | hash_of).wasm
 
 if [ ! -f "$built" ]; then
   if [ ! -x "$venv/bin/componentize-py" ]; then
@@ -35,8 +36,13 @@ if [ ! -f "$built" ]; then
   # Built under another name and then renamed, so that an interrupted build leaves no file that
   # looks finished.
   part=$built.$$
-  trap 'rm -f "$part"' EXIT
-  PYTHONDONTWRITEBYTECODE=1 "$venv/bin/componentize-py" -d ../wit -w controller componentize -p "$NAME" app -o "$part" >/dev/null
+  # Tests stay out: a component remembers the names of all files beside those that it imports.
+  source=$(mktemp -d)
+  trap 'rm -rf "$part" "$source"' EXIT
+  mkdir "$source/pilothouse"
+  cp "$NAME/app.py" "$source"
+  cp "$sdk"/*.py "$source/pilothouse"
+  PYTHONDONTWRITEBYTECODE=1 "$venv/bin/componentize-py" -d ../wit -w controller componentize -p "$source" app -o "$part" >/dev/null
   mv "$part" "$built"
 fi
 cmp -s "$built" "$out" || cp "$built" "$out"

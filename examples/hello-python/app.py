@@ -1,44 +1,31 @@
-"""The smallest controller: a ConfigMap labelled `hello: "true"` gets a ConfigMap with a greeting beside it."""
+"""The smallest controller: for a ConfigMap labelled `hello: "true"`, one with a greeting."""
 
-import json
-
-from wit_world import exports
-from wit_world.exports.plugin import Next_OnChange, Outcome
-from wit_world.imports import log
-from wit_world.imports.changes import Action_Apply, Apply, Stage
-
-MANIFEST = {
-    "name": "hello-python",
-    "version": "0.1.0",
-    "reconciles": [{"kind": "v1/ConfigMap", "labels": "hello=true"}],
-    "reads": [{"kind": "v1/ConfigMap", "fields": [".data.who"]}],
-    "writes": [{"kind": "v1/ConfigMap", "verbs": ["apply"]}],
-}
+from pilothouse import Outcome, Read, Selection, Write, controller, owner_reference
 
 
-class Plugin(exports.Plugin):
-    def describe(self) -> str:
-        return json.dumps(MANIFEST)
-
-    def reconcile(self, request) -> Outcome:
-        if request.object is None:
-            # The ConfigMap is gone. Its greeting names it as owner, so the garbage collector
-            # deletes the greeting.
-            return Outcome([], Next_OnChange())
-        key, source = request.key, json.loads(request.object)
-        who = source.get("data", {}).get("who", "world")
-        log.log(log.Level.INFO, "greeting", [("who", who)])
-
-        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": key.name, "uid": source["metadata"]["uid"]}
-        greeting = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "namespace": key.namespace,
-                "name": f"{key.name}-greeting",
-                "ownerReferences": [owner],
-            },
-            "data": {"greeting": f"Hello, {who}!"},
-        }
-        apply = Action_Apply(Apply(json.dumps(greeting), None, False))
-        return Outcome([Stage([apply], always=False)], Next_OnChange())
+@controller(
+    name="hello-python",
+    version="0.1.0",
+    reconciles=Selection("v1/ConfigMap", labels="hello=true"),
+    reads=[Read("v1/ConfigMap", [".data.who"])],
+    writes=[Write("v1/ConfigMap", ["apply"])],
+)
+def reconcile(request, host):
+    key, source = request.key, request.object
+    if source is None:
+        # The ConfigMap is gone. Its greeting names it as owner, so the garbage collector deletes
+        # the greeting.
+        return Outcome()
+    who = source.get("data", {}).get("who", "world")
+    host.info("greeting", who=who)
+    greeting = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "namespace": key.namespace,
+            "name": f"{key.name}-greeting",
+            "ownerReferences": [owner_reference(key, source["metadata"]["uid"])],
+        },
+        "data": {"greeting": f"Hello, {who}!"},
+    }
+    return Outcome().apply(greeting)

@@ -262,12 +262,12 @@ impl WorkerContext {
 
     async fn write(&self, cluster: &ApiCluster, job: WriteJob) {
         let writing = match job.work {
-            WriteWork::Write(writing) => Ok(writing),
+            WriteWork::Write(writing) => ControlFlow::Continue(writing),
             WriteWork::Confirm(confirming) => self.confirm(cluster, confirming).await,
         };
         let finished = match writing {
-            Ok(writing) => carry_out(writing, cluster).await,
-            Err(finished) => finished,
+            ControlFlow::Continue(writing) => carry_out(writing, cluster).await,
+            ControlFlow::Break(finished) => finished,
         };
         let (held, executed) = (finished.held(), finished.executed());
         self.metrics.ran(held.plugin_name(), job.started.elapsed());
@@ -282,7 +282,7 @@ impl WorkerContext {
         &self,
         cluster: &ApiCluster,
         confirming: Confirming,
-    ) -> Result<Writing, Finished> {
+    ) -> ControlFlow<Finished, Writing> {
         let objects = answers(confirming.objects(), |asked| {
             cluster.read(&asked.kind, &asked.key)
         });
@@ -293,7 +293,7 @@ impl WorkerContext {
             .shared
             .read(Cause::End, |hub| hub.confirmed(confirming, answers));
         match end {
-            ConfirmEnd::Writing(writing) => Ok(writing),
+            ConfirmEnd::Writing(writing) => ControlFlow::Continue(writing),
             ConfirmEnd::Contradicted(fetch, finished) => {
                 let held = finished.held();
                 debug!(
@@ -304,9 +304,9 @@ impl WorkerContext {
                     "the server contradicts the snapshot; nothing is written"
                 );
                 self.fetch(cluster, &fetch).await;
-                Err(finished)
+                ControlFlow::Break(finished)
             }
-            ConfirmEnd::Finished(finished) => Err(finished),
+            ConfirmEnd::Finished(finished) => ControlFlow::Break(finished),
         }
     }
 

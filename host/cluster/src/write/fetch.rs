@@ -107,7 +107,11 @@ impl ObjectFetcher {
             query.extend((!next.is_empty()).then(|| ("continue", next.clone())));
             let path = format!("{path}{}", path::query(&query));
             let text = self.fetch_as(&path, accept).await;
-            let text = text.map_err(|error| failure(&error))?;
+            let text = text.map_err(|error| match error.status() {
+                // It has taken so long that the server has forgotten where the page begins.
+                Some(status) if status.code == 410 => no_answer(&error),
+                _ => failure(&error),
+            })?;
             let list: List = serde_json::from_str(&text).map_err(|error| no_answer(&error))?;
             for item in &list.items {
                 examine(item.get()).map_err(ReadFailure::Refused)?;
@@ -175,9 +179,8 @@ fn is_of(item: &RawValue, key: &ObjectKey) -> bool {
 /// so later.
 fn failure(error: &RequestError) -> ReadFailure {
     match error.status().map(|status| status.code) {
-        // Credentials may be renewed (401); a timeout (408), a list that has taken too long (410) and
-        // throttling (429) pass.
-        Some(401 | 408 | 410 | 429) => no_answer(error),
+        // Credentials may be renewed (401); a timeout (408) and throttling (429) pass.
+        Some(401 | 408 | 429) => no_answer(error),
         Some(400..500) => refused(error),
         _ => no_answer(error),
     }

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{MAX_CONFIRMED, PlanError};
-use crate::cache::Cache;
 use crate::cache::snapshot::InformerId;
 use crate::model::informer_key::InformerKey;
 use crate::model::key::{Kind, ObjectKey};
@@ -17,7 +16,7 @@ use crate::model::object::{Object, Schema};
 use crate::model::query::Confirmation;
 use crate::model::selector::LabelSelector;
 use crate::reads::read::{Filter, matching};
-use crate::reads::reader::Reader;
+use crate::reads::reader::{Listed, Reader};
 
 /// The questions of one outcome, with the snapshot's answers.
 #[derive(Debug, Default)]
@@ -89,11 +88,11 @@ impl Confirmed {
                     let located = reader.locate(kind, key).map_err(refused)?;
                     confirmed
                         .objects
-                        .extend(located.map(|(informer, object)| ConfirmedObject {
-                            informer,
+                        .extend(located.map(|located| ConfirmedObject {
+                            informer: located.informer,
                             kind: kind.clone(),
                             key: key.clone(),
-                            shown: object.map(|object| ObjectIdentity::of(&object)),
+                            shown: located.object.map(|object| ObjectIdentity::of(&object)),
                         }));
                     objects += 1;
                 }
@@ -104,8 +103,8 @@ impl Confirmed {
                 } => {
                     let namespace = namespace.as_deref();
                     let listed = reader.listed(kind, namespace, filter).map_err(refused)?;
-                    for (informer, cache, filter) in listed {
-                        let list = ConfirmedList::new(informer, &cache, namespace, filter);
+                    for listed in listed {
+                        let list = ConfirmedList::new(listed, namespace);
                         objects += list.shown.len();
                         confirmed.lists.push(list);
                     }
@@ -120,13 +119,18 @@ impl Confirmed {
 }
 
 impl ConfirmedList {
-    fn new(informer: InformerId, cache: &Cache, namespace: Option<&str>, filter: Filter) -> Self {
+    fn new(listed: Listed, namespace: Option<&str>) -> Self {
+        let Listed {
+            informer,
+            cache,
+            filter,
+        } = listed;
         let source = cache.informer_key();
         let mut requirements = source.labels.requirements.clone();
         if let Filter::Labels(labels) = &filter {
             requirements.extend(labels.requirements.iter().cloned());
         }
-        let shown = matching(cache, namespace, &filter);
+        let shown = matching(&cache, namespace, &filter);
         let shown = shown.map(|object| (object.key().to_key(), ObjectIdentity::of(object)));
         Self {
             informer,

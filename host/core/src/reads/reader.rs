@@ -14,6 +14,24 @@ use crate::model::object::{Object, Side};
 use crate::model::query::ListFilter;
 use crate::model::selector::LabelSelector;
 
+/// An object that the host has read for a decision of its own.
+pub(crate) struct Located {
+    /// The informer that brings it.
+    pub informer: InformerId,
+    /// `None`: there is none.
+    pub object: Option<Arc<Object>>,
+}
+
+/// Objects that the host has listed for a decision of its own.
+pub(crate) struct Listed {
+    /// The informer that brings them.
+    pub informer: InformerId,
+    /// Where they are.
+    pub cache: Arc<Cache>,
+    /// What selects them there.
+    pub filter: Filter,
+}
+
 /// The part of a list that is still to be read.
 struct Page<'a> {
     /// Only objects after this key.
@@ -297,38 +315,42 @@ impl Reader {
         })
     }
 
-    /// Reads an object for the host's own decisions, as if the plugin had read it. The informer that
-    /// brings it, and the object if there is one. `None`: no object can have this key.
+    /// Reads an object for the host's own decisions, as if the plugin had read it. `None`: no object
+    /// can have this key.
     pub(crate) fn locate(
         &mut self,
         kind: &Kind,
         key: &ObjectKey,
-    ) -> Result<Option<(InformerId, Option<Arc<Object>>)>, ReadError> {
+    ) -> Result<Option<Located>, ReadError> {
         self.get(kind, key)?;
         let scope = self.scope.kinds.get(kind);
         let part = scope.and_then(|scope| scope.part_of(&key.namespace));
         let part = part.filter(|_| is_possible(key));
-        Ok(part.map(|part| (part.informer, self.find(kind, key).cloned())))
+        Ok(part.map(|part| Located {
+            informer: part.informer,
+            object: self.find(kind, key).cloned(),
+        }))
     }
 
-    /// Lists objects for the host's own decisions, as if the plugin had listed them. The caches in
-    /// which they are, each with the filter that selects them in it.
+    /// Lists objects for the host's own decisions, as if the plugin had listed them: for each
+    /// informer that brings some, where they are.
     pub(crate) fn listed(
         &mut self,
         kind: &Kind,
         namespace: Option<&str>,
         filter: &ListFilter,
-    ) -> Result<Vec<(InformerId, Arc<Cache>, Filter)>, ReadError> {
+    ) -> Result<Vec<Listed>, ReadError> {
         let scope = self.scope.clone();
         let parts = self.record_list(&scope, kind, namespace, filter)?;
         for (part, _) in &parts {
             self.check_readable(kind, part, namespace)?;
         }
-        let cache = |part: &ScopePart| self.snapshot.informers[part.informer].clone();
-        Ok(parts
-            .into_iter()
-            .map(|(part, filter)| (part.informer, cache(part), filter))
-            .collect())
+        let listed = parts.into_iter().map(|(part, filter)| Listed {
+            informer: part.informer,
+            cache: self.snapshot.informers[part.informer].clone(),
+            filter,
+        });
+        Ok(listed.collect())
     }
 
     /// The kind itself if the plugin reads it, otherwise a version of it that the plugin reads.

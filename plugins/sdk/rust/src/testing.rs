@@ -491,8 +491,8 @@ impl FakeCluster {
             host::Decision::Finished(finished) => finished,
             host::Decision::Writing(writing) => self.carry_out(writing),
             host::Decision::Confirming(confirming) => match self.confirm(confirming) {
-                Ok(writing) => self.carry_out(writing),
-                Err(finished) => finished,
+                ControlFlow::Continue(writing) => self.carry_out(writing),
+                ControlFlow::Break(finished) => finished,
             },
         };
         let kind = self.guest.subject_kind();
@@ -522,16 +522,19 @@ impl FakeCluster {
 
     /// Answers what an outcome wants to have confirmed. If the server contradicts what the reconcile
     /// has seen, brings the caches up to date.
-    fn confirm(&mut self, confirming: host::Confirming) -> Result<host::Writing, host::Finished> {
+    fn confirm(
+        &mut self,
+        confirming: host::Confirming,
+    ) -> ControlFlow<host::Finished, host::Writing> {
         let answers = self.confirm_answers(confirming.objects(), confirming.lists());
         match self.caches.get_mut().hub.confirmed(confirming, answers) {
-            host::ConfirmEnd::Writing(writing) => Ok(writing),
-            host::ConfirmEnd::Finished(finished) => Err(finished),
+            host::ConfirmEnd::Writing(writing) => ControlFlow::Continue(writing),
+            host::ConfirmEnd::Finished(finished) => ControlFlow::Break(finished),
             host::ConfirmEnd::Contradicted(fetch, finished) => {
                 let questions = fetch.questions.iter();
                 let answers = questions.map(|question| self.fetch(question)).collect();
                 self.caches.get_mut().hub.fetched(&fetch, answers, self.now);
-                Err(finished)
+                ControlFlow::Break(finished)
             }
         }
     }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::ApiCluster;
 use crate::testing::{Scenario, ScriptedAnswer, WirePart, json as answer, status, text};
+use pilothouse_core::LabelSelector;
 
 fn discovery() -> ScriptedAnswer {
     answer(
@@ -152,4 +153,53 @@ async fn of_a_list_only_the_object_that_was_asked_for_counts() {
     assert_eq!(get(listed(others())).await, Ok(None));
     let all = others().into_iter().chain([pod()]).collect();
     assert_eq!(get(listed(all)).await, Ok(Some(pod().to_string())));
+}
+
+/// Lists the pods of a namespace. What was listed, and the requests for it.
+async fn list(
+    answers: impl IntoIterator<Item = ScriptedAnswer>,
+) -> (Result<Vec<String>, ReadFailure>, Vec<String>) {
+    let script = [discovery(), no_groups()].into_iter().chain(answers);
+    let scenario = Scenario::new(script);
+    let cluster = ApiCluster::new(scenario.client(), "host-1");
+    let pods = InformerKey {
+        namespace: Some("n".into()),
+        labels: LabelSelector::parse("app=a").unwrap(),
+        fields: Some("spec.nodeName=x".into()),
+        ..InformerKey::all(Kind::new("", "v1", "Pod"))
+    };
+    let mut listed = Vec::new();
+    let examine = |json: &str| {
+        listed.push(json.to_owned());
+        Ok(())
+    };
+    let result = cluster.list(&pods, false, examine).await;
+    let seen = scenario.seen().split_off(2);
+    assert!(
+        seen.iter()
+            .all(|seen| seen.accept.contains("PartialObjectMetadataList"))
+    );
+    let lines = seen.into_iter().map(|seen| seen.line).collect();
+    (result.map(|()| listed), lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_read_page_by_page_as_the_server_has_it_now() {
+    let page = |next: &str| answer(&json!({"metadata": {"continue": next}, "items": [pod()]}));
+    let (listed, lines) = list([page("to=ken"), page("")]).await;
+    assert_eq!(listed, Ok(vec![pod().to_string(); 2]));
+    let first = "GET /api/v1/namespaces/n/pods?limit=500&labelSelector=app%3Da&fieldSelector=spec.nodeName%3Dx";
+    assert_eq!(
+        lines,
+        [first.to_owned(), format!("{first}&continue=to%3Dken")]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_was_forgotten_on_the_way_has_no_answer_and_one_that_is_forbidden_never_will() {
+    let page = answer(&json!({"metadata": {"continue": "next"}, "items": [pod()]}));
+    let (listed, _) = list([page, status(410, "Expired", "too old")]).await;
+    assert!(matches!(listed, Err(ReadFailure::NoAnswer(_))));
+    let (listed, _) = list([forbidden()]).await;
+    assert!(matches!(listed, Err(ReadFailure::Refused(_))));
 }

@@ -1,0 +1,350 @@
+"""A cluster in memory for the tests of a controller."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..changes import Effect, to_json
+from ..controller import Controller
+from ..host import Request
+from ..objects import EPOCH, ObjectRef
+from ..outcome import Failure, Outcome, Retry, milliseconds
+from .confirming import Confirmation, confirmations
+from .execution import Execution, Plan
+from .keys import Keys
+from .planner import Applied, Planner
+from .reader import Reader
+from .schedule import Key, Schedule, back_off
+from .server import Object, Server
+from .views import Views
+
+_MAX_RUNS = 10_000
+_LONGEST_REST = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One reconcile of `FakeCluster.run_due`."""
+
+    key: ObjectRef | None
+    """The object of its key. None for a singleton."""
+    error: str | None = None
+    """Why it failed."""
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What a reconcile wants done."""
+
+    key: Key
+    is_gone: bool
+    outcome: Outcome
+    plan: Plan
+    confirmed: list[Confirmation]
+
+
+class FakeCluster:
+    """A cluster in memory, seen through one controller's manifest, all of which is granted.
+
+    It refuses what the host refuses, in the same words: a manifest, a read of what the manifest
+    does not name (another kind, another namespace), and an outcome (a write that is not declared,
+    a finalizer inside an apply, an owner that the plugin does not see, …). It shows the controller
+    what the host shows: objects cut to the manifest's fields, label selectors in both forms,
+    indexes. Each reconcile runs twice on copies of the same, and fails the test (`AssertionError`)
+    if it returns or reads something else the second time: it must be pure. What would end the run
+    in the host (a kind or a selector that cannot be parsed, an undeclared index) ends the test, and
+    so does an exception of the controller that is neither `Retry` nor `Terminal`.
+
+    `reconcile` runs a key and writes nothing; `write` then does what it returned, on the conditions
+    of what it saw. `turn` does both, and the next reconcile sees the result. `run_due` runs the
+    keys that the host would run. What an outcome has confirmed is asked of the server, which also
+    has what `add_unseen` has added and no reconcile has seen. If it contradicts, nothing is
+    written.
+
+    What it does not check or do: it is Python code beside the host's, held to it by `wit/cases`
+    (every manifest and outcome there) and not by more. It knows no schemas: it fills in no
+    defaults, validates no object, replaces lists as a whole (but for finalizers and owners), takes
+    every kind to have a `status` subresource, converts nothing between versions of a kind, and has
+    no strategic merge patch. There is no garbage collector, no admission, no quota, no other field
+    managers than the plugin and everybody else; writes to subresources other than `status` have no
+    effect. Grants below the manifest, fuel, memory and time limits, and the total size of an
+    outcome or of all memos are not looked at. Writes of a stage are done one after the other; pauses after frequent
+    requeues, loops of a key's own writes, resyncs and quarantine do not happen. Secret values are
+    always there. A strange name or label that Kubernetes would refuse is taken.
+    """
+
+    def __init__(self, controller: Controller, *objects: Object) -> None:
+        """A cluster with these objects, at 1970-01-01, with the configuration `{}`."""
+        if not isinstance(controller, Controller):
+            raise TypeError(f"{controller!r} is not decorated with @controller")
+        self._controller = controller
+        self._server = Server()
+        self._views = Views(controller.manifest, self._server)
+        self._keys = Keys(controller.manifest, self._views)
+        self._applied: Applied = {}
+        self._schedule = Schedule()
+        self._has_begun = False
+        self._config: dict[str, Any] = {}
+        self._forgets_memos = False
+        self._last: _Decided | None = None
+        """The last reconcile, until its outcome is written."""
+        self.lines: list[str] = []
+        """The lines logged so far, in the form `INFO message name=value`."""
+        self.add(*objects)
+
+    def add(self, *objects: Object) -> None:
+        """Adds whole objects. One replaces an object of the same kind, namespace and name."""
+        for value in objects:
+            ref, before = self._server.place(value)
+            self._wake(ref, before)
+
+    def add_unseen(self, *objects: Object) -> None:
+        """Adds whole objects, or replaces them, that no watch has brought yet: a reconcile sees
+        what was there before. The next change of the kind brings them, and so does the server when
+        it is asked to confirm them."""
+        for value in objects:
+            self._server.hide(value)
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Deletes an object as another client would: it goes, or waits for its finalizers."""
+        ref = ObjectRef(kind, namespace, name)
+        before = self._server.get(ref)
+        self._server.delete(ref)
+        self._wake(ref, before)
+
+    def object(self, kind: str, namespace: str, name: str) -> Object | None:
+        """The whole object, as it is stored."""
+        return copy.deepcopy(self._server.get(ObjectRef(kind, namespace, name)))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The Events written so far, with the members of the contract's record `event`."""
+        return [note for _, note in self._server.events]
+
+    def at(self, now: datetime) -> None:
+        """Sets the time. It must have a zone."""
+        if now.tzinfo is None:
+            raise ValueError(f"{now!r} has no time zone: give it one, such as timezone.utc")
+        self._server.now = now
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """Sets the plugin's configuration. It is not checked against `config_schema`."""
+        self._config = json.loads(to_json(config))
+        for key, known in self._schedule.known.items():
+            known.memo, known.not_before = None, EPOCH
+            self._schedule.wake(key)
+
+    def forget_memos(self) -> None:
+        """From now on no reconcile is given a memo. The host may forget memos at any time, so a
+        test should come to the same end with this."""
+        self._forgets_memos = True
+
+    def reconcile(
+        self,
+        namespace: str = "",
+        name: str = "",
+        *,
+        attempt: int | None = None,
+        previous: Iterable[Effect] | None = None,
+        memo: Any = None,
+    ) -> Outcome:
+        """Runs a key, and writes nothing.
+
+        `attempt`, `previous` and `memo` are what a later try is told; without them, what the key's
+        last `turn` has left. Raises what the controller raises, and `Terminal` with the host's message
+        if the host would refuse the outcome, or if the controller went on after a denied read.
+        """
+        self._last = self._reconcile((namespace, name), attempt, previous, memo)
+        return self._last.outcome
+
+    def write(self) -> list[Effect]:
+        """Does what the last `reconcile` returned, on the conditions of what it saw, though the
+        test may have changed objects meanwhile. Returns what became of each write: nothing, if the
+        server contradicts what the reconcile has seen."""
+        if self._last is None:
+            raise AssertionError("write() does what the last reconcile() returned: call that first")
+        decided, self._last = self._last, None
+        if self._is_contradicted(decided):
+            return []
+        self._perform(decided)
+        return self._schedule.of(decided.key).previous
+
+    def turn(self, namespace: str = "", name: str = "") -> Outcome:
+        """Runs a key and writes what it returns. Raises what `reconcile` raises."""
+        key = (namespace, name)
+        try:
+            decided = self._reconcile(key)
+        except Failure:
+            self._schedule.of(key).attempt += 1
+            raise
+        if not self._is_contradicted(decided):
+            self._perform(decided)
+        return decided.outcome
+
+    def run_due(self) -> list[Run]:
+        """Runs the keys that the host would run now, and those that their writes wake, until none
+        is due. Returns them in the order in which they ran.
+
+        At first these are the keys of all objects that the manifest reconciles; after that those
+        for which something that they have read has changed, and those whose time has come (`at`).
+        """
+        if not self._has_begun:
+            self._has_begun = True
+            self._schedule.add_first(self._keys.first(self._server.all_seen()))
+        runs: list[Run] = []
+        while (key := self._schedule.next(self._server.now)) is not None:
+            runs.append(Run(self._keys.ref(key), self._run(key)))
+            if len(runs) >= _MAX_RUNS:
+                raise AssertionError(
+                    f"{_MAX_RUNS} reconciles, and keys are still due: the controller never comes "
+                    "to rest"
+                )
+        return runs
+
+    def _run(self, key: Key) -> str | None:
+        """Runs a key to the end of its writes. Returns why it failed."""
+        known = self._schedule.of(key)
+        known.due = None
+        try:
+            decided = self._reconcile(key)
+        except Failure as error:
+            if isinstance(error, Retry):
+                known.due = self._server.now + back_off(known.attempt)
+            known.attempt += 1
+            return str(error)
+        if self._is_contradicted(decided):
+            return None
+        attempt, outcome = known.attempt, decided.outcome
+        failure = self._perform(decided)
+        if failure is not None:
+            known.due = self._server.now + back_off(attempt)
+        elif outcome.after:
+            known.due = self._server.now + outcome.after
+        return failure
+
+    def _reconcile(
+        self,
+        key: Key,
+        attempt: int | None = None,
+        previous: Iterable[Effect] | None = None,
+        memo: Any = None,
+    ) -> _Decided:
+        known = self._schedule.of(key)
+        if memo is None and known.memo is not None:
+            memo = json.loads(known.memo)
+        request = Request(
+            key=self._keys.ref(key),
+            attempt=known.attempt if attempt is None else attempt,
+            previous=list(known.previous if previous is None else previous),
+            config=self._config,
+            memo=None if self._forgets_memos else memo,
+        )
+        first, reader = self._decide(request, self.lines)
+        known.questions = reader.questions
+        second, again = self._decide(request, [])
+        _check_pure("returned", _shown(first), _shown(second))
+        _check_pure("read", _reads(reader), _reads(again))
+        if isinstance(first, Failure):
+            raise first
+        if reader.denied is not None:
+            raise reader.denied
+        manifest = self._controller.manifest
+        # What planning reads of the objects that are written is recorded, too.
+        planner = Planner(manifest, self._views, reader.questions, self._applied, key)
+        plan = planner.plan(first)
+        confirmed = confirmations(first.questions, reader, self._views)
+        return _Decided(key, self._keys.is_gone(request.key), first, plan, confirmed)
+
+    def _decide(self, request: Request, lines: list[str]) -> tuple[Outcome | Failure, Reader]:
+        key = request.key
+        gone = key if self._keys.is_gone(key) else None
+        now = milliseconds(self._server.now - EPOCH)
+        reader = Reader(self._views, now, lines, gone)
+        value = None if key is None else reader.get(*key)
+        copied = replace(
+            request,
+            object=value,
+            previous=list(request.previous),
+            config=copy.deepcopy(request.config),
+            memo=copy.deepcopy(request.memo),
+        )
+        try:
+            return self._controller(copied, reader), reader
+        except Failure as failure:
+            return failure, reader
+
+    def _is_contradicted(self, decided: _Decided) -> bool:
+        """Whether the server does not have what the outcome wants to have confirmed. Then the
+        watches bring it, and the key is to run again. What writes nothing asks nothing."""
+        steps = [step for _, stage in decided.plan for step in stage]
+        if not any(step.write and step.verb != "event" for step in steps):
+            return False
+        lists = [each.differing(self._views, self._server) for each in decided.confirmed]
+        differing = [ref for refs in lists for ref in refs]
+        for ref in differing:
+            self._bring(ref)
+        if differing:
+            self._schedule.wake(decided.key)
+        return bool(differing)
+
+    def _perform(self, decided: _Decided) -> str | None:
+        """Does what an outcome says. Returns why the key is to be retried."""
+        outcome = decided.outcome
+        execution = Execution(self._server, self._views, self._applied, self._wake)
+        known = self._schedule.of(decided.key)
+        known.memo = None if decided.is_gone else outcome.memo
+        known.not_before = self._server.now + min(outcome.rest, _LONGEST_REST)
+        known.previous = execution.run(decided.plan)
+        failure = execution.failure or outcome.retry_text
+        known.attempt = 1 if failure is None else known.attempt + 1
+        return failure
+
+    def _wake(self, ref: ObjectRef, before: Object | None) -> None:
+        """An object was changed: the watches bring it, and what else they have not brought of the
+        kind."""
+        for unseen in self._server.unseen(ref.kind):
+            if unseen != ref:
+                self._bring(unseen)
+        shown, after = self._server.bring(ref, before)
+        self._tell(ref, shown, after)
+
+    def _bring(self, ref: ObjectRef) -> None:
+        """The watches bring an object that they have not brought as it is."""
+        before, after = self._server.bring(ref, self._server.get(ref))
+        self._tell(ref, before, after)
+
+    def _tell(self, ref: ObjectRef, before: Object | None, after: Object | None) -> None:
+        """Wakes the keys for which an answer is another one now."""
+        if before == after or not self._has_begun:
+            return
+        if self._keys.is_touched(ref, before, after):
+            self._schedule.wake((ref.namespace, ref.name))
+        for key, known in self._schedule.known.items():
+            touched = (self._views.is_touched(each, before, after) for each in known.questions)
+            if any(touched):
+                self._schedule.wake(key)
+
+
+def _reads(reader: Reader) -> str:
+    clock = ["the clock"] if reader.has_read_clock else []
+    return "\n".join(sorted(map(str, reader.questions)) + clock)
+
+
+def _shown(result: Outcome | Failure) -> str:
+    try:
+        return repr(result)
+    except (TypeError, ValueError):
+        return "an outcome that has no JSON form"  # which the planner explains
+
+
+def _check_pure(what: str, first: str, second: str) -> None:
+    if first != second:
+        raise AssertionError(
+            "the controller is not pure: run twice on the same request and snapshot, it "
+            f"{what}\n{first}\nand then\n{second}"
+        )

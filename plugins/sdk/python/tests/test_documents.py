@@ -1,0 +1,65 @@
+"""The code in the documents runs."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pilothouse import ObjectRef
+from pilothouse.testing import FakeCluster
+
+SDK = Path(__file__).parents[1]
+ROOT = SDK.parents[2]
+
+
+def blocks(path):
+    """The Python code of a document."""
+    found = re.findall(r"^( *)```python\n(.*?)^\1```$", path.read_text(), re.S | re.M)
+    return [textwrap.dedent(code) for _, code in found]
+
+
+class Documents(unittest.TestCase):
+    def test_the_readmes_plugin_passes_its_test(self):
+        with tempfile.TemporaryDirectory() as project:
+            files = [re.match(r"# (\S+\.py)\n", code) for code in blocks(SDK / "README.md")]
+            for named, code in zip(files, blocks(SDK / "README.md")):
+                (Path(project) / named.group(1)).write_text(code)
+            self.assertEqual(sorted(os.listdir(project)), ["app.py", "test_app.py"])
+            ran = subprocess.run(
+                [sys.executable, "-m", "unittest"],
+                cwd=project,
+                env={**os.environ, "PYTHONPATH": str(SDK), "PYTHONDONTWRITEBYTECODE": "1"},
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("Ran 1 test", ran.stderr)
+
+    def test_the_guides_code_runs(self):
+        names = {"__name__": "guide"}
+        found = blocks(ROOT / "docs" / "plugins-python.md")
+        self.assertEqual(len(found), 6)
+        for code in found:
+            exec(compile(code, "plugins-python.md", "exec"), names)
+            names.pop("Plugin", None)  # each stands for a module of its own
+        report = FakeCluster(names["report"])
+        report.configure({"suffix": "x"})
+        report.turn()
+        self.assertEqual(report.lines, ["INFO configured suffix=x"])
+        key = ObjectRef("example.com/v1/Site", "default", "a")
+        outcome = names["made_two"](key, {}, {}, datetime(2026, 1, 2, tzinfo=timezone.utc))
+        self.assertEqual([stage.always for stage in outcome.stages], [False, False, True])
+
+    def test_the_readme_installs_the_tool_that_the_example_is_built_with(self):
+        script = (ROOT / "examples" / "build-python.sh").read_text()
+        tool = re.search(r"^TOOL=(\S+)$", script, re.M).group(1)
+        self.assertIn(f"pip install {tool}\n", (SDK / "README.md").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
