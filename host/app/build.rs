@@ -18,7 +18,7 @@ const CRATES: [&str; 3] = ["host/core", "plugins/sdk/rust", "plugins/sdk/rust-de
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = env::var("OUT_DIR")?;
-    let projects = [("rust", rust()?)];
+    let projects = [("rust", rust()?), ("python", python()?)];
     for (language, files) in projects {
         let (list, packed) = pack(&files)?;
         fs::write(Path::new(&out).join(format!("{language}.rs")), list)?;
@@ -60,6 +60,21 @@ fn rust() -> Result<Files, Box<dyn Error>> {
         }
     }
     files.insert(format!("{VENDOR}Cargo.toml"), workspace(&manifests)?);
+    Ok(files)
+}
+
+/// A project in Python: what it imports is beside its own code.
+fn python() -> Result<Files, Box<dyn Error>> {
+    let mut files = Files::new();
+    for (from, to) in [
+        ("host/app/templates/python", ""),
+        ("plugins/sdk/python/pilothouse", "pilothouse"),
+        ("LICENSE", "pilothouse/LICENSE"),
+        ("docs/plugins-python.md", "docs/plugins-python.md"),
+        ("wit", "wit"),
+    ] {
+        take(&mut files, from, to)?;
+    }
     Ok(files)
 }
 
@@ -116,8 +131,8 @@ fn take(files: &mut Files, from: &str, to: &str) -> Result<(), Box<dyn Error>> {
         let name = name.to_str().ok_or("a name is not UTF-8")?;
         let is_left_out = match from {
             "wit" => matches!(name, "cases" | "frozen"),
-            from if from.starts_with("host/app/templates") => false,
-            _ => matches!(name, "tests" | "tests.rs" | "__pycache__"),
+            from if from.starts_with("host/app/templates") => name == "__pycache__",
+            _ => matches!(name, "tests" | "tests.rs" | "__pycache__") || name.starts_with('.'),
         };
         if !is_left_out {
             let to = format!("{to}/{name}");

@@ -1,7 +1,7 @@
 //! `pilothouse new` makes a project that does what its README says.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
@@ -138,4 +138,65 @@ async fn a_new_project_in_rust_builds_is_tested_and_runs_as_its_readme_says() ->
     ensure!(!said.contains("warning"), "{said}");
     check_lock(&repository.join(LOCK), &lock, name)?;
     try_out(&project, plugins).await
+}
+
+/// The directory in which `examples/build-python.sh` has installed this version of componentize-py,
+/// if it has.
+fn installed(requirement: &str) -> Result<Option<PathBuf>> {
+    let cache = std::env::var_os("PILOTHOUSE_CACHE").map(PathBuf::from);
+    let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/pilothouse"));
+    let Some(cache) = cache.or_else(usual) else {
+        return Ok(None);
+    };
+    let wanted = requirement.trim().replace("==", " ");
+    for entry in std::fs::read_dir(cache.join("python"))
+        .into_iter()
+        .flatten()
+    {
+        let tool = entry?.path();
+        let version = Command::new(tool.join("bin/componentize-py"))
+            .arg("--version")
+            .output();
+        if version.is_ok_and(|output| printed(&output).trim() == wanted) {
+            return Ok(Some(tool));
+        }
+    }
+    Ok(None)
+}
+
+#[tokio::test]
+async fn a_new_project_in_python_builds_is_tested_and_runs_as_its_readme_says() -> Result<()> {
+    let parent = tempfile::tempdir()?;
+    let name = "config-copies";
+    make(parent.path(), name, "python")?;
+    let project = parent.path().join(name);
+    let readme = std::fs::read_to_string(project.join("README.md"))?;
+    let blocks = blocks(&readme);
+    let plugin = "config-copies.wasm";
+    let dev = format!("pilothouse dev --plugins {plugin}\n");
+    ensure!(blocks.len() == 3 && blocks[1] == dev, "{blocks:?}");
+
+    let mut commands = blocks[0].to_owned();
+    let requirement = std::fs::read_to_string(project.join("requirements.txt"))?;
+    if let Some(tool) = installed(&requirement)? {
+        // As if the two commands that install it had been run.
+        std::os::unix::fs::symlink(tool, project.join(".venv"))?;
+        let is_kept = |line: &&str| !line.contains("venv .venv") && !line.contains("pip install");
+        commands = blocks[0]
+            .lines()
+            .filter(is_kept)
+            .collect::<Vec<_>>()
+            .join("\n");
+        ensure!(commands.lines().count() == 3, "{commands}");
+    }
+    let said = run(&commands, &project)?;
+    for part in [
+        "Ran 3 tests",
+        "OK",
+        "config-copies 0.1.0",
+        "v1/ConfigMap with copy=true",
+    ] {
+        ensure!(said.contains(part), "{part}: {said}");
+    }
+    try_out(&project, plugin).await
 }

@@ -9,7 +9,7 @@ mod tests;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 
@@ -26,6 +26,11 @@ struct Project {
 const RUST: Project = Project {
     files: include!(concat!(env!("OUT_DIR"), "/rust.rs")),
     packed: include_bytes!(concat!(env!("OUT_DIR"), "/rust.zlib")),
+};
+
+const PYTHON: Project = Project {
+    files: include!(concat!(env!("OUT_DIR"), "/python.rs")),
+    packed: include_bytes!(concat!(env!("OUT_DIR"), "/python.zlib")),
 };
 
 /// `pilothouse new`: makes the directory in the current one. Returns what to do next.
@@ -49,11 +54,12 @@ fn make(parent: &Path, name: &str, language: Language) -> anyhow::Result<()> {
             names::check_crate(name)?;
             RUST
         }
+        Language::Python => PYTHON,
     };
     let directory = parent.join(name);
     check_empty(&directory).with_context(|| format!("{name} cannot be made"))?;
     for (path, text) in project.unpack()? {
-        write(&directory.join(path), &filled_in(path, &text, name))
+        write(&directory.join(path), &filled_in(&text, name))
             .with_context(|| format!("cannot write {name}/{path}"))?;
     }
     Ok(())
@@ -74,13 +80,8 @@ impl Project {
     }
 }
 
-/// A file of a project of this name. What is vendored has no places to fill in.
-fn filled_in(path: &str, text: &str, name: &str) -> String {
-    let is_vendored =
-        Path::new(path).components().next() == Some(Component::Normal("vendor".as_ref()));
-    if is_vendored {
-        return text.to_owned();
-    }
+/// A text of a project of this name. What is vendored has no places to fill in.
+fn filled_in(text: &str, name: &str) -> String {
     text.replace("@name@", name)
         .replace("@file@", &name.replace('-', "_"))
 }
@@ -95,7 +96,8 @@ fn check_empty(directory: &Path) -> anyhow::Result<()> {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
             Some(_) => bail!(
-                "there is a directory of this name, and it is not empty; choose another name, or go to another directory"
+                "there is a directory of this name, and it is not empty; choose another name, or \
+                 go to another directory"
             ),
         },
     }

@@ -9,6 +9,11 @@ fn project(name: &str, language: Language) -> tempfile::TempDir {
     parent
 }
 
+/// The text of a file of a project in this directory.
+fn text(parent: &tempfile::TempDir, name: &str, path: &str) -> String {
+    fs::read_to_string(parent.path().join(name).join(path)).unwrap()
+}
+
 /// The text of a file of this repository.
 fn own(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -20,17 +25,12 @@ fn own(path: &str) -> String {
 #[test]
 fn a_project_in_rust_has_its_name_and_the_sdk() {
     let parent = project("cert-expiry", Language::Rust);
-    let read = |path: &str| fs::read_to_string(parent.path().join("cert-expiry").join(path));
-    assert!(
-        read("Cargo.toml")
-            .unwrap()
-            .contains("name = \"cert-expiry\"")
-    );
-    assert!(read("README.md").unwrap().contains("/cert_expiry.wasm"));
-    for path in RUST.files.iter().map(|(path, _)| path) {
-        let text = read(path).unwrap();
-        let has_place = text.contains("@name@") || text.contains("@file@");
-        assert!(!has_place, "{path}");
+    let read = |path: &str| text(&parent, "cert-expiry", path);
+    assert!(read("Cargo.toml").contains("name = \"cert-expiry\""));
+    assert!(read("README.md").contains("/cert_expiry.wasm"));
+    for (path, _) in RUST.files {
+        assert!(!read(path).contains("@name@"), "{path}");
+        assert!(!read(path).contains("@file@"), "{path}");
     }
     for path in [
         "LICENSE",
@@ -41,9 +41,34 @@ fn a_project_in_rust_has_its_name_and_the_sdk() {
         "wit/manifest.schema.json",
         "wit/world.wit",
     ] {
-        let vendored = read(&format!("vendor/pilothouse/{path}")).unwrap();
+        let vendored = read(&format!("vendor/pilothouse/{path}"));
         assert_eq!(vendored, own(path), "{path}");
     }
+}
+
+#[test]
+fn a_project_in_python_has_its_name_and_the_sdk() {
+    let parent = project("7-days", Language::Python);
+    let read = |path: &str| text(&parent, "7-days", path);
+    assert!(read("app.py").contains("name=\"7-days\""));
+    assert!(read("README.md").contains("-o 7-days.wasm"));
+    for (path, _) in PYTHON.files {
+        assert!(!read(path).contains("@name@"), "{path}");
+    }
+    for (path, from) in [
+        ("docs/plugins-python.md", "docs/plugins-python.md"),
+        ("pilothouse/LICENSE", "LICENSE"),
+        (
+            "pilothouse/testing/cluster.py",
+            "plugins/sdk/python/pilothouse/testing/cluster.py",
+        ),
+        ("wit/world.wit", "wit/world.wit"),
+    ] {
+        assert_eq!(read(path), own(from), "{path}");
+    }
+    let tool = read("requirements.txt");
+    let script = own("examples/build-python.sh");
+    assert!(script.contains(&format!("\nTOOL={tool}")), "{tool}");
 }
 
 #[test]

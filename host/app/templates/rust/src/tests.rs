@@ -1,5 +1,5 @@
 use pilothouse_sdk::ObjectRef;
-use pilothouse_sdk::testing::FakeCluster;
+use pilothouse_sdk::testing::{FakeCluster, to_json};
 use serde_json::Value;
 
 use super::*;
@@ -69,10 +69,10 @@ fn copies_follow_their_original() {
 
 #[test]
 fn the_originals_own_namespace_needs_no_copy() {
-    let mut cluster = FakeCluster::new(Copies::manifest())
+    let cluster = FakeCluster::new(Copies::manifest())
         .with(original("hello"))
         .with(namespace("default", "wanted"));
-    run(&mut cluster);
-    assert_eq!(cluster.run_due::<Copies>(), []);
-    assert_eq!(banner(&cluster, "default").as_deref(), Some("hello"));
+    let outcome = cluster.reconcile::<Copies>("default", "banner").unwrap();
+    let action = to_json(&outcome.stages[0].actions[0]);
+    assert_eq!(action, json!({"children": {"objects": []}}));
 }
